@@ -1,0 +1,341 @@
+//! One question to a person: its states, the only ways between them, and what the answer is bound to.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    Actor, AgentId, ApprovalId, Ask, Command, Host, RunId, Security, SessionKey, UnixMillis, name::vocabulary,
+};
+
+vocabulary! {
+    /// What a person may answer.
+    pub enum ApprovalDecision("allow-once, allow-always or deny") {
+        /// This run only.
+        AllowOnce = "allow-once",
+        /// This run, and remember what can be remembered safely.
+        AllowAlways = "allow-always",
+        /// No.
+        Deny = "deny",
+    }
+}
+
+vocabulary! {
+    /// The name of an approval's state.
+    pub enum ApprovalStatus("pending, allowed, denied, expired or cancelled") {
+        /// Waiting for a person.
+        Pending = "pending",
+        /// A person allowed it.
+        Allowed = "allowed",
+        /// A person denied it.
+        Denied = "denied",
+        /// Its deadline passed, or nobody could be reached.
+        Expired = "expired",
+        /// The request was withdrawn.
+        Cancelled = "cancelled",
+    }
+}
+
+vocabulary! {
+    /// Why an approval left `pending` (`approvals-store.md` 11).
+    pub enum TerminalReason("a terminal reason") {
+        /// A person decided.
+        User = "user",
+        /// The deadline passed.
+        Timeout = "timeout",
+        /// Nobody could be reached.
+        NoRoute = "no-route",
+        /// The run was cancelled.
+        RunAborted = "run-aborted",
+    }
+}
+
+vocabulary! {
+    /// How far the entries of an `allow-always` got into the approvals document.
+    pub enum Persist("none, todo, done or dropped") {
+        /// Nothing is to be stored.
+        None = "none",
+        /// Still to be written.
+        Todo = "todo",
+        /// Written.
+        Done = "done",
+        /// Given up, because the document changed in between.
+        Dropped = "dropped",
+    }
+}
+
+/// An approval's state with the data only that state has. Nothing leaves a terminal state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ApprovalState {
+    /// Waiting until the approval's deadline.
+    Pending,
+    /// A person allowed it; used up at `consumed_at`.
+    Allowed {
+        /// `allow-once` or `allow-always`.
+        decision: ApprovalDecision,
+        /// Who.
+        by: Actor,
+        /// When.
+        at: UnixMillis,
+        /// Why, in their words.
+        reason: Option<String>,
+        /// When a launch used it up.
+        consumed_at: Option<UnixMillis>,
+        /// Entries to remember.
+        persist: Persist,
+    },
+    /// A person denied it.
+    Denied {
+        /// Who.
+        by: Actor,
+        /// When.
+        at: UnixMillis,
+        /// Why, in their words.
+        reason: Option<String>,
+    },
+    /// Nobody answered.
+    Expired {
+        /// When that was settled.
+        at: UnixMillis,
+        /// `timeout` or `no-route`.
+        why: TerminalReason,
+    },
+    /// Withdrawn.
+    Cancelled {
+        /// Who withdrew it.
+        by: Actor,
+        /// When.
+        at: UnixMillis,
+    },
+}
+
+impl ApprovalState {
+    /// The state's name.
+    pub const fn status(&self) -> ApprovalStatus {
+        match self {
+            Self::Pending => ApprovalStatus::Pending,
+            Self::Allowed { .. } => ApprovalStatus::Allowed,
+            Self::Denied { .. } => ApprovalStatus::Denied,
+            Self::Expired { .. } => ApprovalStatus::Expired,
+            Self::Cancelled { .. } => ApprovalStatus::Cancelled,
+        }
+    }
+
+    /// The decision that counts: the person's, and deny for every other end.
+    pub const fn decision(&self) -> Option<ApprovalDecision> {
+        match self {
+            Self::Pending => None,
+            Self::Allowed { decision, .. } => Some(*decision),
+            Self::Denied { .. } | Self::Expired { .. } | Self::Cancelled { .. } => {
+                Some(ApprovalDecision::Deny)
+            }
+        }
+    }
+}
+
+/// Why somebody is asked: which layer and rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Why {
+    /// Where the rule stands (`tools.exec.ask`, `exec-approvals.json#/agents/main/ask`, `default`, …).
+    pub layer: String,
+    /// The rule: `ask-always`, `allowlist-miss`, `needs-person` or a rule id of the analysis.
+    pub rule: String,
+    /// In words.
+    pub detail: String,
+    /// Byte offsets of the command it points at.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub span: Option<(u32, u32)>,
+}
+
+vocabulary! {
+    /// How much a remembered pattern would allow later.
+    pub enum PatternWidth("exact, arguments or program") {
+        /// The same program with the same arguments in the same directory.
+        Exact = "exact",
+        /// The program with arguments of a form.
+        Arguments = "arguments",
+        /// The program with any arguments.
+        Program = "program",
+    }
+}
+
+/// An entry that `allow-always` could store (`http-api.md`, pattern object).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pattern {
+    /// Index of the top-level segment it comes from.
+    pub segment: usize,
+    /// The entry's pattern.
+    pub pattern: String,
+    /// The entry's argument pattern.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub arg_pattern: Option<String>,
+    /// The entry's source mark.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub source: Option<String>,
+    /// How wide it is.
+    pub width: PatternWidth,
+    /// Whether a bare `allow-always` stores it; only `exact` ones.
+    pub default: bool,
+}
+
+/// What identifies a file at the moment it was checked (`command-analysis.md` T2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileIdentity {
+    /// Real path.
+    pub path: String,
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// Modification time, nanoseconds.
+    pub mtime_ns: i128,
+    /// Change time, nanoseconds.
+    pub ctime_ns: i128,
+}
+
+/// What is started, exactly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Bound {
+    /// The program at `path` with `argv`, no shell.
+    Exec {
+        /// Absolute path of the executable.
+        path: String,
+        /// All arguments, `argv[0]` included.
+        argv: Vec<String>,
+    },
+    /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`command-analysis.md` X1).
+    Rendered {
+        /// The script.
+        script: String,
+    },
+    /// Text exactly as it was sent, run by the host shell (`command-analysis.md` X2).
+    Text {
+        /// Absolute path of the shell.
+        shell: String,
+        /// The text.
+        text: String,
+    },
+}
+
+/// Everything an approval covers. Two requests with equal digests would do the same thing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Binding {
+    /// Host.
+    pub host: Host,
+    /// Node, for `host` node.
+    pub node_id: Option<String>,
+    /// Agent.
+    pub agent: AgentId,
+    /// Session.
+    pub session: SessionKey,
+    /// The command as sent.
+    pub command: Command,
+    /// What is started.
+    pub bound: Bound,
+    /// Canonical path of the working directory.
+    pub cwd: String,
+    /// Its device and inode, so that another directory of the same name is noticed.
+    pub cwd_dev: u64,
+    /// See `cwd_dev`.
+    pub cwd_ino: u64,
+    /// SHA-256 of the accepted environment overrides (`approvals-store.md` 12), `None` without any.
+    pub env_hash: Option<String>,
+    /// Every executable that the plan names, by identity.
+    pub executables: Vec<FileIdentity>,
+    /// SHA-256 of the first executable's content, when it was taken.
+    pub executable_sha256: Option<String>,
+    /// A script operand: its path and the SHA-256 of its content.
+    pub script: Option<(String, String)>,
+    /// Whether it has a pseudo-terminal.
+    pub pty: bool,
+    /// Time limit in milliseconds, 0 for none.
+    pub timeout_ms: u64,
+}
+
+impl Binding {
+    /// SHA-256 over the canonical record, lower-case hex. Fields are framed by JSON, so no two
+    /// different bindings share a text.
+    ///
+    /// # Panics
+    /// Never: the record has only strings, numbers and lists.
+    pub fn digest(&self) -> String {
+        let text = serde_json::to_vec(self).expect("a binding is plain data");
+        hex(&Sha256::digest(&text))
+    }
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    // Formatting byte by byte costs more than hashing a short text.
+    let digit = |value: u8| {
+        char::from(if value < 10 {
+            b'0' + value
+        } else {
+            b'a' - 10 + value
+        })
+    };
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+/// The unchanging part of an approval: what the person is shown and what the answer is bound to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalCard {
+    /// The binding.
+    pub binding: Binding,
+    /// Effective security when it was asked.
+    pub security: Security,
+    /// Effective ask when it was asked.
+    pub ask: Ask,
+    /// What happens if nobody answers, already clamped to `security`.
+    pub ask_fallback: Security,
+    /// Whether the allowlist covers the command (what an `allowlist` fallback needs).
+    pub satisfied: bool,
+    /// Whether only a person may answer; then a fallback never allows.
+    pub needs_person: bool,
+    /// Why it is asked.
+    pub why: Why,
+    /// Which answers are open.
+    pub allowed_decisions: Vec<ApprovalDecision>,
+    /// What `allow-always` would store.
+    pub proposed_patterns: Vec<Pattern>,
+    /// Path of the first executable, if it resolved.
+    pub resolved_path: Option<String>,
+    /// The analysed segments as the API shows them.
+    pub segments: serde_json::Value,
+    /// Hash of the approvals document it was judged under.
+    pub document_hash: String,
+}
+
+/// The record of one approval (`http-api.md`, approval object).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// The run that waits for it.
+    pub run_id: RunId,
+    /// What is shown and bound.
+    pub card: ApprovalCard,
+    /// Who asked; never the one who may answer.
+    pub requested_by: Actor,
+    /// Where it stands.
+    pub state: ApprovalState,
+    /// The patterns a person chose with `allow-always`.
+    pub chosen_patterns: Vec<Pattern>,
+    /// When it was asked.
+    pub created_at: UnixMillis,
+    /// The deadline; at that instant it is expired.
+    pub expires_at: UnixMillis,
+}
+
+impl Approval {
+    /// Whether the deadline has come.
+    pub fn is_due(&self, now: UnixMillis) -> bool {
+        now >= self.expires_at
+    }
+}

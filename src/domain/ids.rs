@@ -1,0 +1,171 @@
+//! Ids, each a type of its own.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A text does not have the form of the id it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{expected}")]
+pub struct InvalidId {
+    /// What the id must look like, for people.
+    pub expected: &'static str,
+}
+
+macro_rules! id {
+    ($(#[$meta:meta])* $name:ident, $valid:path, $expected:literal) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks the form of a text and takes it as an id.
+            ///
+            /// # Errors
+            /// [`InvalidId`] when the text does not have this id's form.
+            pub fn parse(text: impl Into<String>) -> Result<Self, InvalidId> {
+                let text = text.into();
+                if $valid(&text) { Ok(Self(text)) } else { Err(InvalidId { expected: $expected }) }
+            }
+
+            /// The text of the id.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                Self::parse(text)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidId;
+
+            fn try_from(text: String) -> Result<Self, InvalidId> {
+                Self::parse(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.0
+            }
+        }
+    };
+}
+
+id!(
+    /// One run of one command, from its request to its end.
+    RunId, is_opaque, "expected an id of a-z, 0-9 and -"
+);
+id!(
+    /// One question to a person. A version 4 UUID when we make it.
+    ApprovalId, is_opaque, "expected an id of a-z, 0-9 and -"
+);
+id!(
+    /// One permission to start, written into the run file's fence.
+    LaunchId, is_opaque, "expected an id of a-z, 0-9 and -"
+);
+id!(
+    /// An API token's public id (never its secret).
+    TokenId, is_opaque, "expected an id of a-z, 0-9 and -"
+);
+id!(
+    /// An allowlist entry, grant or deny rule. Foreign documents may hold ids that are no UUIDs; they are kept.
+    EntryId, is_not_empty, "expected an id that is not empty"
+);
+id!(
+    /// An agent, compared exactly (`http-api.md`, conventions). The wildcard `*` is not an agent.
+    AgentId, is_agent_id, "expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit"
+);
+id!(
+    /// A session of an agent: 1 to 256 characters, none of them a control character.
+    SessionKey, is_session_key, "expected 1 to 256 characters without control characters"
+);
+
+impl AgentId {
+    /// The agent that is meant when none is named.
+    pub fn main() -> Self {
+        Self("main".to_owned())
+    }
+}
+
+impl SessionKey {
+    /// The main session of an agent: `agent:<agentId>:main`.
+    pub fn main_of(agent: &AgentId) -> Self {
+        Self(format!("agent:{agent}:main"))
+    }
+
+    /// The agent named by a key of the form `agent:<agentId>:<rest>`; other forms say nothing.
+    pub fn agent(&self) -> Option<AgentId> {
+        let (agent, _rest) = self.0.strip_prefix("agent:")?.split_once(':')?;
+        AgentId::parse(agent).ok()
+    }
+}
+
+impl ApprovalId {
+    /// The short form shown to people: the first 8 characters.
+    pub fn slug(&self) -> &str {
+        self.0.get(..8).unwrap_or(&self.0)
+    }
+}
+
+fn is_opaque(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 64
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+fn is_not_empty(text: &str) -> bool {
+    !text.is_empty()
+}
+
+fn is_agent_id(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    text.len() <= 64
+        && bytes.next().is_some_and(|b| b.is_ascii_alphanumeric())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+}
+
+fn is_session_key(text: &str) -> bool {
+    let count = text.chars().count();
+    (1..=256).contains(&count) && !text.chars().any(char::is_control)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agent_ids_follow_the_contract() {
+        for good in ["main", "a", "A.b_c-9", &"x".repeat(64)] {
+            assert!(AgentId::parse(good).is_ok(), "{good}");
+        }
+        for bad in ["", "*", "-a", ".a", "a/b", "a b", "é", &"x".repeat(65)] {
+            assert!(AgentId::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn session_key_names_its_agent_only_in_the_agent_form() {
+        let agent_of = |key: &str| SessionKey::parse(key).unwrap().agent().map(String::from);
+        assert_eq!(agent_of("agent:build:main"), Some("build".to_owned()));
+        assert_eq!(agent_of("agent:build:a:b"), Some("build".to_owned()));
+        assert_eq!(agent_of("agent:build"), None);
+        assert_eq!(agent_of("telegram:42"), None);
+        assert!(SessionKey::parse("a\u{7}").is_err());
+    }
+}

@@ -1,0 +1,36 @@
+//! The vocabulary of countersign: values every other layer speaks in.
+//!
+//! Nothing here reads a clock, a file, a socket or the environment, and nothing here is `async`.
+//! A value of one of these types is valid by construction: text from outside becomes one of them
+//! once, at the edge, or is refused there.
+
+mod actor;
+mod approval;
+mod ids;
+pub(crate) mod name;
+mod policy;
+mod reason;
+mod request;
+mod run;
+mod secret;
+mod time;
+mod token;
+
+pub use actor::{Actor, ActorKind};
+pub(crate) use approval::hex;
+pub use approval::{
+    Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, FileIdentity,
+    Pattern, PatternWidth, Persist, TerminalReason, Why,
+};
+pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, TokenId};
+pub use name::InvalidName;
+pub use policy::{Ask, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use reason::Reason;
+pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES};
+pub use run::{
+    DecidedBy, Exit, KillCause, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
+    StatusChangeError,
+};
+pub use secret::Secret;
+pub use time::UnixMillis;
+pub use token::{Principal, Scope, Token};

@@ -1,0 +1,83 @@
+//! The closed set of reasons for which a run did not happen or did not end well.
+
+use super::{RunStatus, name::vocabulary};
+
+vocabulary! {
+    /// Why a run ended as it did; the same word in events, runs, problems and audit (`exec-tool.md` 10).
+    pub enum Reason("a reason of the closed set") {
+        /// Effective security is `deny`.
+        SecurityDeny = "security-deny",
+        /// The approvals document cannot be read, so security is `deny`.
+        DocumentRefused = "document-refused",
+        /// Tool policy forbids `exec` for the agent.
+        ToolDenied = "tool-denied",
+        /// A deny rule matched.
+        Denylist = "denylist",
+        /// Not covered by the allowlist, and nobody is to be asked.
+        AllowlistMiss = "allowlist-miss",
+        /// A person said no.
+        UserDenied = "user-denied",
+        /// Nobody answered in time.
+        ApprovalTimeout = "approval-timeout",
+        /// Nobody could be reached.
+        NoApprover = "no-approver",
+        /// The request was withdrawn before it was answered.
+        ApprovalCancelled = "approval-cancelled",
+        /// The approval could not be created or awaited.
+        ApprovalRequestFailed = "approval-request-failed",
+        /// What was approved is no longer what would run.
+        BindingMismatch = "binding-mismatch",
+        /// A node's own policy wants an approval that the call did not carry.
+        ApprovalRequired = "approval-required",
+        /// A node refused for another reason.
+        NodeRefused = "node-refused",
+        /// A script looked like shell text in the wrong language (`exec-tool.md` 7).
+        Preflight = "preflight",
+        /// A limit on runs or prompts.
+        RateLimited = "rate-limited",
+        /// The program could not be started.
+        SpawnFailed = "spawn-failed",
+        /// Killed by its time limit.
+        Timeout = "timeout",
+        /// Allowed, but its start-by passed first.
+        NotStarted = "not-started",
+        /// A node answered with an error.
+        InvokeFailed = "invoke-failed",
+        /// The link to the node broke; the outcome is unknown.
+        NodeDisconnected = "node-disconnected",
+        /// The server died; the outcome is unknown.
+        ServerRestart = "server-restart",
+        /// The supervisor died; the outcome is unknown.
+        RunnerLost = "runner-lost",
+        /// Cancelled over the API or because the client left.
+        Cancelled = "cancelled",
+        /// The server shut down.
+        Shutdown = "shutdown",
+    }
+}
+
+impl Reason {
+    /// The final state that a run with this reason has.
+    pub const fn run_status(self) -> RunStatus {
+        match self {
+            Self::SecurityDeny
+            | Self::DocumentRefused
+            | Self::ToolDenied
+            | Self::Denylist
+            | Self::AllowlistMiss
+            | Self::UserDenied
+            | Self::ApprovalTimeout
+            | Self::NoApprover
+            | Self::ApprovalCancelled
+            | Self::ApprovalRequestFailed
+            | Self::BindingMismatch
+            | Self::ApprovalRequired
+            | Self::NodeRefused
+            | Self::Preflight
+            | Self::RateLimited => RunStatus::Denied,
+            Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => RunStatus::Failed,
+            Self::NodeDisconnected | Self::ServerRestart | Self::RunnerLost => RunStatus::Lost,
+            Self::Cancelled | Self::Shutdown => RunStatus::Cancelled,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What somebody asks to be run.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use super::{AgentId, Ask, HostChoice, Security, SessionKey};
+
+/// The largest single argument that Linux passes to a program: `MAX_ARG_STRLEN` less its NUL.
+pub const MAX_ARGUMENT_BYTES: usize = 131_071;
+
+/// What to run: text for a shell, or a program with its arguments. Exactly one of the two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Command {
+    /// Shell text, as sent.
+    Shell(String),
+    /// A program and its arguments, run without any shell. Never empty, the first not blank.
+    Argv(Vec<String>),
+}
+
+/// A request cannot be meant as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRequest {
+    /// The command is empty or only white space.
+    #[error("the command is blank")]
+    BlankCommand,
+    /// A text holds a NUL byte, which no process can be given.
+    #[error("must not contain NUL")]
+    Nul,
+    /// Longer than a program can be given.
+    #[error("longer than {MAX_ARGUMENT_BYTES} bytes cannot be started")]
+    TooLong,
+}
+
+impl Command {
+    /// Shell text that is not blank, holds no NUL and fits into one argument.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] says which of these fails.
+    pub fn shell(text: String) -> Result<Self, InvalidRequest> {
+        if text.trim().is_empty() {
+            return Err(InvalidRequest::BlankCommand);
+        }
+        check_argument(&text)?;
+        Ok(Self::Shell(text))
+    }
+
+    /// An argument vector whose first word is not blank.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] for a missing or blank program, a NUL, or an argument that is too long.
+    pub fn argv(argv: Vec<String>) -> Result<Self, InvalidRequest> {
+        if argv.first().is_none_or(|program| program.trim().is_empty()) {
+            return Err(InvalidRequest::BlankCommand);
+        }
+        for argument in &argv {
+            check_argument(argument)?;
+        }
+        Ok(Self::Argv(argv))
+    }
+
+    /// The command as one line for people, events and lists: the text, or the arguments in the canonical
+    /// form of `approvals-store.md` 12.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Shell(text) => text.clone(),
+            Self::Argv(argv) => argv.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
+        }
+    }
+}
+
+fn check_argument(text: &str) -> Result<(), InvalidRequest> {
+    if text.contains('\0') {
+        return Err(InvalidRequest::Nul);
+    }
+    if text.len() > MAX_ARGUMENT_BYTES {
+        return Err(InvalidRequest::TooLong);
+    }
+    Ok(())
+}
+
+fn quote(word: &str) -> String {
+    if word.is_empty() || word.contains(|c: char| c.is_whitespace() || c == '"') {
+        format!("\"{}\"", word.replace('"', "\\\""))
+    } else {
+        word.to_owned()
+    }
+}
+
+/// Environment overrides that passed the environment policy (`command-analysis.md` 9), sorted by name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EnvOverrides(BTreeMap<String, String>);
+
+impl EnvOverrides {
+    /// Wraps overrides that the caller has already put through the environment policy.
+    pub fn accepted(values: BTreeMap<String, String>) -> Self {
+        Self(values)
+    }
+
+    /// Names and values, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The names alone, sorted; values may be secret.
+    pub fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One exec call, parsed (`exec-tool.md` 1). What is `None` was not said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecRequest {
+    /// What to run.
+    pub command: Command,
+    /// Working directory as sent: absolute or beginning with `~/`.
+    pub workdir: Option<String>,
+    /// Environment overrides as sent, not yet judged.
+    pub env: BTreeMap<String, String>,
+    /// How long to wait before the run moves to the background; already clamped to 10 ms..120 s.
+    pub yield_after: Option<Duration>,
+    /// Background at once.
+    pub background: bool,
+    /// Time limit; `Some(Duration::ZERO)` switches it off for this call.
+    pub timeout: Option<Duration>,
+    /// Wants a pseudo-terminal.
+    pub pty: bool,
+    /// Wanted host.
+    pub host: Option<HostChoice>,
+    /// Wanted security; may only tighten.
+    pub security: Option<Security>,
+    /// Wanted ask; may only tighten.
+    pub ask: Option<Ask>,
+    /// Wanted node.
+    pub node: Option<String>,
+    /// Wants to leave the sandbox.
+    pub elevated: bool,
+    /// Who asks.
+    pub agent: AgentId,
+    /// In which session.
+    pub session: SessionKey,
+    /// How long the caller waits inline for a person's answer.
+    pub approval_wait: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_text_of_argv_quotes_what_needs_it() {
+        let argv = |words: &[&str]| Command::argv(words.iter().map(|w| (*w).to_owned()).collect()).unwrap();
+        assert_eq!(argv(&["ls", "-la"]).to_text(), "ls -la");
+        assert_eq!(
+            argv(&["a", "", "b c", "d\"e"]).to_text(),
+            "a \"\" \"b c\" \"d\\\"e\""
+        );
+    }
+
+    #[test]
+    fn blank_nul_and_oversized_commands_are_refused() {
+        assert_eq!(
+            Command::shell(" \n".to_owned()),
+            Err(InvalidRequest::BlankCommand)
+        );
+        assert_eq!(Command::argv(vec![]), Err(InvalidRequest::BlankCommand));
+        assert_eq!(Command::shell("a\0b".to_owned()), Err(InvalidRequest::Nul));
+        assert_eq!(Command::shell("x".repeat(131_072)), Err(InvalidRequest::TooLong));
+        assert!(Command::shell("x".repeat(131_071)).is_ok());
+    }
+}

@@ -1,0 +1,7 @@
+//! countersign: the control plane between AI agents and the machines they run commands on.
+//!
+//! An agent's gateway asks for a command; countersign decides where it runs and whether it runs, asks a
+//! person when it must, runs it exactly once and keeps the record. `ARCHITECTURE.md` is the map.
+
+pub mod clock;
+pub mod domain;
