@@ -5,3 +5,6 @@
 
 pub mod clock;
 pub mod domain;
+pub mod sys;
+
+pub mod output;

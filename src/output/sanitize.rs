@@ -1,0 +1,67 @@
+//! Which characters of a command's output may be shown.
+
+use std::borrow::Cow;
+
+use unicode_general_category::{GeneralCategory, get_general_category};
+
+/// Whether a character may stand in text that is shown: everything but control characters other than tab,
+/// line feed and carriage return, and Unicode format characters, which reorder or hide what is around them.
+pub fn is_plain(character: char) -> bool {
+    match character {
+        '\t' | '\n' | '\r' | ' '..='~' => true,
+        _ => !character.is_control() && !matches!(get_general_category(character), GeneralCategory::Format),
+    }
+}
+
+/// The text without the characters that [`is_plain`] refuses. Borrows when there is nothing to remove.
+pub fn sanitize(text: &str) -> Cow<'_, str> {
+    if is_plain_ascii(text) || text.chars().all(is_plain) {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().filter(|&character| is_plain(character)).collect())
+    }
+}
+
+/// Whether every byte is printable ASCII or one of the three kept controls: then characters are bytes.
+pub(super) fn is_plain_ascii(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| matches!(byte, b' '..=b'~' | b'\t' | b'\n' | b'\r'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(input: &str, expect: &str) {
+        assert_eq!(sanitize(input), expect, "{input:?}");
+    }
+
+    #[test]
+    fn control_and_format_characters_are_removed() {
+        check("", "");
+        check("a\tb\nc\rd", "a\tb\nc\rd");
+        check("\u{1b}[31mred\u{1b}[0m", "[31mred[0m");
+        check("a\u{0}b\u{7}c\u{8}d\u{7f}e\u{9b}f", "abcdef");
+        check("evil\u{202e}txt.exe", "eviltxt.exe");
+        check(
+            "a\u{200b}b\u{200d}c\u{feff}d\u{ad}e\u{2066}f\u{e0041}g",
+            "abcdefg",
+        );
+    }
+
+    #[test]
+    fn letters_of_every_script_stay() {
+        check(
+            "grüße 漢字 🦀 e\u{301} \u{fffd}",
+            "grüße 漢字 🦀 e\u{301} \u{fffd}",
+        );
+        check("\u{2028}\u{a0}", "\u{2028}\u{a0}");
+    }
+
+    #[test]
+    fn harmless_text_is_borrowed() {
+        assert!(matches!(sanitize("ünïcode"), Cow::Borrowed(_)));
+        assert!(matches!(sanitize("\u{7}"), Cow::Owned(_)));
+    }
+}

@@ -1,0 +1,14 @@
+//! The operating system behind safe signatures. Unsafe code and platform differences live here and nowhere else.
+
+pub mod fs;
+pub mod hooks;
+pub mod peer;
+pub mod process;
+pub mod readiness;
+pub mod socket;
+pub mod wait;
+
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "countersign builds on Linux only: supervisors need pidfds, subreapers, flock and SEQPACKET sockets"
+);

@@ -1,0 +1,287 @@
+//! Starting a command from a supervisor: `clone(CLONE_VM | CLONE_VFORK)`, so that nothing is copied.
+#![expect(unsafe_code, reason = "clone and execveat have no safe wrapper in rustix")]
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_void},
+    fmt, io,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr,
+    sync::atomic::{AtomicBool, AtomicI32, Ordering},
+};
+
+use rustix::{fs::AtFlags, io::Errno, process::Signal};
+
+use super::{Pid, Process, inspect, signals};
+
+/// Bytes of the stack on which a child runs until it executes, without the guard page below it.
+const STACK_BYTES: usize = 128 * 1024;
+const GUARD_BYTES: usize = 64 * 1024;
+
+/// Texts as the kernel takes argument and environment lists: each ends with NUL, the list with a null pointer.
+pub struct Strings {
+    bytes: Vec<u8>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Strings {
+    /// Takes over texts that each end with NUL; `None` when the last one does not.
+    pub fn from_nul_terminated(bytes: Vec<u8>) -> Option<Self> {
+        if bytes.last().is_some_and(|byte| *byte != 0) {
+            return None;
+        }
+        let mut pointers: Vec<_> = bytes
+            .split_inclusive(|byte| *byte == 0)
+            .map(|text| text.as_ptr().cast::<c_char>())
+            .collect();
+        pointers.push(ptr::null());
+        Some(Self { bytes, pointers })
+    }
+
+    /// The number of texts.
+    pub const fn len(&self) -> usize {
+        self.pointers.len() - 1
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for Strings {
+    /// Shows no text: environments hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Strings")
+            .field("len", &self.len())
+            .field("bytes", &self.bytes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a child is to become.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// Path of the program.
+    pub program: &'a CStr,
+    /// The program, opened and checked before. Then it is started from here, whatever the path means by now.
+    pub executable: Option<BorrowedFd<'a>>,
+    /// Arguments, the program's name included.
+    pub arguments: &'a Strings,
+    /// The whole environment.
+    pub environment: &'a Strings,
+    /// Working directory.
+    pub directory: BorrowedFd<'a>,
+    /// Descriptors 0, 1 and 2, none of which is one of these numbers.
+    pub standard: [BorrowedFd<'a>; 3],
+}
+
+/// How [`Launcher::launch`] went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launched {
+    /// It runs.
+    Running(Process),
+    /// The program could not be executed. The child is gone again.
+    NotExecuted(Errno),
+}
+
+/// Nothing was started, and the step before execution did not happen either.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// There was no process to be had.
+    #[error("could not make a process")]
+    Process(#[source] io::Error),
+    /// The step before execution failed in the child.
+    #[error("the step before execution failed")]
+    BeforeExecution(#[source] Errno),
+    /// The child was killed before it got to that step.
+    #[error("the child vanished before it executed anything")]
+    Vanished,
+}
+
+/// Starts commands; owns the stack that their first steps run on.
+#[derive(Debug)]
+pub struct Launcher {
+    stack: *mut u8,
+}
+
+impl Launcher {
+    /// Maps the stack.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn new() -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                GUARD_BYTES + STACK_BYTES,
+                protection,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: these are the first pages of the mapping just made, which nothing uses yet.
+        if unsafe { libc::mprotect(base, GUARD_BYTES, libc::PROT_NONE) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { stack: base.cast() })
+    }
+
+    /// Starts a command in a session of its own and returns once it executes or failed to.
+    ///
+    /// `before_execution` runs in the child, which shares this process's memory: it must not allocate, lock or
+    /// panic, since the child may be killed at any instruction and leave that half done.
+    ///
+    /// # Errors
+    /// [`LaunchError`] when no child got as far as past `before_execution`.
+    pub fn launch(
+        &self,
+        launch: &Launch<'_>,
+        before_execution: &mut dyn FnMut(&Process) -> Result<(), Errno>,
+    ) -> Result<Launched, LaunchError> {
+        let mut child = Child {
+            launch,
+            before_execution,
+            supervisor: rustix::process::getpid().as_raw_pid(),
+            process: None,
+            is_past_step: AtomicBool::new(false),
+            errno: AtomicI32::new(0),
+        };
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the mapping is GUARD_BYTES + STACK_BYTES long, so this points to its end.
+        let top = unsafe { self.stack.add(GUARD_BYTES + STACK_BYTES) };
+        let argument = (&raw mut child).cast::<c_void>();
+        // SAFETY: this process has one thread, which CLONE_VFORK suspends until the child executes or exits, so
+        // the child alone uses `child`, the heap and the stack it is given; `enter` never returns into our frames.
+        let pid = unsafe { libc::clone(enter, top.cast(), flags, argument) };
+        if pid < 0 {
+            return Err(LaunchError::Process(io::Error::last_os_error()));
+        }
+        let errno = child.errno.load(Ordering::Relaxed);
+        match (child.is_past_step.load(Ordering::Relaxed), errno, child.process) {
+            (true, 0, Some(process)) => Ok(Launched::Running(process)),
+            (true, _, _) => {
+                self.collect(pid);
+                Ok(Launched::NotExecuted(Errno::from_raw_os_error(errno)))
+            }
+            (false, 0, _) => {
+                self.collect(pid);
+                Err(LaunchError::Vanished)
+            }
+            (false, _, _) => {
+                self.collect(pid);
+                Err(LaunchError::BeforeExecution(Errno::from_raw_os_error(errno)))
+            }
+        }
+    }
+
+    /// Reaps a child that exits already.
+    #[expect(clippy::unused_self, reason = "only a launcher has such children")]
+    fn collect(&self, pid: Pid) {
+        drop(super::wait_for(pid));
+    }
+}
+
+struct Child<'a, 'b> {
+    launch: &'a Launch<'b>,
+    before_execution: &'a mut dyn FnMut(&Process) -> Result<(), Errno>,
+    supervisor: Pid,
+    process: Option<Process>,
+    is_past_step: AtomicBool,
+    errno: AtomicI32,
+}
+
+/// The first function of the child, on its own stack.
+extern "C" fn enter(argument: *mut c_void) -> c_int {
+    // SAFETY: `launch` passed a pointer to its `Child`, which lives until the child executed or exited, and which
+    // the suspended parent does not touch meanwhile.
+    let child = unsafe { &mut *argument.cast::<Child<'_, '_>>() };
+    let Err(errno) = become_command(child);
+    child.errno.store(errno.raw_os_error(), Ordering::Relaxed);
+    super::exit_now(127)
+}
+
+enum Never {}
+
+fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
+    rustix::process::setsid()?;
+    let process = inspect::current().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    child.process = Some(process);
+    (child.before_execution)(&process)?;
+    child.is_past_step.store(true, Ordering::Relaxed);
+
+    // A supervisor that is killed takes its command along. One that was killed before this line is another parent.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if super::parent() != child.supervisor {
+        super::exit_now(127);
+    }
+    let Launch {
+        program,
+        executable,
+        arguments,
+        environment,
+        directory,
+        standard,
+    } = child.launch;
+    rustix::process::fchdir(directory)?;
+    let [input, output, errors] = standard;
+    rustix::stdio::dup2_stdin(input)?;
+    rustix::stdio::dup2_stdout(output)?;
+    rustix::stdio::dup2_stderr(errors)?;
+    signals::close_on_exec_from(3);
+    signals::set_default(libc::SIGPIPE);
+    signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    match executable {
+        None => Err(execute(program, arguments, environment)),
+        Some(file) => match execute_file(*file, arguments, environment) {
+            // A script: the kernel cannot hand a descriptor that is closed on execution to the interpreter. The
+            // path is as good as long as it still means that file.
+            Errno::NOENT if is_same_file(*file, program) => Err(execute(program, arguments, environment)),
+            errno => Err(errno),
+        },
+    }
+}
+
+fn execute(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {
+    // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
+    unsafe {
+        libc::execve(
+            program.as_ptr(),
+            arguments.pointers.as_ptr(),
+            environment.pointers.as_ptr(),
+        )
+    };
+    last_errno()
+}
+
+fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings) -> Errno {
+    let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
+    // SAFETY: as in `execute`; the descriptor is open, and the empty path means the descriptor itself.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            arguments,
+            environment,
+            libc::AT_EMPTY_PATH,
+        )
+    };
+    last_errno()
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS)
+}
+
+fn is_same_file(file: BorrowedFd<'_>, path: &CStr) -> bool {
+    let opened = rustix::fs::fstat(file);
+    let named = rustix::fs::statat(rustix::fs::CWD, path, AtFlags::empty());
+    matches!((opened, named), (Ok(a), Ok(b)) if a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+}

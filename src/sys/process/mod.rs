@@ -1,0 +1,81 @@
+//! Processes: starting, watching, signalling, ending. The only place that starts one.
+//!
+//! The server starts processes with [`spawn()`] (`posix_spawn`, never a fork of its large memory). The warm runner,
+//! which is small and single-threaded, forks its supervisors ([`fork()`]); a supervisor starts a command with
+//! a [`Launcher`].
+
+mod fork;
+mod inspect;
+mod launch;
+mod limits;
+mod signals;
+mod spawn;
+mod time;
+
+pub use fork::{Forked, SharedBytes, exit_now, fork};
+pub use inspect::{Process, boot_id, children, current, inspect, list};
+pub use launch::{Launch, LaunchError, Launched, Launcher, Strings};
+pub use limits::InheritedLimits;
+pub use signals::{
+    ChildSignals, Ended, Reaped, reap, reset_dispositions, signal_group, signal_process, wait_for,
+};
+pub use spawn::{Spawn, SpawnedProcess, TextError, run_for_text, spawn};
+pub use time::{monotonic, poll};
+
+use std::io;
+
+/// A process id.
+pub type Pid = i32;
+
+/// The first thing of every mode: nobody but root may attach to this process or read its memory, and the kernel
+/// writes no core of it. A program that it starts is dumpable again.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn forbid_dumping() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(
+        rustix::process::DumpableBehavior::NotDumpable,
+    )?)
+}
+
+/// Makes orphaned descendants children of this process. Forked children do not inherit it.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn become_subreaper() -> io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(
+        rustix::process::getpid(),
+    ))?)
+}
+
+/// Leaves the terminal and the process group of whoever started this process.
+///
+/// # Errors
+/// What the kernel answers, e.g. when it leads a group already.
+pub fn new_session() -> io::Result<()> {
+    rustix::process::setsid()?;
+    Ok(())
+}
+
+/// The id of this process.
+pub fn own_id() -> Pid {
+    rustix::process::getpid().as_raw_pid()
+}
+
+/// The id of the parent process; 0 when it lies outside this PID namespace.
+pub fn parent() -> Pid {
+    rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid)
+}
+
+/// Marks every open descriptor from `first` on close-on-exec.
+pub fn close_on_exec_from(first: u32) {
+    signals::close_on_exec_from(first);
+}
+
+/// Takes over descriptors that whoever started this program left open at agreed numbers.
+///
+/// # Errors
+/// When one of them is not open.
+pub fn inherited_descriptors<const N: usize>(first: i32) -> io::Result<[std::os::fd::OwnedFd; N]> {
+    spawn::inherited_descriptors(first)
+}
