@@ -7,4 +7,6 @@ pub mod clock;
 pub mod domain;
 pub mod sys;
 
+pub mod command;
 pub mod output;
+pub mod policy;

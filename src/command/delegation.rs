@@ -1,0 +1,501 @@
+//! Arguments that make a known program start another one (D1), as data.
+//!
+//! Over-matching costs a question, under-matching a bypass: long options are compared by prefix because most of
+//! these programs accept abbreviations, and short ones anywhere in a cluster.
+
+use super::names::without_version;
+
+/// What to look for in the arguments of some programs.
+struct Rule {
+    programs: &'static [&'static str],
+    /// Only behind this subcommand; empty means always.
+    subcommands: &'static [&'static str],
+    /// Letters of short options, in clusters too.
+    short: &'static str,
+    /// Long options without their dashes; abbreviations count.
+    long: &'static [&'static str],
+    /// Whole words.
+    words: &'static [&'static str],
+    /// Beginnings of words.
+    beginnings: &'static [&'static str],
+}
+
+const NONE: Rule = Rule {
+    programs: &[],
+    subcommands: &[],
+    short: "",
+    long: &[],
+    words: &[],
+    beginnings: &[],
+};
+
+const RULES: &[Rule] = &[
+    Rule {
+        programs: &["find", "gfind"],
+        words: &["-exec", "-execdir", "-ok", "-okdir"],
+        ..NONE
+    },
+    Rule {
+        programs: &["rg"],
+        long: &["pre", "hostname-bin"],
+        ..NONE
+    },
+    Rule {
+        programs: &["fd", "fdfind"],
+        short: "xX",
+        long: &["exec", "exec-batch"],
+        ..NONE
+    },
+    Rule {
+        programs: &["tar", "gtar", "bsdtar"],
+        short: "IF",
+        long: &[
+            "checkpoint-action",
+            "to-command",
+            "use-compress-program",
+            "rsh-command",
+            "info-script",
+            "new-volume-script",
+            "rmt-command",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["rsync"],
+        short: "e",
+        long: &["rsh", "rsync-path"],
+        ..NONE
+    },
+    Rule {
+        programs: &["ssh"],
+        short: "oFSIJ",
+        ..NONE
+    },
+    Rule {
+        programs: &["scp", "sftp"],
+        short: "oFSDJ",
+        ..NONE
+    },
+    Rule {
+        programs: &["sort", "gsort"],
+        long: &["compress-program"],
+        ..NONE
+    },
+    Rule {
+        programs: &["man"],
+        short: "PH",
+        long: &["pager", "html"],
+        ..NONE
+    },
+    Rule {
+        programs: &[
+            "vi", "vim", "nvim", "view", "vimdiff", "gvim", "gview", "rvim", "rview", "ex", "evim",
+        ],
+        short: "cSsu",
+        long: &["cmd"],
+        beginnings: &["+"],
+        ..NONE
+    },
+    Rule {
+        programs: &["less", "more"],
+        short: "k",
+        beginnings: &["+"],
+        ..NONE
+    },
+    Rule {
+        programs: &["zip"],
+        long: &["unzip-command"],
+        ..NONE
+    },
+    Rule {
+        programs: &["openssl"],
+        words: &["-engine", "-provider", "--engine", "--provider"],
+        ..NONE
+    },
+    Rule {
+        programs: &["tcpdump"],
+        short: "z",
+        ..NONE
+    },
+    Rule {
+        programs: &["curl"],
+        short: "K",
+        long: &["config", "engine"],
+        ..NONE
+    },
+    Rule {
+        programs: &["wget"],
+        short: "e",
+        long: &["use-askpass", "execute"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nmap"],
+        long: &["script"],
+        beginnings: &["--script", "-script"],
+        ..NONE
+    },
+    Rule {
+        programs: &["npm"],
+        subcommands: &["exec", "x"],
+        ..NONE
+    },
+    Rule {
+        programs: &["pnpm", "yarn"],
+        subcommands: &["exec", "dlx"],
+        ..NONE
+    },
+    Rule {
+        programs: &["bun"],
+        subcommands: &["x"],
+        ..NONE
+    },
+    Rule {
+        programs: &["uv"],
+        subcommands: &["run", "tool"],
+        ..NONE
+    },
+    Rule {
+        programs: &["poetry", "pipenv", "conda"],
+        subcommands: &["run"],
+        ..NONE
+    },
+    Rule {
+        programs: &["mise"],
+        subcommands: &["exec", "x"],
+        ..NONE
+    },
+    Rule {
+        programs: &["bundle"],
+        subcommands: &["exec"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nix"],
+        subcommands: &["run", "shell", "develop"],
+        ..NONE
+    },
+];
+
+/// The rules for what stands behind git's subcommand.
+const GIT_RULES: &[Rule] = &[
+    Rule {
+        long: &["upload-pack", "receive-pack"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &[
+            "push",
+            "fetch",
+            "pull",
+            "archive",
+            "ls-remote",
+            "fetch-pack",
+            "send-pack",
+        ],
+        long: &["exec"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["clone", "ls-remote"],
+        short: "u",
+        ..NONE
+    },
+    Rule {
+        subcommands: &["clone"],
+        short: "c",
+        long: &["config", "template"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["init"],
+        long: &["template"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["bisect"],
+        words: &["run"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["rebase"],
+        short: "x",
+        long: &["exec"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["submodule"],
+        words: &["foreach"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["grep"],
+        short: "O",
+        long: &["open-files-in-pager"],
+        ..NONE
+    },
+    Rule {
+        subcommands: &["difftool"],
+        short: "x",
+        long: &["extcmd"],
+        ..NONE
+    },
+];
+
+/// Git subcommands that start what the repository or its configuration names.
+const GIT_DELEGATING: &[&str] = &["mergetool", "filter-branch"];
+
+/// Keys of `git -c` that only change how things look or who is named.
+const GIT_HARMLESS_KEYS: &[&str] = &["user.name", "user.email", "core.quotepath", "core.abbrev"];
+const GIT_HARMLESS_SECTIONS: &[&str] = &["color.", "advice.", "log."];
+const GIT_HARMLESS_SETTINGS: &[&str] = &["commit.gpgsign=false", "tag.gpgsign=false"];
+
+/// Options of git itself that take the next word as their value.
+const GIT_VALUE_OPTIONS: &[&str] = &[
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--attr-source",
+    "--super-prefix",
+];
+
+/// The argument that makes one of these programs start another, if any.
+pub fn delegating_argument(names: &[&str], arguments: &[&str]) -> Option<usize> {
+    let is = |programs: &[&str]| names.iter().any(|name| programs.contains(&program(name)));
+    if is(&["git"]) {
+        return git(arguments);
+    }
+    if is(&["zip"])
+        && let Some(at) = arguments
+            .iter()
+            .position(|word| is_short(word) && word.contains("TT"))
+    {
+        return Some(at);
+    }
+    if is(&["tar", "gtar", "bsdtar"]) && arguments.first().is_some_and(|bundle| is_old_bundle(bundle)) {
+        return Some(0);
+    }
+    RULES
+        .iter()
+        .filter(|rule| is(rule.programs))
+        .find_map(|rule| rule.find(arguments))
+}
+
+impl Rule {
+    fn find(&self, arguments: &[&str]) -> Option<usize> {
+        if !self.subcommands.is_empty() {
+            return subcommand_candidates(arguments).into_iter().find(|at| {
+                arguments
+                    .get(*at)
+                    .is_some_and(|word| self.subcommands.contains(word))
+            });
+        }
+        arguments.iter().position(|word| self.is_in(word))
+    }
+
+    fn is_in(&self, word: &str) -> bool {
+        self.words.contains(&word)
+            || self
+                .beginnings
+                .iter()
+                .any(|beginning| word.starts_with(beginning))
+            || (is_short(word) && word.chars().skip(1).any(|letter| self.short.contains(letter)))
+            || long_name(word).is_some_and(|name| self.long.iter().any(|long| long.starts_with(name)))
+    }
+}
+
+/// The name a program is known by: without version, and `vim.basic` is `vim`.
+fn program(name: &str) -> &str {
+    let name = without_version(name);
+    name.split_once('.')
+        .map_or(name, |(first, _)| if first.is_empty() { name } else { first })
+}
+
+fn is_short(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-') && !word.starts_with("--")
+}
+
+/// The name of a long option, without dashes and value.
+fn long_name(word: &str) -> Option<&str> {
+    let name = word.strip_prefix("--")?;
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    (!name.is_empty()).then_some(name)
+}
+
+/// Old-style tar: the first word is a cluster without a dash.
+fn is_old_bundle(word: &str) -> bool {
+    !word.starts_with('-')
+        && word.contains(['I', 'F'])
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Where the subcommand may stand: the first operand, and any that could still be it because the ones before
+/// might be values of options.
+fn subcommand_candidates(arguments: &[&str]) -> Vec<usize> {
+    let mut candidates = Vec::new();
+    let mut behind_option = false;
+    for (at, word) in arguments.iter().enumerate() {
+        if word.starts_with('-') && *word != "-" {
+            behind_option = !word.contains('=');
+            continue;
+        }
+        candidates.push(at);
+        if !behind_option {
+            break;
+        }
+        behind_option = false;
+    }
+    candidates
+}
+
+fn git(arguments: &[&str]) -> Option<usize> {
+    if let Some(at) = arguments.iter().position(|word| word.contains("ext::")) {
+        return Some(at);
+    }
+    let mut at = 0;
+    while let Some(option) = arguments.get(at).filter(|word| word.starts_with('-')) {
+        let hands_over = match *option {
+            "-c" => !arguments
+                .get(at + 1)
+                .is_some_and(|setting| is_harmless_setting(setting)),
+            option => {
+                option.starts_with("-c")
+                    || option.starts_with("--config-env")
+                    || option.starts_with("--exec-path=")
+            }
+        };
+        if hands_over {
+            return Some(at);
+        }
+        at += if *option == "-c" || GIT_VALUE_OPTIONS.contains(option) {
+            2
+        } else {
+            1
+        };
+    }
+    let subcommand = arguments.get(at)?;
+    if GIT_DELEGATING.contains(subcommand) {
+        return Some(at);
+    }
+    let rest = arguments.get(at + 1..).unwrap_or_default();
+    GIT_RULES
+        .iter()
+        .filter(|rule| rule.subcommands.is_empty() || rule.subcommands.contains(subcommand))
+        .find_map(|rule| rest.iter().position(|word| rule.is_in(word)))
+        .map(|found| at + 1 + found)
+}
+
+/// Git compares sections and keys without case.
+fn is_harmless_setting(setting: &str) -> bool {
+    let Some((key, _)) = setting.split_once('=') else {
+        return false;
+    };
+    let key = key.to_ascii_lowercase();
+    GIT_HARMLESS_KEYS.contains(&key.as_str())
+        || GIT_HARMLESS_SECTIONS
+            .iter()
+            .any(|section| key.starts_with(section))
+        || GIT_HARMLESS_SETTINGS.contains(&setting.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delegates(line: &str) -> bool {
+        let words: Vec<&str> = line.split(' ').collect();
+        delegating_argument(&[words[0]], &words[1..]).is_some()
+    }
+
+    #[test]
+    fn every_form_of_the_table_is_found() {
+        for line in [
+            "find . -execdir x",
+            "rg --pre=x y",
+            "rg --pre x",
+            "fd -x rm",
+            "fd -HX rm",
+            "fd --exec-b rm",
+            "git -c core.pager=x log",
+            "git -ccore.pager=x log",
+            "git --config-env=a=b log",
+            "git --exec-path=/x status",
+            "git --no-pager -C d -c alias.x=y x",
+            "git clone -c a=b u",
+            "git clone -u x y",
+            "git clone --templ x",
+            "git ls-remote --upload-p=x .",
+            "git push --exec=x",
+            "git bisect run x",
+            "git rebase -ix y",
+            "git submodule --quiet foreach x",
+            "git grep -Oid x",
+            "git difftool --extcmd=x",
+            "git mergetool",
+            "git filter-branch",
+            "git fetch ext::x",
+            "tar -I x",
+            "tar xfI a b",
+            "tar --to-comm=x",
+            "gtar -xIf x",
+            "rsync -avze ssh a b",
+            "ssh -oX h",
+            "scp -S x a b",
+            "sort --compress-prog x",
+            "man -Hx ls",
+            "vim.basic +q",
+            "vim --cmd x",
+            "nvim -c x",
+            "less +!x f",
+            "more +x",
+            "zip -TT x",
+            "openssl x -engine y",
+            "tcpdump -Gz x",
+            "curl -sK x",
+            "wget --exec x",
+            "nmap --script-args x",
+            "npm exec x",
+            "npm --prefix d x y",
+            "pnpm dlx y",
+            "yarn exec y",
+            "bun x y",
+            "uv run y",
+            "uv --directory d tool",
+            "poetry run y",
+            "mise x y",
+            "bundle exec y",
+            "nix develop",
+            "git archive --exec=x",
+        ] {
+            assert!(delegates(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn ordinary_use_is_not_delegation() {
+        for line in [
+            "find . -name x",
+            "rg --pre-glob x y",
+            "git -c user.name=x commit",
+            "git -c color.ui=never log",
+            "git -c commit.gpgsign=false commit",
+            "git commit -c HEAD",
+            "git push -u origin main",
+            "git --exec-path",
+            "git log --oneline",
+            "git switch -c x",
+            "tar -czf a b",
+            "tar xf a",
+            "npm run build",
+            "npm test -- --watch=false",
+            "curl -sS u",
+            "bun run x",
+            "sort -rn",
+            "zip a b",
+            "less f",
+        ] {
+            assert!(!delegates(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The environment of a command: which overrides are refused, which need a question, what is inherited (E1 to E3).
+
+mod names;
+mod rules;
+
+pub use rules::{
+    BlockedEnv, check_overrides, harmless_only, is_harmless, sanitise_inherited, unknown_overrides,
+};

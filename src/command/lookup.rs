@@ -1,0 +1,125 @@
+//! From a command word to a file (P1 to P4).
+
+use std::fmt::Debug;
+
+use super::{
+    paths,
+    syntax::{Word, WordClass},
+};
+use crate::domain::FileIdentity;
+
+/// What the analysis may ask about files. Paths are absolute text; a path that is not UTF-8 does not exist here.
+pub trait PathLookup: Debug + Send + Sync {
+    /// The first executable regular file of that name in the run PATH (P1). `name` holds no `/`.
+    fn search(&self, name: &str) -> Option<String>;
+    /// The file at a path if it is a regular file with an execute bit.
+    fn inspect(&self, path: &str) -> Option<Inspected>;
+    /// The real path of anything that exists.
+    fn real(&self, path: &str) -> Option<String>;
+    /// The account's home directory, never from a request.
+    fn home(&self) -> &str;
+    /// Who may change what a directory holds.
+    fn directory_trust(&self, directory: &str) -> DirectoryTrust;
+    /// SHA-256 of a file's content as lower-case hex, for grants that are bound to it.
+    fn content_sha256(&self, path: &str) -> Option<String>;
+}
+
+/// An executable file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inspected {
+    /// Its real path.
+    pub real: String,
+    /// Its identity, `path` being the real path.
+    pub identity: FileIdentity,
+}
+
+/// Whether a bare name that was found in a directory may be believed (P3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DirectoryTrust {
+    /// Root's or ours, and nobody else may write.
+    Ours,
+    /// Somebody else owns it or may write to it, or it cannot be read.
+    Foreign,
+}
+
+/// How an executable was typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutableForm {
+    /// A name, searched in PATH.
+    Name,
+    /// A path.
+    Path,
+}
+
+/// A command word that names a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Executable {
+    /// The word after quote removal.
+    pub typed: String,
+    /// Name or path.
+    pub form: ExecutableForm,
+    /// The file it names, normalised; its last component is what a multi-call binary looks at.
+    pub resolved: String,
+    /// Its real path: what path patterns match.
+    pub real: String,
+    /// The file's identity.
+    pub identity: FileIdentity,
+}
+
+/// Why a command word names no file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unresolved {
+    /// A shell might expand it.
+    Dynamic,
+    /// A relative path while the directory is not certain.
+    DirectoryUnknown,
+    /// There is no such executable.
+    NotFound,
+}
+
+impl Executable {
+    /// Finds the file a command word names. `directory` is `None` when it is not certain.
+    ///
+    /// # Errors
+    /// [`Unresolved`] says why there is none.
+    pub fn resolve(
+        word: &Word,
+        directory: Option<&str>,
+        lookup: &dyn PathLookup,
+    ) -> Result<Self, Unresolved> {
+        let typed = word.value.clone();
+        let (form, resolved) = match word.class {
+            WordClass::InnerTilde => return Err(Unresolved::Dynamic),
+            WordClass::HomeTilde => (
+                ExecutableForm::Path,
+                paths::normalise(&paths::expand_home(&typed, lookup.home())),
+            ),
+            WordClass::Literal if typed.starts_with('/') => (ExecutableForm::Path, paths::normalise(&typed)),
+            WordClass::Literal if typed.contains('/') => {
+                let directory = directory.ok_or(Unresolved::DirectoryUnknown)?;
+                (ExecutableForm::Path, paths::join_normalised(directory, &typed))
+            }
+            WordClass::Literal => {
+                let found = lookup.search(&typed).filter(|path| path.starts_with('/'));
+                (ExecutableForm::Name, found.ok_or(Unresolved::NotFound)?)
+            }
+        };
+        let Inspected { real, identity } = lookup.inspect(&resolved).ok_or(Unresolved::NotFound)?;
+        Ok(Self {
+            typed,
+            form,
+            resolved,
+            real,
+            identity,
+        })
+    }
+
+    /// Every name it goes by: as typed, as found, and that of the real file (P4).
+    pub fn names(&self) -> [&str; 3] {
+        [
+            paths::base_name(&self.typed),
+            paths::base_name(&self.resolved),
+            paths::base_name(&self.real),
+        ]
+    }
+}

@@ -1,0 +1,36 @@
+//! What a command says, before anybody asks whether it may: text to segments, names to files, and the
+//! tables of programs that are more than they seem (`command-analysis.md`).
+//!
+//! Everything here is pure; files are seen through [`PathLookup`] alone. Nothing here decides: the same facts
+//! go to the allowlist, the deny rules and the explanation. What is not understood is an error with a
+//! [`Finding`], never a weaker reading. Entry points: [`parse`] and [`Executable::resolve`].
+
+pub mod finding;
+pub mod span;
+
+pub mod characters;
+pub mod syntax;
+pub(crate) mod word_reader;
+
+pub mod parser;
+
+pub mod lookup;
+pub mod paths;
+pub mod rendering;
+
+pub mod names;
+pub mod wrapper;
+
+pub mod delegation;
+pub mod inline_eval;
+pub mod safe_bin;
+pub mod shell;
+
+pub mod display;
+pub mod env_policy;
+
+pub use finding::{Code, Finding};
+pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
+pub use parser::parse;
+pub use rendering::{Plan, PlanStep};
+pub use span::{SourceMap, Span};

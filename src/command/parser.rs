@@ -1,0 +1,599 @@
+//! Text to [`List`]: one linear pass, no recovery (G1 to G10).
+
+use super::{
+    Code, Finding, SourceMap,
+    characters::is_forbidden,
+    syntax::{Assignment, Item, Join, List, Segment, Word, WordClass},
+    word_reader::{Cursor, read_word},
+};
+
+/// Text longer than this is never auto-allowed (G10).
+pub const MAX_ANALYSED_BYTES: usize = 8_192;
+/// Text longer than this is a bad request (G10).
+pub const MAX_REQUEST_BYTES: usize = 262_144;
+/// More segments than this, those of payloads counted, are never auto-allowed (G10).
+pub const MAX_SEGMENTS: usize = 64;
+
+/// Whether text is a bad request, which is not even asked (G10): NUL, or far too long.
+pub fn rejection(text: &str) -> Option<Finding> {
+    let map = SourceMap::identity();
+    if let Some(nul) = text.find('\0') {
+        return Some(Finding::new(
+            Code::Nul,
+            "G10",
+            map.span(nul, nul + 1),
+            "a command cannot hold a NUL byte",
+        ));
+    }
+    (text.len() > MAX_REQUEST_BYTES).then(|| {
+        Finding::new(
+            Code::TooLong,
+            "G10",
+            map.span(0, text.len()),
+            format!(
+                "{} bytes; the limit of a request is {MAX_REQUEST_BYTES}",
+                text.len()
+            ),
+        )
+    })
+}
+
+/// Parses a whole command.
+///
+/// # Errors
+/// The first thing that is outside the accepted grammar.
+pub fn parse(text: &str) -> Result<List, Finding> {
+    parse_mapped(text, &SourceMap::identity())
+}
+
+/// Parses the payload of a shell, whose bytes come from elsewhere in the source.
+///
+/// # Errors
+/// As [`parse`], with spans of the source.
+pub fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
+    if let Some(finding) = rejection(text) {
+        return Err(finding);
+    }
+    if text.len() > MAX_ANALYSED_BYTES {
+        let detail = format!("{} bytes; at most {MAX_ANALYSED_BYTES} are analysed", text.len());
+        return Err(Finding::new(
+            Code::TooLong,
+            "G10",
+            map.span(0, text.len()),
+            detail,
+        ));
+    }
+    if let Some((at, character)) = text
+        .char_indices()
+        .find(|(_, character)| is_forbidden(*character))
+    {
+        let detail = format!(
+            "the character U+{:04X} is not accepted, quoted or not",
+            u32::from(character)
+        );
+        let span = map.span(at, at + character.len_utf8());
+        return Err(Finding::new(Code::ForbiddenCharacter, "G10", span, detail));
+    }
+    Parser {
+        cursor: Cursor::new(text, map),
+        segments: 0,
+    }
+    .list(text.len())
+}
+
+/// Parses a script of our own rendering, whose words may hold any character and be of any length.
+pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
+    Parser {
+        cursor: Cursor::new(script, &SourceMap::identity()),
+        segments: 0,
+    }
+    .list(script.len())
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    segments: usize,
+}
+
+/// What follows a segment.
+enum After {
+    End,
+    Pipe,
+    Join(Join),
+}
+
+impl Parser<'_> {
+    fn list(mut self, length: usize) -> Result<List, Finding> {
+        let mut items = Vec::new();
+        let mut join = None;
+        self.skip_lines();
+        // Only a sequence may end here: behind the other operators a missing segment was refused.
+        while self.cursor.peek().is_some() {
+            let (pipeline, next) = self.pipeline()?;
+            items.push(Item { join, pipeline });
+            self.skip_lines();
+            if matches!(next, Some(Join::And | Join::Or)) && self.cursor.peek().is_none() {
+                return self.dangling();
+            }
+            join = next;
+        }
+        if items.is_empty() {
+            return self
+                .cursor
+                .fail(Code::EmptySegment, "G1", 0, "there is no command");
+        }
+        Ok(List {
+            span: self.cursor.span(0, length),
+            items,
+        })
+    }
+
+    fn pipeline(&mut self) -> Result<(Vec<Segment>, Option<Join>), Finding> {
+        let mut pipeline = Vec::new();
+        loop {
+            pipeline.push(self.segment()?);
+            match self.operator()? {
+                After::Pipe => {
+                    self.skip_lines();
+                    if self.cursor.peek().is_none() {
+                        return self.dangling();
+                    }
+                }
+                After::Join(join) => return Ok((pipeline, Some(join))),
+                After::End => return Ok((pipeline, None)),
+            }
+        }
+    }
+
+    fn segment(&mut self) -> Result<Segment, Finding> {
+        self.segments += 1;
+        if self.segments > MAX_SEGMENTS {
+            return self.cursor.fail(
+                Code::TooManySegments,
+                "G10",
+                self.cursor.position(),
+                "more than 64 segments",
+            );
+        }
+        let start = self.cursor.position();
+        let mut end = start;
+        let mut assignments = Vec::new();
+        let mut words: Vec<Word> = Vec::new();
+        while self.at_word(&words)? {
+            let at = self.cursor.position();
+            let word = read_word(&mut self.cursor)?;
+            end = self.cursor.position();
+            if words.is_empty() {
+                match assignment(&word) {
+                    Some(Ok(found)) => {
+                        assignments.push(found);
+                        self.skip_blanks();
+                        continue;
+                    }
+                    Some(Err(finding)) => return Err(finding),
+                    None => self.check_command_word(&word, at)?,
+                }
+            }
+            words.push(word);
+            self.skip_blanks();
+        }
+        if words.is_empty() {
+            return if assignments.is_empty() {
+                self.empty_segment()
+            } else {
+                self.cursor.fail(
+                    Code::AssignmentOnly,
+                    "G8",
+                    start,
+                    "an assignment without a command changes what later commands mean",
+                )
+            };
+        }
+        Ok(Segment {
+            span: self.cursor.span(start, end),
+            assignments,
+            words,
+        })
+    }
+
+    /// Whether a word begins here; what can only be something that is refused is refused here.
+    fn at_word(&self, words: &[Word]) -> Result<bool, Finding> {
+        let at = self.cursor.position();
+        match self.cursor.peek() {
+            Some('&') if self.cursor.starts_with("&>") => {
+                self.cursor
+                    .fail(Code::Redirection, "G7", at, "redirections are not supported")
+            }
+            None | Some('\n' | ';' | '|' | '&') => Ok(false),
+            Some('<' | '>') => self.redirection(),
+            Some('(') if words.len() == 1 => {
+                self.cursor
+                    .fail(Code::Function, "G9", at, "a function definition")
+            }
+            Some('(' | ')') => self.cursor.fail(
+                Code::Subshell,
+                "G9",
+                at,
+                "subshells and arithmetic are not supported",
+            ),
+            Some(_) => Ok(true),
+        }
+    }
+
+    fn redirection(&self) -> Result<bool, Finding> {
+        let at = self.cursor.position();
+        let (code, detail) = if self.cursor.starts_with("<<<") {
+            (Code::HereString, "here-strings are not supported")
+        } else if self.cursor.starts_with("<<") {
+            (Code::Heredoc, "heredocs are not supported")
+        } else if self.cursor.starts_with("<(") || self.cursor.starts_with(">(") {
+            (
+                Code::ProcessSubstitution,
+                "process substitution runs a command inside the command",
+            )
+        } else {
+            (Code::Redirection, "redirections are not supported")
+        };
+        self.cursor.fail(code, "G7", at, detail)
+    }
+
+    fn check_command_word(&self, word: &Word, at: usize) -> Result<(), Finding> {
+        if word.value.is_empty() {
+            return self
+                .cursor
+                .fail(Code::EmptyExecutable, "G3", at, "the command word is empty");
+        }
+        if !word.is_bare() {
+            return Ok(());
+        }
+        match word.value.as_str() {
+            "!" => self
+                .cursor
+                .fail(Code::Negation, "G2", at, "negation is not supported"),
+            "{" | "}" => self
+                .cursor
+                .fail(Code::Group, "G9", at, "groups are not supported"),
+            "function" => self
+                .cursor
+                .fail(Code::Function, "G9", at, "a function definition"),
+            keyword if is_keyword(keyword) => self.cursor.fail(
+                Code::ReservedWord,
+                "G9",
+                at,
+                "a word of the shell's grammar where a command is expected",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads what follows a segment. A sequence operator eats nothing behind itself.
+    fn operator(&mut self) -> Result<After, Finding> {
+        let at = self.cursor.position();
+        let (length, after) = match self.cursor.peek() {
+            None => return Ok(After::End),
+            Some(';') if self.cursor.starts_with(";;") || self.cursor.starts_with(";&") => {
+                return self
+                    .cursor
+                    .fail(Code::EmptySegment, "G1", at, "nothing between the operators");
+            }
+            Some('\n' | ';') => (1, After::Join(Join::Sequence)),
+            Some('|') if self.cursor.starts_with("||") => (2, After::Join(Join::Or)),
+            Some('|') if self.cursor.starts_with("|&") => {
+                return self
+                    .cursor
+                    .fail(Code::StderrPipe, "G2", at, "|& is not supported");
+            }
+            Some('|') => (1, After::Pipe),
+            Some('&') if self.cursor.starts_with("&&") => (2, After::Join(Join::And)),
+            Some(_) => {
+                return self.cursor.fail(
+                    Code::Background,
+                    "G2",
+                    at,
+                    "a command is not put into the background with &",
+                );
+            }
+        };
+        self.cursor.advance(length);
+        Ok(after)
+    }
+
+    fn empty_segment<T>(&self) -> Result<T, Finding> {
+        self.cursor.fail(
+            Code::EmptySegment,
+            "G1",
+            self.cursor.position(),
+            "a command is missing before this operator",
+        )
+    }
+
+    fn dangling<T>(&self) -> Result<T, Finding> {
+        self.cursor.fail(
+            Code::DanglingOperator,
+            "G1",
+            self.cursor.position(),
+            "a command is missing after the last operator",
+        )
+    }
+
+    /// Skips blanks, continuations between words, and a comment.
+    fn skip_blanks(&mut self) {
+        loop {
+            match self.cursor.peek() {
+                Some(' ' | '\t') => self.cursor.advance(1),
+                // Words end at a blank or an operator, so a continuation seen here after a word follows a blank.
+                Some('\\') if self.cursor.peek_after(1) == Some('\n') => self.cursor.advance(2),
+                Some('#') => {
+                    while self.cursor.peek().is_some_and(|character| character != '\n') {
+                        self.cursor.next();
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// Skips everything between two segments: blanks, comments, empty lines.
+    fn skip_lines(&mut self) {
+        loop {
+            self.skip_blanks();
+            if self.cursor.peek() != Some('\n') {
+                return;
+            }
+            self.cursor.advance(1);
+        }
+    }
+}
+
+/// Whether a bare command word belongs to the shell's grammar (G9).
+pub fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "if" | "then"
+            | "else"
+            | "elif"
+            | "fi"
+            | "for"
+            | "while"
+            | "until"
+            | "do"
+            | "done"
+            | "case"
+            | "esac"
+            | "select"
+            | "function"
+            | "in"
+            | "coproc"
+            | "{"
+            | "}"
+            | "[["
+            | "]]"
+            | "!"
+    )
+}
+
+/// Reads a leading word as an assignment: `None` when it is none, an error when it is not a plain one (G8).
+fn assignment(word: &Word) -> Option<Result<Assignment, Finding>> {
+    let bare = word.value.get(..word.bare_prefix)?;
+    let equals = bare.find('=')?;
+    let (name, rest) = (bare.get(..equals)?, word.value.get(equals + 1..)?);
+    let plain = name.strip_suffix('+').unwrap_or(name);
+    let mut characters = plain.chars();
+    let is_name = characters
+        .next()
+        .is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+        && characters.all(|rest| rest == '_' || rest.is_ascii_alphanumeric());
+    if !is_name {
+        return None;
+    }
+    if plain.len() != name.len() {
+        return Some(Err(Finding::new(
+            Code::Assignment,
+            "G8",
+            word.span,
+            "only NAME=value is understood as an assignment",
+        )));
+    }
+    let class = if word.class == WordClass::HomeTilde {
+        WordClass::InnerTilde
+    } else {
+        word.class
+    };
+    Some(Ok(Assignment {
+        span: word.span,
+        name: name.to_owned(),
+        value: rest.to_owned(),
+        class,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Each segment's words, joined; pipelines by `|`, items by their operator.
+    fn shape(list: &List) -> String {
+        let pipeline = |item: &Item| {
+            let segments: Vec<String> = item
+                .pipeline
+                .iter()
+                .map(|segment| {
+                    let words: Vec<&str> = segment.words.iter().map(|word| word.value.as_str()).collect();
+                    words.join("·")
+                })
+                .collect();
+            segments.join(" | ")
+        };
+        list.items
+            .iter()
+            .map(|item| match item.join {
+                Some(join) => format!(" {} {}", join.as_str(), pipeline(item)),
+                None => pipeline(item),
+            })
+            .collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(
+            parse(text).map(|list| shape(&list)).as_deref(),
+            Ok(expected),
+            "{text:?}"
+        );
+    }
+
+    #[track_caller]
+    fn check_refused(text: &str, code: Code) {
+        assert_eq!(parse(text).map_err(|finding| finding.code), Err(code), "{text:?}");
+    }
+
+    #[test]
+    fn lists_keep_their_shape() {
+        check("a b", "a·b");
+        check(" a\tb ;", "a·b");
+        check("a && b || c; d\ne", "a && b || c ; d ; e");
+        check("a | b |\n c", "a | b | c");
+        check("\n\n# x\na # 'y\n\n# z", "a");
+        check("a \\\n b \\\n", "a·b");
+        check("a &&\\\nb", "a && b");
+        check("a;#x\nb", "a ; b");
+        check("a &&# x\n\nb", "a && b");
+        check("a#b #c", "a#b");
+    }
+
+    #[test]
+    fn words_lose_their_quotes() {
+        check(r#"'a b'"c d"e\ f"#, "a bc de f");
+        check(r#""a\$b\`c\"d\\e\f""#, r#"a$b`c"d\e\f"#);
+        check("a '' \"\"", "a··");
+        check("'a'\\''b'", "a'b");
+        check("a$ $ \"b$\" \"$ \"", "a$·$·b$·$ ");
+        check(
+            "a b=c {} x@{0} HEAD~1 ~/x ~ y=~/z",
+            "a·b=c·{}·x@{0}·HEAD~1·~/x·~·y=~/z",
+        );
+        check("\"a\nb\"", "a\nb");
+        check("X=1 a", "a");
+        check("a X=1", "a·X=1");
+        check("'X'=1", "X=1");
+        check("a ]", "a·]");
+    }
+
+    #[test]
+    fn everything_else_is_refused_for_its_reason() {
+        use Code as C;
+        for (text, code) in [
+            ("", C::EmptySegment),
+            ("# x", C::EmptySegment),
+            ("a ;; b", C::EmptySegment),
+            ("a;;", C::EmptySegment),
+            ("a | | b", C::EmptySegment),
+            ("; a", C::EmptySegment),
+            ("a\n; b", C::EmptySegment),
+            ("&& a", C::EmptySegment),
+            ("a &&", C::DanglingOperator),
+            ("a ||\n", C::DanglingOperator),
+            ("a |", C::DanglingOperator),
+            ("a &", C::Background),
+            ("a & b", C::Background),
+            ("a &\\\n& b", C::Background),
+            ("a |& b", C::StderrPipe),
+            ("! a", C::Negation),
+            ("a 'b", C::UnterminatedQuote),
+            ("a \"b", C::UnterminatedQuote),
+            ("a\\", C::TrailingBackslash),
+            ("a \\", C::TrailingBackslash),
+            ("a\\\nb", C::LineContinuation),
+            ("\"a\\\nb\"", C::LineContinuation),
+            ("a $(b)", C::CommandSubstitution),
+            ("a `b`", C::CommandSubstitution),
+            ("a \"`b`\"", C::CommandSubstitution),
+            ("a $b", C::Expansion),
+            ("a \"$b\"", C::Expansion),
+            ("a $\\\n(b)", C::Expansion),
+            ("a ${b}", C::Expansion),
+            ("a $[1]", C::Expansion),
+            ("a $)", C::Expansion),
+            ("a $'b'", C::AnsiCQuote),
+            ("a $\"b\"", C::AnsiCQuote),
+            ("a *", C::Glob),
+            ("a b?", C::Glob),
+            ("[ a", C::Glob),
+            ("a {b,c}", C::BraceExpansion),
+            ("a {1..3}", C::BraceExpansion),
+            ("a {b,'c'}", C::BraceExpansion),
+            ("a ~b", C::TildeUser),
+            ("a ~+/b", C::TildeUser),
+            ("a ~'b'", C::TildeUser),
+            ("a b=~c", C::TildeUser),
+            ("a ~/b:~/c", C::TildeUser),
+            ("(a)", C::Subshell),
+            ("a (b)", C::Function),
+            ("a b (c)", C::Subshell),
+            ("a)", C::Subshell),
+            ("a() { b; }", C::Function),
+            ("function a", C::Function),
+            ("{ a; }", C::Group),
+            ("if a", C::ReservedWord),
+            ("then a", C::ReservedWord),
+            ("A=1 if x", C::ReservedWord),
+            ("a > b", C::Redirection),
+            ("a 2>&1", C::Redirection),
+            ("a &> b", C::Redirection),
+            ("> a b", C::Redirection),
+            ("a << b", C::Heredoc),
+            ("a <<< b", C::HereString),
+            ("a <(b)", C::ProcessSubstitution),
+            ("A=1", C::AssignmentOnly),
+            ("A+=1 b", C::Assignment),
+            ("'' a", C::EmptyExecutable),
+            ("a\r\nb", C::ForbiddenCharacter),
+            ("a '\u{200b}'", C::ForbiddenCharacter),
+            ("a\0", C::Nul),
+        ] {
+            check_refused(text, code);
+        }
+        check_refused(&"a".repeat(MAX_ANALYSED_BYTES + 1), Code::TooLong);
+        check_refused(&"a;".repeat(MAX_SEGMENTS + 1), Code::TooManySegments);
+        assert_eq!(rejection(&"a".repeat(MAX_REQUEST_BYTES)), None);
+        assert!(rejection(&"a".repeat(MAX_REQUEST_BYTES + 1)).is_some());
+    }
+
+    #[test]
+    fn spans_are_those_of_the_source() {
+        let text = "X=1 'a b'\"c\" d | e";
+        let list = parse(text).unwrap();
+        let spans: Vec<&str> = list
+            .segments()
+            .flat_map(|segment| {
+                std::iter::once(segment.span).chain(segment.words.iter().map(|word| word.span))
+            })
+            .filter_map(|span| text.get(span.start as usize..span.end as usize))
+            .collect();
+        assert_eq!(spans, ["X=1 'a b'\"c\" d", "'a b'\"c\"", "d", "e", "e"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused_inside_its_bounds(text in any::<String>()) {
+            match parse(&text) {
+                Ok(list) => prop_assert!(list.segments().all(|segment| !segment.words.is_empty())),
+                Err(finding) => {
+                    let span = finding.span.start as usize..finding.span.end as usize;
+                    prop_assert!(text.get(span).is_some(), "{finding:?}");
+                }
+            }
+        }
+
+        /// Nothing in a list is longer than its source, so memory is linear in it.
+        #[test]
+        fn what_is_read_is_no_longer_than_the_source(text in "[ab'\"\\\\ \n;|&{}~=:$]{0,64}") {
+            if let Ok(list) = parse(&text) {
+                let size: usize = list.segments().flat_map(|segment| &segment.words).map(|word| word.value.len()).sum();
+                prop_assert!(size <= text.len());
+            }
+        }
+    }
+}

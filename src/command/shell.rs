@@ -1,0 +1,99 @@
+//! Shells with a payload that can be analysed (S1).
+
+/// The words of an accepted call of a shell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadCall {
+    /// Index of the payload among the arguments; it is the last.
+    pub payload: usize,
+}
+
+/// Why a shell's arguments are not an accepted payload call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusedCall {
+    /// No `-c`: a script, or standard input.
+    NoPayload,
+    /// Options that read start-up files, trace, or are not known.
+    Options,
+    /// Words behind the payload.
+    Positional,
+}
+
+/// Reads the arguments of `sh`, `bash` or `dash`.
+///
+/// # Errors
+/// [`RefusedCall`] when they are anything but accepted options and one payload.
+pub fn payload_call(arguments: &[&str]) -> Result<PayloadCall, RefusedCall> {
+    let mut at = 0;
+    while let Some(word) = arguments.get(at) {
+        match *word {
+            "--norc" | "--noprofile" | "--posix" => at += 1,
+            "-o" => match arguments.get(at + 1) {
+                Some(&("pipefail" | "errexit" | "nounset")) => at += 2,
+                _ => return Err(RefusedCall::Options),
+            },
+            word => {
+                let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
+                    return Err(refusal_without_payload(word));
+                };
+                if !letters
+                    .bytes()
+                    .all(|letter| matches!(letter, b'e' | b'u' | b'f' | b'c'))
+                {
+                    return Err(RefusedCall::Options);
+                }
+                at += 1;
+                if letters.contains('c') {
+                    return match arguments.len() - at {
+                        0 => Err(RefusedCall::NoPayload),
+                        1 if arguments
+                            .get(at)
+                            .is_some_and(|payload| payload.starts_with(['-', '+'])) =>
+                        {
+                            Err(RefusedCall::Options)
+                        }
+                        1 => Ok(PayloadCall { payload: at }),
+                        _ => Err(RefusedCall::Positional),
+                    };
+                }
+            }
+        }
+    }
+    Err(RefusedCall::NoPayload)
+}
+
+fn refusal_without_payload(word: &str) -> RefusedCall {
+    if word.starts_with('+') {
+        RefusedCall::Options
+    } else {
+        RefusedCall::NoPayload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &[&str], expected: Result<usize, RefusedCall>) {
+        assert_eq!(payload_call(line).map(|call| call.payload), expected, "{line:?}");
+    }
+
+    #[test]
+    fn only_plain_payload_calls_are_accepted() {
+        check(&["-c", "x"], Ok(1));
+        check(&["-ec", "x"], Ok(1));
+        check(&["--norc", "-e", "-o", "pipefail", "-c", "x"], Ok(5));
+        check(&[], Err(RefusedCall::NoPayload));
+        check(&["script"], Err(RefusedCall::NoPayload));
+        check(&["-"], Err(RefusedCall::NoPayload));
+        check(&["-c"], Err(RefusedCall::NoPayload));
+        check(&["-lc", "x"], Err(RefusedCall::Options));
+        check(&["-crg"], Err(RefusedCall::Options));
+        check(&["-c", "--", "x"], Err(RefusedCall::Positional));
+        check(&["-c", "-x"], Err(RefusedCall::Options));
+        check(&["-c", "x", "y"], Err(RefusedCall::Positional));
+        check(&["-o", "xtrace", "-c", "x"], Err(RefusedCall::Options));
+        check(&["--rcfile", "y", "-c", "x"], Err(RefusedCall::Options));
+        check(&["+e", "-c", "x"], Err(RefusedCall::Options));
+    }
+}

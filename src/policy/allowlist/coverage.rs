@@ -1,0 +1,294 @@
+//! What covers one resolved segment: entries, grants, safe bins, skills (M, SB, K).
+
+use super::{AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind};
+use crate::{
+    command::{
+        Code, DirectoryTrust, Executable, PathLookup,
+        lookup::ExecutableForm,
+        paths,
+        safe_bin::{Limits, SafeBinMiss},
+    },
+    policy::pattern::{ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, cwd_argv_pattern},
+};
+
+/// Directories anybody may write to (P3).
+const SHARED_DIRECTORIES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
+/// Directories whose programs are what their name says (section 3).
+const TRUSTED_DIRECTORIES: &[&str] = &["/bin", "/usr/bin"];
+
+/// Which entries may cover a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Any.
+    Any,
+    /// Only one that names the program and its arguments (W2, S2, D1).
+    Arguments,
+}
+
+/// A segment as entries see it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<'a> {
+    /// `None` when nothing was found.
+    pub(super) executable: Option<&'a Executable>,
+    /// Without the executable.
+    pub(super) arguments: &'a [&'a str],
+    /// Whether every argument is what a shell would pass on.
+    pub(super) literal: bool,
+    /// The real path of the directory it starts in, if that is certain.
+    pub(super) directory: Option<&'a str>,
+    pub(super) need: Need,
+}
+
+/// What covers a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Cover {
+    pub(super) matched: Match,
+    pub(super) credit: Option<CreditedEntry>,
+    /// Whether it is an answer that was remembered for good.
+    pub(super) durable: bool,
+}
+
+/// The rules of a request with what matching needs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Coverage<'a> {
+    pub(super) request: &'a AnalysisRequest<'a>,
+    pub(super) policy: &'a AnalysisPolicy<'a>,
+    pub(super) lookup: &'a dyn PathLookup,
+}
+
+impl Coverage<'_> {
+    /// The first entry, grant, safe bin or skill that covers the segment.
+    ///
+    /// # Errors
+    /// The code that says best why there is none.
+    pub(super) fn find(&self, candidate: &Candidate<'_>) -> Result<Cover, Code> {
+        let mut miss = if candidate.executable.is_some() {
+            Code::NotAllowlisted
+        } else {
+            Code::NotFound
+        };
+        if let Some(cover) = self
+            .entry(candidate, &mut miss)
+            .or_else(|| self.grant(candidate, &mut miss))
+        {
+            return Ok(cover);
+        }
+        let Some(executable) = candidate.executable.filter(|_| candidate.need == Need::Any) else {
+            return Err(miss);
+        };
+        match self.safe_bin(executable, candidate) {
+            Some(Ok(cover)) => return Ok(cover),
+            Some(Err(code)) => miss = code,
+            None => {}
+        }
+        self.skill(executable).ok_or(miss)
+    }
+
+    /// Whether a file lies in a directory whose programs are what their name says.
+    pub(super) fn is_trusted(&self, file: &str) -> bool {
+        self.is_trusted_directory(paths::directory(file))
+    }
+
+    fn is_trusted_directory(&self, directory: &str) -> bool {
+        TRUSTED_DIRECTORIES.contains(&directory)
+            || self
+                .policy
+                .trusted_dirs
+                .iter()
+                .any(|trusted| paths::normalise(trusted) == directory)
+    }
+
+    fn entry(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {
+        let mut path_only: Option<&Entry<'_>> = None;
+        for entry in self.policy.entries {
+            let rule = ArgumentRule::of(entry.arg_pattern, entry.source);
+            if (rule == ArgumentRule::Any && path_only.is_some())
+                || !self.names(entry.pattern, rule, candidate)
+            {
+                continue;
+            }
+            match rule {
+                ArgumentRule::Inert => *miss = Code::GeneratedEntryInert,
+                ArgumentRule::Any if candidate.need == Need::Any => path_only = Some(entry),
+                ArgumentRule::Any => {}
+                rule if self.has_arguments(rule, candidate) => return Some(entry_cover(entry, candidate)),
+                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
+            }
+        }
+        path_only.map(|entry| entry_cover(entry, candidate))
+    }
+
+    fn grant(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {
+        let mut path_only = None;
+        for grant in self
+            .policy
+            .grants
+            .iter()
+            .filter(|grant| grant.is_live(self.policy.now))
+        {
+            let rule = ArgumentRule::of(grant.arg_pattern, None);
+            if !self.names(grant.pattern, rule, candidate) || !self.has_content(grant, candidate) {
+                continue;
+            }
+            match rule {
+                ArgumentRule::Any if candidate.need == Need::Any => path_only = path_only.or(Some(grant)),
+                ArgumentRule::Any | ArgumentRule::Inert => {}
+                rule if self.has_arguments(rule, candidate) => return Some(grant_cover(grant, candidate)),
+                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
+            }
+        }
+        path_only.map(|grant| grant_cover(grant, candidate))
+    }
+
+    /// Whether a pattern names the executable. `*` never counts where the arguments must be named too.
+    fn names(&self, pattern: &str, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
+        let Ok(pattern) = ExecutablePattern::parse(pattern, self.lookup.home()) else {
+            return false;
+        };
+        let (case, cache) = (self.policy.path_case, self.policy.cache);
+        match (&pattern, candidate.executable) {
+            (ExecutablePattern::Any, _) => candidate.need == Need::Any && rule != ArgumentRule::Inert,
+            (_, None) => false,
+            (ExecutablePattern::Name(_), Some(executable)) => {
+                executable.form == ExecutableForm::Name
+                    && pattern.matches_name(&executable.typed, case, cache) == Some(true)
+                    && self.is_believable(executable)
+            }
+            (ExecutablePattern::File(_) | ExecutablePattern::Glob { .. }, Some(executable)) => {
+                // A pattern that is the very link that was followed leads to the same file.
+                pattern == ExecutablePattern::File(executable.resolved.clone())
+                    || pattern.matches_path(&executable.real, case, cache, |path| self.lookup.real(path))
+                        == Some(true)
+            }
+        }
+    }
+
+    /// Whether a bare name that was found there may be believed (P3).
+    fn is_believable(&self, executable: &Executable) -> bool {
+        [&executable.resolved, &executable.real].into_iter().all(|file| {
+            let directory = paths::directory(file);
+            let in_cwd = [self.request.cwd, self.request.cwd_real]
+                .iter()
+                .any(|cwd| paths::is_within(directory, &paths::normalise(cwd)));
+            (!in_cwd || self.is_trusted_directory(directory))
+                && !SHARED_DIRECTORIES
+                    .iter()
+                    .any(|shared| paths::is_within(directory, shared))
+                && self.lookup.directory_trust(directory) == DirectoryTrust::Ours
+        })
+    }
+
+    fn has_arguments(&self, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
+        if !candidate.literal {
+            return false;
+        }
+        match rule {
+            ArgumentRule::Any => true,
+            ArgumentRule::Inert => false,
+            ArgumentRule::Generated(digest) => candidate
+                .directory
+                .is_some_and(|cwd| cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest),
+            ArgumentRule::Expression(expression) => {
+                let compiled = self.policy.cache.arguments(expression);
+                compiled
+                    .as_ref()
+                    .as_ref()
+                    .is_ok_and(|compiled| compiled.matches(candidate.arguments) == ArgumentMatch::Yes)
+            }
+        }
+    }
+
+    fn has_content(&self, grant: &Grant<'_>, candidate: &Candidate<'_>) -> bool {
+        grant.sha256.is_none_or(|wanted| {
+            candidate
+                .executable
+                .and_then(|executable| self.lookup.content_sha256(&executable.real))
+                .is_some_and(|found| found.eq_ignore_ascii_case(wanted))
+        })
+    }
+
+    /// `None` when it is no configured safe bin at all.
+    fn safe_bin(&self, executable: &Executable, candidate: &Candidate<'_>) -> Option<Result<Cover, Code>> {
+        let name = paths::base_name(&executable.resolved);
+        if !self.policy.safe_bins.iter().any(|safe_bin| safe_bin == name) {
+            return None;
+        }
+        let limits = Limits::of(name, self.policy.safe_bin_profiles)?;
+        if !executable
+            .names()
+            .into_iter()
+            .all(crate::command::safe_bin::may_be_safe)
+            || !self.is_trusted(&executable.real)
+        {
+            return Some(Err(Code::SafeBinUntrusted));
+        }
+        if !candidate.literal {
+            return Some(Err(Code::SafeBinOperand));
+        }
+        Some(match limits.check(candidate.arguments) {
+            Ok(()) => Ok(Cover {
+                matched: Match {
+                    kind: MatchKind::SafeBin,
+                    entry_id: None,
+                    pattern: Some(name.to_owned()),
+                },
+                credit: None,
+                durable: false,
+            }),
+            Err(SafeBinMiss::Flag(_)) => Err(Code::SafeBinFlag),
+            Err(SafeBinMiss::Operands) => Err(Code::SafeBinOperand),
+        })
+    }
+
+    fn skill(&self, executable: &Executable) -> Option<Cover> {
+        let is_skill = executable.form == ExecutableForm::Name
+            && self
+                .policy
+                .skills
+                .iter()
+                .any(|skill| skill.name == executable.typed && skill.path == executable.real);
+        is_skill.then(|| Cover {
+            matched: Match::plain(MatchKind::Skill),
+            credit: None,
+            durable: false,
+        })
+    }
+}
+
+fn entry_cover(entry: &Entry<'_>, candidate: &Candidate<'_>) -> Cover {
+    Cover {
+        matched: Match {
+            kind: MatchKind::Allowlist,
+            entry_id: Some(entry.id.to_owned()),
+            pattern: Some(entry.pattern.to_owned()),
+        },
+        credit: Some(CreditedEntry {
+            owner: entry.owner.to_owned(),
+            id: entry.id.to_owned(),
+            kind: CreditKind::Entry,
+            pattern: entry.pattern.to_owned(),
+            arg_pattern: entry.arg_pattern.map(str::to_owned),
+            resolved: candidate.executable.map(|executable| executable.resolved.clone()),
+        }),
+        durable: entry.source == Some(GENERATED_SOURCE),
+    }
+}
+
+fn grant_cover(grant: &Grant<'_>, candidate: &Candidate<'_>) -> Cover {
+    Cover {
+        matched: Match {
+            kind: MatchKind::Grant,
+            entry_id: Some(grant.id.to_owned()),
+            pattern: Some(grant.pattern.to_owned()),
+        },
+        credit: Some(CreditedEntry {
+            owner: grant.owner.to_owned(),
+            id: grant.id.to_owned(),
+            kind: CreditKind::Grant,
+            pattern: grant.pattern.to_owned(),
+            arg_pattern: grant.arg_pattern.map(str::to_owned),
+            resolved: candidate.executable.map(|executable| executable.resolved.clone()),
+        }),
+        durable: false,
+    }
+}

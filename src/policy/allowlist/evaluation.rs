@@ -1,0 +1,412 @@
+//! The walk over a whole command, and the one entry point.
+
+use super::{
+    Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit,
+    SegmentReport,
+    coverage::Coverage,
+    denial::Denial,
+    directory::Directory,
+    proposal::{self, Proposal},
+    work::Place,
+};
+use crate::{
+    command::{
+        Code, Finding, PathLookup, Plan, Span, env_policy, parser,
+        rendering::PlanItem,
+        syntax::{Item, Join, List, Segment, Word},
+    },
+    domain::{Command, FileIdentity, Pattern},
+    policy::pattern::{ArgumentRule, COMMAND_MARKER, GENERATED_SOURCE, command_digest, command_marker},
+};
+
+/// Analyses a command against every rule. Never fails: what is not understood is a finding and a miss.
+pub fn analyze(
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> Analysis {
+    let mut evaluation = Evaluation::new(request, policy, lookup);
+    let list = match command {
+        Command::Shell(text) => match parser::rejection(text) {
+            Some(finding) => return rejected(finding),
+            None => parser::parse(text),
+        },
+        Command::Argv(words) => {
+            if let Some(finding) = words.iter().find_map(|word| nul_finding(word)) {
+                return rejected(finding);
+            }
+            Ok(argv_list(words))
+        }
+    };
+    let judged = match list {
+        Ok(list) => {
+            let directory = Directory::new(request.cwd_real);
+            let place = Place {
+                operator: None,
+                directory: &directory,
+                alone: true,
+                depth: 0,
+            };
+            evaluation.judge_list(&list, place)
+        }
+        Err(finding) => {
+            evaluation.parsed = false;
+            JudgedList {
+                findings: vec![finding],
+                ..JudgedList::default()
+            }
+        }
+    };
+    evaluation.conclude(command, judged)
+}
+
+/// The state of one analysis.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each with its own reader"
+)]
+pub(super) struct Evaluation<'a> {
+    pub(super) request: &'a AnalysisRequest<'a>,
+    pub(super) policy: &'a AnalysisPolicy<'a>,
+    pub(super) lookup: &'a dyn PathLookup,
+    segments: usize,
+    /// Whether all text was understood, payloads included.
+    pub(super) parsed: bool,
+    /// Whether something may run that deny rules could not look at.
+    pub(super) opaque: bool,
+    pub(super) inline_eval: bool,
+    pub(super) shell_payload: bool,
+    pub(super) denylisted: Option<DenyHit>,
+    pub(super) executables: Vec<FileIdentity>,
+    credited: Vec<CreditedEntry>,
+    /// `Some(true)` while everything so far was covered by remembered answers.
+    durable: Option<bool>,
+}
+
+/// A state of the credits.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    credited: usize,
+    durable: Option<bool>,
+}
+
+/// What became of a list.
+#[derive(Debug, Default)]
+pub(super) struct JudgedList {
+    pub(super) reports: Vec<SegmentReport>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) plan: Option<Plan>,
+    /// With the index of the segment in this list.
+    pub(super) proposals: Vec<(usize, Proposal)>,
+}
+
+impl<'a> Evaluation<'a> {
+    fn new(
+        request: &'a AnalysisRequest<'a>,
+        policy: &'a AnalysisPolicy<'a>,
+        lookup: &'a dyn PathLookup,
+    ) -> Self {
+        Self {
+            request,
+            policy,
+            lookup,
+            segments: 0,
+            parsed: true,
+            opaque: false,
+            inline_eval: false,
+            shell_payload: false,
+            denylisted: None,
+            executables: Vec::new(),
+            credited: Vec::new(),
+            durable: None,
+        }
+    }
+
+    pub(super) fn coverage(&self) -> Coverage<'a> {
+        Coverage {
+            request: self.request,
+            policy: self.policy,
+            lookup: self.lookup,
+        }
+    }
+
+    pub(super) fn denial(&self) -> Denial<'a> {
+        Denial {
+            policy: self.policy,
+            lookup: self.lookup,
+        }
+    }
+
+    /// Judges all segments of a list, starting in the directory of `place`.
+    pub(super) fn judge_list(&mut self, list: &List, place: Place<'_>) -> JudgedList {
+        let mut directory = place.directory.clone();
+        let mut judged = JudgedList::default();
+        let mut items = Vec::new();
+        let mut plannable = true;
+        for Item { join, pipeline } in &list.items {
+            if let Some(join) = join {
+                directory.join(*join);
+            }
+            let mut steps = Vec::new();
+            for (index, segment) in pipeline.iter().enumerate() {
+                self.segments += 1;
+                if self.segments > parser::MAX_SEGMENTS {
+                    self.parsed = false;
+                    judged.findings.push(Finding::new(
+                        Code::TooManySegments,
+                        "G10",
+                        segment.span,
+                        "more than 64 segments, those of shells counted",
+                    ));
+                    judged.proposals.push((judged.reports.len(), Proposal::Never));
+                    return judged;
+                }
+                let operator = if index > 0 {
+                    Some("|")
+                } else {
+                    join.map(Join::as_str)
+                };
+                let one = self.judge(
+                    segment,
+                    Place {
+                        operator,
+                        directory: &directory,
+                        alone: pipeline.len() == 1,
+                        depth: place.depth,
+                    },
+                );
+                let at = judged.reports.len();
+                judged.reports.push(one.report);
+                judged.findings.extend(one.findings);
+                judged
+                    .proposals
+                    .extend(one.proposals.into_iter().map(|proposal| (at, proposal)));
+                match one.step {
+                    Some(step) => steps.push(step),
+                    None => plannable = false,
+                }
+                if let Some(target) = one.changes_to {
+                    directory.change(&target);
+                }
+            }
+            items.push(PlanItem { join: *join, steps });
+        }
+        judged.plan = plannable.then_some(Plan { items });
+        judged
+    }
+
+    pub(super) fn credit(&mut self, credit: Option<CreditedEntry>) {
+        let Some(credit) = credit else { return };
+        let known = self
+            .credited
+            .iter()
+            .any(|known| known.kind == credit.kind && known.owner == credit.owner && known.id == credit.id);
+        if !known {
+            self.credited.push(credit);
+        }
+    }
+
+    /// What has been credited so far.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            credited: self.credited.len(),
+            durable: self.durable,
+        }
+    }
+
+    /// Forgets what was credited since.
+    pub(super) fn restore_usage(&mut self, usage: Usage) {
+        self.credited.truncate(usage.credited);
+        self.durable = usage.durable;
+    }
+
+    pub(super) fn note_durable(&mut self, durable: bool) {
+        self.durable = Some(durable && self.durable.unwrap_or(true));
+    }
+
+    fn conclude(mut self, command: &Command, judged: JudgedList) -> Analysis {
+        let mut findings = judged.findings;
+        let unknown = env_policy::unknown_overrides(self.request.env);
+        if !unknown.is_empty() {
+            let detail = format!(
+                "environment overrides that are not known to be harmless: {}",
+                unknown.join(", ")
+            );
+            findings.push(Finding::new(Code::EnvUnknown, "E2", Span::default(), detail));
+        }
+        let (plan, rendered) = match judged.plan.map(|plan| (plan.checked_script(), plan)) {
+            Some((Ok(script), plan)) => (Some(plan), Some(script)),
+            Some((Err(_), _)) | None => (None, None),
+        };
+        if plan.is_none() && findings.is_empty() {
+            // Covered, but there is nothing to start: not covered.
+            findings.push(Finding::new(
+                Code::NotFound,
+                "X1",
+                Span::default(),
+                "no plan could be made of the command",
+            ));
+        }
+        let marker = self.exact_text(command, &findings, &unknown);
+        let is_marked = marker.is_some();
+        let satisfied = self.denylisted.is_none() && (findings.is_empty() || is_marked);
+        let all_durable = findings.is_empty() && self.durable == Some(true);
+        if !satisfied {
+            // Nothing is used up by a command that was not allowed by it.
+            self.credited.clear();
+        } else if let Some(marker) = marker.filter(|_| !findings.is_empty()) {
+            self.credited = vec![marker];
+        }
+        let denial = self.denial();
+        let needs_person = self.inline_eval
+            || (denial.has_rules() && (!self.parsed || self.opaque || denial.has_unreadable_rules()));
+        let proposed_patterns = if satisfied || !unknown.is_empty() {
+            Vec::new()
+        } else {
+            self.propose(command, &judged.proposals)
+        };
+        let verdict = match findings.first() {
+            Some(finding) if !satisfied => AnalysisVerdict::Ask(finding.clone()),
+            _ => AnalysisVerdict::Allow,
+        };
+        Analysis {
+            verdict,
+            satisfied,
+            ok: self.parsed,
+            durable: satisfied && (is_marked || all_durable),
+            needs_person,
+            inline_eval: self.inline_eval,
+            shell_payload: self.shell_payload,
+            denylisted: self.denylisted,
+            credited: self.credited,
+            segments: judged.reports,
+            // What an exact text covers runs as that text (X2), unless its segments are covered anyway.
+            plan: plan.filter(|_| !satisfied || findings.is_empty()),
+            rendered: rendered.filter(|_| !satisfied || findings.is_empty()),
+            findings,
+            executables: self.executables,
+            proposed_patterns,
+        }
+    }
+
+    fn propose(&self, command: &Command, proposals: &[(usize, Proposal)]) -> Vec<Pattern> {
+        if self.denylisted.is_some() || self.inline_eval {
+            return Vec::new();
+        }
+        let patterns = if self.parsed {
+            proposal::collect(proposals)
+        } else {
+            Vec::new()
+        };
+        match command {
+            Command::Shell(text) if patterns.is_empty() && self.policy.exact_text_grants => {
+                vec![proposal::exact_text(text)]
+            }
+            Command::Shell(_) | Command::Argv(_) => patterns,
+        }
+    }
+
+    /// The entry that stands for exactly this text, where nothing outranks it (M5, E2, I1, P6).
+    fn exact_text(
+        &self,
+        command: &Command,
+        findings: &[Finding],
+        unknown: &[String],
+    ) -> Option<CreditedEntry> {
+        let Command::Shell(text) = command else {
+            return None;
+        };
+        let entry = self.policy.entries.iter().find(|entry| {
+            entry.source == Some(GENERATED_SOURCE) && entry.pattern.trim().starts_with(COMMAND_MARKER) && {
+                let digest = command_digest(text);
+                entry.pattern.trim() == command_marker(text)
+                    && entry
+                        .command_sha256
+                        .is_none_or(|whole| whole.eq_ignore_ascii_case(&digest))
+            }
+        })?;
+        let outranked = !unknown.is_empty()
+            || self.inline_eval
+            || self.denylisted.is_some()
+            || findings.iter().any(|finding| finding.code == Code::Protected)
+            // Text that is not understood may be inline eval, or reach into the server's own state.
+            || (!self.parsed && (self.policy.strict_inline_eval || self.names_protected(text)));
+        if outranked || ArgumentRule::of(entry.arg_pattern, None) != ArgumentRule::Any {
+            return None;
+        }
+        Some(CreditedEntry {
+            owner: entry.owner.to_owned(),
+            id: entry.id.to_owned(),
+            kind: CreditKind::Entry,
+            pattern: entry.pattern.to_owned(),
+            arg_pattern: None,
+            resolved: None,
+        })
+    }
+
+    fn names_protected(&self, text: &str) -> bool {
+        self.policy
+            .protected
+            .roots
+            .iter()
+            .any(|root| text.contains(root.as_str()))
+    }
+}
+
+fn rejected(finding: Finding) -> Analysis {
+    Analysis {
+        verdict: AnalysisVerdict::Reject(finding.clone()),
+        satisfied: false,
+        ok: false,
+        durable: false,
+        needs_person: true,
+        inline_eval: false,
+        shell_payload: false,
+        denylisted: None,
+        credited: Vec::new(),
+        segments: Vec::new(),
+        findings: vec![finding],
+        plan: None,
+        rendered: None,
+        executables: Vec::new(),
+        proposed_patterns: Vec::new(),
+    }
+}
+
+fn nul_finding(word: &str) -> Option<Finding> {
+    word.contains('\0').then(|| {
+        Finding::new(
+            Code::Nul,
+            "G10",
+            Span::default(),
+            "an argument cannot hold a NUL byte",
+        )
+    })
+}
+
+/// An argument vector as one segment of literal words; spans are those of its canonical text.
+fn argv_list(words: &[String]) -> List {
+    let mut at = 0;
+    let words: Vec<Word> = words
+        .iter()
+        .map(|word| {
+            let length = Command::Argv(vec![word.clone()]).to_text().len();
+            let span = Span::new(at, at + length);
+            at += length + 1;
+            Word::literal(word.clone(), span)
+        })
+        .collect();
+    let span = Span::new(0, at.saturating_sub(1));
+    List {
+        span,
+        items: vec![Item {
+            join: None,
+            pipeline: vec![Segment {
+                span,
+                assignments: Vec::new(),
+                words,
+            }],
+        }],
+    }
+}

@@ -1,0 +1,148 @@
+//! What an analysis is given: the request's surroundings and a view of every rule.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    command::{paths, safe_bin::SafeBinProfile},
+    domain::{AgentId, EnvOverrides, UnixMillis},
+    policy::pattern::{PathCase, PatternCache},
+};
+
+/// Where and for whom a command is analysed.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalysisRequest<'a> {
+    /// Working directory as asked for, absolute.
+    pub cwd: &'a str,
+    /// Its real path: what relative paths start from and what generated entries are bound to.
+    pub cwd_real: &'a str,
+    /// Overrides that passed `command::env_policy::check_overrides`.
+    pub env: &'a EnvOverrides,
+    /// The agent that asks.
+    pub agent: &'a AgentId,
+}
+
+/// Every rule an analysis looks at. Lists are in matching order.
+#[derive(Debug, Clone, Copy)]
+pub struct AnalysisPolicy<'a> {
+    /// Allowlist entries, those of `*` first.
+    pub entries: &'a [Entry<'a>],
+    /// Limited entries, looked at after all entries.
+    pub grants: &'a [Grant<'a>],
+    /// Deny rules.
+    pub deny_rules: &'a [DenyRule<'a>],
+    /// Configured safe bins.
+    pub safe_bins: &'a [String],
+    /// Configured safe-bin profiles.
+    pub safe_bin_profiles: &'a BTreeMap<String, SafeBinProfile>,
+    /// Trusted directories besides `/bin` and `/usr/bin`.
+    pub trusted_dirs: &'a [String],
+    /// The skill table; empty unless skills are auto-allowed for the agent (K1).
+    pub skills: &'a [SkillBin],
+    /// `tools.exec.strictInlineEval`.
+    pub strict_inline_eval: bool,
+    /// `tools.exec.strictDelegation` and `[policy] delegation_table` together.
+    pub strict_delegation: bool,
+    /// Whether `=command:` entries may be offered (`[policy] exact_text_grants`).
+    pub exact_text_grants: bool,
+    /// How path and name patterns compare, `auto` already settled.
+    pub path_case: PathCase,
+    /// The time that grants expire by.
+    pub now: UnixMillis,
+    /// What belongs to the server itself (P6).
+    pub protected: &'a Protected,
+    /// Compiled patterns.
+    pub cache: &'a PatternCache,
+}
+
+/// An allowlist entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    /// Its id.
+    pub id: &'a str,
+    /// `pattern` as written.
+    pub pattern: &'a str,
+    /// `argPattern` as written.
+    pub arg_pattern: Option<&'a str>,
+    /// `source` as written.
+    pub source: Option<&'a str>,
+    /// `commandSha256` of a `=command:` entry.
+    pub command_sha256: Option<&'a str>,
+}
+
+/// An entry with a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grant<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    /// Its id.
+    pub id: &'a str,
+    /// `pattern` as written.
+    pub pattern: &'a str,
+    /// `argPattern` as written.
+    pub arg_pattern: Option<&'a str>,
+    /// Expired at that instant.
+    pub expires_at: Option<UnixMillis>,
+    /// Uses it allows.
+    pub max_uses: Option<u64>,
+    /// Uses so far, as the ledger counts them.
+    pub uses: u64,
+    /// SHA-256 of the real executable's content, hex.
+    pub sha256: Option<&'a str>,
+}
+
+impl Grant<'_> {
+    /// Whether time and uses leave something of it.
+    pub fn is_live(&self, now: UnixMillis) -> bool {
+        self.expires_at.is_none_or(|expires_at| now < expires_at)
+            && self.max_uses.is_none_or(|max_uses| self.uses < max_uses)
+    }
+}
+
+/// A rule that always wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenyRule<'a> {
+    /// `*` or the agent whose list holds it.
+    pub owner: &'a str,
+    /// Its id.
+    pub id: &'a str,
+    /// `pattern` as written; a name matches base names wherever the file lies.
+    pub pattern: &'a str,
+    /// `argPattern` as written; without it any arguments.
+    pub arg_pattern: Option<&'a str>,
+    /// Why, for people.
+    pub reason: Option<&'a str>,
+}
+
+/// A skill's program (K1).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillBin {
+    /// The name as typed.
+    pub name: String,
+    /// Its real path.
+    pub path: String,
+}
+
+/// What no command may be auto-allowed to touch (P6). Paths are absolute and normalised; where a path has another
+/// real path, both belong here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Protected {
+    /// Real path of the server's own binary.
+    pub own_binary: Option<String>,
+    /// The state directory.
+    pub roots: Vec<String>,
+    /// Workspaces inside it.
+    pub exceptions: Vec<String>,
+}
+
+impl Protected {
+    /// Whether a normalised path belongs to the server.
+    pub fn holds(&self, path: &str) -> bool {
+        self.roots.iter().any(|root| paths::is_within(path, root))
+            && !self
+                .exceptions
+                .iter()
+                .any(|exception| paths::is_within(path, exception))
+    }
+}

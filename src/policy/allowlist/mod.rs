@@ -1,0 +1,31 @@
+//! Whether a command is covered: every segment of it, through wrappers and shells (`command-analysis.md` 1 to 8).
+//!
+//! **Prove or ask.** What is not shown to be covered is a miss, never a weaker check; deny rules are matched against
+//! everything that might run. [`analyze`] is the one entry point for exec, explain and the node runner. Pure apart
+//! from the [`crate::command::PathLookup`] handed in.
+
+mod analysis;
+mod evaluation;
+mod explain;
+mod input;
+
+mod entries;
+mod segment;
+mod shells;
+mod unwrapping;
+mod work;
+
+mod coverage;
+mod denial;
+mod directory;
+mod proposal;
+
+pub use analysis::{
+    Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
+    WrapperReport,
+};
+pub use evaluation::analyze;
+pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,330 @@
+//! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
+
+use super::{
+    Match, MatchKind, SegmentReport,
+    denial::Scan,
+    directory::Directory,
+    evaluation::Evaluation,
+    proposal::Proposal,
+    work::{Judged, Place, Target, Work},
+};
+use crate::command::{
+    Code, Finding, delegation, env_policy,
+    lookup::Unresolved,
+    names::{self, NameClass},
+    parser, paths,
+    syntax::{Segment, WordClass},
+};
+
+impl Evaluation<'_> {
+    /// Judges one segment of a list.
+    pub(super) fn judge(&mut self, segment: &Segment, place: Place<'_>) -> Judged {
+        let mut work = Work::new(segment, place, self.lookup.home());
+        check_assignments(&mut work);
+        self.check_protected(&mut work);
+        if is_builtin(&work) {
+            return self.judge_builtin(work);
+        }
+        match self.unwrap(&mut work) {
+            Target::Refused => {
+                self.scan(&mut work);
+                work.plannable &= work.executable.is_ok();
+                self.miss(work)
+            }
+            Target::Program(class) => self.judge_program(work, class),
+        }
+    }
+
+    /// A word that is, or holds behind a separator or an option's letter, a path of the server's own state; or any
+    /// command in there, which may look around without naming a path (P6).
+    fn check_protected(&self, work: &mut Work<'_>) {
+        if self.policy.protected.roots.is_empty() {
+            return;
+        }
+        let directory = work.place.directory;
+        let is_inside = directory
+            .candidates()
+            .is_some_and(|candidates| candidates.iter().any(|path| self.policy.protected.holds(path)));
+        let hit = work.values.iter().zip(&work.segment.words).find(|(value, _)| {
+            let parts = value
+                .match_indices(['=', ':', '@', ','])
+                .filter_map(|(at, _)| value.get(at + 1..));
+            // `-f/path`: where the letters end and the path begins is the program's secret.
+            let glued = value
+                .find(['/', '~'])
+                .filter(|_| value.starts_with('-'))
+                .and_then(|at| value.get(at..));
+            std::iter::once(value.as_str())
+                .chain(parts)
+                .chain(glued)
+                .any(|text| self.is_protected(text, directory))
+        });
+        let span = match hit {
+            Some((_, word)) => word.span,
+            None if is_inside => work.segment.span,
+            None => return,
+        };
+        let detail = "this belongs to the server itself";
+        work.findings
+            .push(Finding::new(Code::Protected, "P6", span, detail));
+    }
+
+    fn is_protected(&self, text: &str, directory: &Directory) -> bool {
+        if text.is_empty() {
+            return false;
+        }
+        let path = paths::expand_home(text, self.lookup.home());
+        if path.starts_with('/') {
+            return self.leads_to_protected("/", &path);
+        }
+        directory
+            .candidates()
+            .is_none_or(|candidates| candidates.iter().any(|base| self.leads_to_protected(base, &path)))
+    }
+
+    /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
+    /// part that is counts.
+    fn leads_to_protected(&self, base: &str, path: &str) -> bool {
+        let protected = &self.policy.protected;
+        if protected.holds(&paths::join_normalised(base, path)) {
+            return true;
+        }
+        let mut rest = path.trim_end_matches('/');
+        while !rest.is_empty() {
+            let whole = if rest.starts_with('/') {
+                rest.to_owned()
+            } else {
+                format!("{base}/{rest}")
+            };
+            if let Some(real) = self.lookup.real(&whole) {
+                return protected.holds(&real);
+            }
+            rest = rest
+                .rsplit_once('/')
+                .map_or("", |(before, _missing)| before.trim_end_matches('/'));
+        }
+        false
+    }
+
+    /// `cd` and the safe builtins (B1).
+    fn judge_builtin(&mut self, mut work: Work<'_>) -> Judged {
+        self.deny(&mut work);
+        let changes_to = if work.typed() == "cd" {
+            cd_target(&mut work)
+        } else {
+            None
+        };
+        let step = match &changes_to {
+            Some(target) => Some(vec!["cd".to_owned(), "--".to_owned(), cd_operand(target)]),
+            None if work.typed() == "cd" => None,
+            None => Some(work.values.clone()),
+        };
+        let covered = work.findings.is_empty();
+        let kind = if covered {
+            MatchKind::Builtin
+        } else {
+            MatchKind::None
+        };
+        let proposal = if covered {
+            Proposal::Covered
+        } else {
+            Proposal::Never
+        };
+        Judged {
+            step: step
+                .filter(|_| work.plannable)
+                .map(|words| work.builtin_step(words)),
+            changes_to,
+            ..self.report(work, Match::plain(kind), vec![proposal])
+        }
+    }
+
+    fn judge_program(&mut self, mut work: Work<'_>, class: NameClass) -> Judged {
+        if work.at > 0 && (parser::is_keyword(work.typed()) || work.typed() == "cd") {
+            work.fail(Code::ReservedWord, "G9", "a word of the shell behind a wrapper");
+            work.plannable = false;
+        }
+        match work.executable {
+            Ok(_) => {}
+            Err(Unresolved::NotFound) => work.plannable = false,
+            Err(Unresolved::Dynamic) => {
+                work.plannable = false;
+                work.fail(Code::DynamicExecutable, "G6", "the command word is not literal");
+            }
+            Err(Unresolved::DirectoryUnknown) => {
+                work.plannable = false;
+                work.fail(
+                    Code::CwdUnknown,
+                    "B1",
+                    "the directory is not certain after this cd",
+                );
+            }
+        }
+        if !work.has_literal_arguments() {
+            work.notes.push("a tilde inside a word is passed on as written");
+        }
+        match class {
+            NameClass::RefusedBuiltin => {
+                work.plannable = false;
+                work.fail(
+                    Code::ReservedWord,
+                    "W2",
+                    "a builtin of the shell that is never run",
+                );
+                self.scan(&mut work);
+                self.miss(work)
+            }
+            NameClass::Multiplexer => {
+                work.fail(Code::Multiplexer, "S3", "many programs in one, shells among them");
+                self.scan(&mut work);
+                self.miss(work)
+            }
+            NameClass::Carrier => {
+                self.scan(&mut work);
+                self.judge_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
+            }
+            NameClass::PayloadShell | NameClass::OtherShell => self.judge_shell(work, class),
+            NameClass::Program | NameClass::Wrapper => self.judge_ordinary(work),
+        }
+    }
+
+    fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
+        let delegates = self.policy.strict_delegation
+            && delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
+        if !delegates {
+            return self.judge_entries(work, None);
+        }
+        // What else stands in such arguments need not be text for a shell, so it is not called opaque.
+        if let Scan::Hit(hit) = self
+            .denial()
+            .scan(work.argument_words(), work.place.directory.known())
+        {
+            work.deny(hit);
+        }
+        let reason = (
+            Code::Delegation,
+            "D1",
+            "an argument makes this program run another",
+        );
+        self.judge_entries(work, Some(reason))
+    }
+
+    /// Matches deny rules against the word that runs next.
+    pub(super) fn deny(&self, work: &mut Work<'_>) {
+        if !self.denial().has_rules() {
+            return;
+        }
+        let hit = self
+            .denial()
+            .find(work.typed(), work.executable(), &work.arguments(), work.span());
+        if let Some(hit) = hit {
+            work.deny(hit);
+        }
+    }
+
+    /// Looks for denied programs in a segment that runs what its words say, and notes what cannot be seen.
+    pub(super) fn scan(&mut self, work: &mut Work<'_>) {
+        match self
+            .denial()
+            .scan(work.argument_words(), work.place.directory.known())
+        {
+            Scan::Hit(hit) => work.deny(hit),
+            Scan::Opaque => self.opaque = true,
+            Scan::Clear => {}
+        }
+    }
+
+    /// The end of a segment that nothing covers and that is never remembered.
+    pub(super) fn miss(&mut self, work: Work<'_>) -> Judged {
+        self.finish(work, Match::plain(MatchKind::None), vec![Proposal::Never])
+    }
+
+    /// The end of a segment. It is covered if nothing was found against it.
+    pub(super) fn finish(&mut self, mut work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> Judged {
+        let is_covered_word = work.executable == Err(Unresolved::NotFound) && work.findings.is_empty();
+        let step = (work.plannable || is_covered_word).then(|| work.step());
+        Judged {
+            step,
+            ..self.report(work, matched, proposals)
+        }
+    }
+
+    fn report(&mut self, work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> Judged {
+        // A deny rule's match shows as such, whatever else was found.
+        let matched = work.denied.as_ref().map_or(matched, |hit| Match {
+            kind: MatchKind::Denylist,
+            entry_id: Some(hit.id.clone()),
+            pattern: Some(hit.pattern.clone()),
+        });
+        let report = SegmentReport {
+            span: work.segment.span,
+            operator: work.place.operator,
+            executable: work.typed().to_owned(),
+            resolved_path: work.executable().map(|executable| executable.resolved.clone()),
+            matched,
+            inline_eval: work.inline_eval,
+            notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
+            segments: Vec::new(),
+            argv: work.values,
+            wrappers: work.wrappers,
+        };
+        if let Some(hit) = work.denied {
+            self.denylisted.get_or_insert(hit);
+        }
+        Judged {
+            report,
+            findings: work.findings,
+            step: None,
+            proposals,
+            changes_to: None,
+        }
+    }
+}
+
+fn check_assignments(work: &mut Work<'_>) {
+    for assignment in &work.segment.assignments {
+        let is_literal = assignment.class == WordClass::Literal;
+        work.plannable &= is_literal;
+        if !(is_literal && env_policy::is_harmless(&assignment.name, &assignment.value)) {
+            let detail = format!("{} with this value is not known to be harmless", assignment.name);
+            work.findings
+                .push(Finding::new(Code::Assignment, "G8", assignment.span, detail));
+        }
+    }
+}
+
+fn is_builtin(work: &Work<'_>) -> bool {
+    if work.typed() == "cd" {
+        return true;
+    }
+    let words: Vec<&str> = work.values.iter().map(String::as_str).collect();
+    work.segment.assignments.is_empty() && names::is_safe_builtin(&words)
+}
+
+fn cd_target(work: &mut Work<'_>) -> Option<String> {
+    if let ([operand], [word]) = (work.arguments().as_slice(), work.argument_words())
+        && work.place.alone
+        && work.segment.assignments.is_empty()
+        && word.class != WordClass::InnerTilde
+        && !operand.is_empty()
+        && !operand.starts_with('-')
+    {
+        return Some((*operand).to_owned());
+    }
+    let detail = "only cd with one literal directory, alone in its pipeline, is understood";
+    work.fail(Code::CdForm, "B1", detail);
+    None
+}
+
+/// A directory as `cd --` takes it without looking at `CDPATH`.
+fn cd_operand(target: &str) -> String {
+    let is_plain = matches!(target, "." | "..")
+        || ["/", "./", "../"]
+            .iter()
+            .any(|beginning| target.starts_with(beginning));
+    if is_plain {
+        target.to_owned()
+    } else {
+        format!("./{target}")
+    }
+}

@@ -1,0 +1,210 @@
+//! Shells: a payload is judged as a list of its own, everything else needs an argument pattern (S1 to S4).
+
+use super::{
+    Match, MatchKind, SegmentReport,
+    coverage::Need,
+    entries::Reason,
+    evaluation::Evaluation,
+    proposal::Proposal,
+    work::{Judged, Place, Work},
+};
+use crate::command::{
+    Code, Finding, PlanStep,
+    names::NameClass,
+    parser,
+    shell::{self, PayloadCall, RefusedCall},
+    syntax::{List, Word, WordClass},
+};
+
+/// Shells inside shells deeper than this are not followed (G10).
+const MAX_PAYLOAD_DEPTH: u8 = 3;
+
+/// What became of a payload.
+struct Payload {
+    segments: Vec<SegmentReport>,
+    findings: Vec<Finding>,
+    /// Its canonical form.
+    script: Option<String>,
+    proposals: Vec<Proposal>,
+}
+
+impl Evaluation<'_> {
+    pub(super) fn judge_shell(&mut self, work: Work<'_>, class: NameClass) -> Judged {
+        // A link may hide a shell of one kind behind the name of another, so all names must agree.
+        let is_understood = class == NameClass::PayloadShell
+            && work
+                .names()
+                .into_iter()
+                .all(|name| NameClass::of(name) == NameClass::PayloadShell);
+        let call = shell::payload_call(&work.arguments());
+        match payload_word(&work, is_understood, call) {
+            Some(word) => self.judge_payload_call(work, word),
+            None => self.judge_other_call(work, is_understood, call),
+        }
+    }
+
+    /// A shell without a payload that can be read.
+    fn judge_other_call(
+        &mut self,
+        mut work: Work<'_>,
+        is_understood: bool,
+        call: Result<PayloadCall, RefusedCall>,
+    ) -> Judged {
+        if work.arguments().iter().all(|word| word.starts_with('-')) {
+            // Commands come from standard input, where nothing can be looked at.
+            self.opaque = true;
+        }
+        self.scan(&mut work);
+        let may_hold_text = !is_understood || call != Err(RefusedCall::NoPayload);
+        if self.policy.strict_inline_eval && may_hold_text && work.arguments().into_iter().any(is_text_option)
+        {
+            // Code for an interpreter may stand in a payload that is not read.
+            self.inline_eval = true;
+            work.inline_eval = true;
+            work.fail(Code::InlineEval, "I1", "a payload that cannot be looked into");
+        }
+        self.judge_entries(work, Some(refusal(is_understood, call)))
+    }
+
+    fn judge_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> Judged {
+        self.shell_payload = true;
+        let trusted = work
+            .executable()
+            .is_some_and(|executable| self.coverage().is_trusted(&executable.real));
+        if !trusted {
+            work.fail(
+                Code::WrapperUntrusted,
+                "W4",
+                "the shell does not lie in a trusted directory",
+            );
+        }
+        if work.place.depth >= MAX_PAYLOAD_DEPTH {
+            self.opaque = true;
+            work.fail(Code::ShellDepth, "G10", "too many shells inside each other");
+            return self.miss(work);
+        }
+        let before = self.usage();
+        let payload = match parser::parse_mapped(&word.value, &word.map) {
+            Ok(list) => self.judge_payload(&list, work.place),
+            Err(finding) => {
+                self.parsed = false;
+                Payload::unread(finding)
+            }
+        };
+        if payload.findings.is_empty() && work.findings.is_empty() {
+            let judged = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
+            return payload.put_into(judged);
+        }
+        if !work.findings.is_empty() || !self.may_be_lifted(&payload) {
+            return self.uncovered(work, payload);
+        }
+        match self.cover(&work, Need::Arguments) {
+            Ok(cover) => {
+                self.restore_usage(before);
+                let mut judged = self.covered(work, cover);
+                judged.report.segments = payload.segments;
+                judged
+            }
+            Err(_) => self.uncovered(work, payload),
+        }
+    }
+
+    fn judge_payload(&mut self, list: &List, place: Place<'_>) -> Payload {
+        let inner = Place {
+            operator: None,
+            depth: place.depth + 1,
+            ..place
+        };
+        let judged = self.judge_list(list, inner);
+        Payload {
+            segments: judged.reports,
+            findings: judged.findings,
+            script: judged.plan.and_then(|plan| plan.checked_script().ok()),
+            proposals: judged
+                .proposals
+                .into_iter()
+                .map(|(_, proposal)| proposal)
+                .collect(),
+        }
+    }
+
+    /// Whether an entry for the shell itself may cover what its payload does not.
+    fn may_be_lifted(&self, payload: &Payload) -> bool {
+        let is_final = |finding: &Finding| {
+            matches!(
+                finding.code,
+                Code::Denylisted | Code::Protected | Code::InlineEval | Code::StdinEval
+            )
+        };
+        !payload.findings.iter().any(is_final) && (self.parsed || !self.policy.strict_inline_eval)
+    }
+
+    fn uncovered(&mut self, mut work: Work<'_>, payload: Payload) -> Judged {
+        let proposals = if work.findings.is_empty() && work.segment.assignments.is_empty() {
+            payload.proposals.clone()
+        } else {
+            vec![Proposal::Never]
+        };
+        work.findings.extend(payload.findings.iter().cloned());
+        let judged = self.finish(work, Match::plain(MatchKind::None), proposals);
+        payload.put_into(judged)
+    }
+}
+
+impl Payload {
+    fn unread(finding: Finding) -> Self {
+        Self {
+            segments: Vec::new(),
+            findings: vec![finding],
+            script: None,
+            proposals: vec![Proposal::Never],
+        }
+    }
+
+    /// The plan runs the payload's canonical form; without one the whole command can only run as text.
+    fn put_into(self, mut judged: Judged) -> Judged {
+        judged.report.segments = self.segments;
+        judged.step = judged
+            .step
+            .zip(self.script)
+            .map(|(step, script)| with_last_word(step, script));
+        judged
+    }
+}
+
+/// The payload is the last word of an accepted call.
+fn with_last_word(mut step: PlanStep, script: String) -> PlanStep {
+    step.words.pop();
+    step.words.push(script);
+    step
+}
+
+fn payload_word<'a>(
+    work: &Work<'a>,
+    is_understood: bool,
+    call: Result<PayloadCall, RefusedCall>,
+) -> Option<&'a Word> {
+    let call = call.ok().filter(|_| is_understood)?;
+    let words = work.argument_words();
+    let is_literal = words.iter().all(|word| word.class == WordClass::Literal);
+    words.get(call.payload).filter(|_| is_literal)
+}
+
+fn refusal(is_understood: bool, call: Result<PayloadCall, RefusedCall>) -> Reason {
+    match call {
+        _ if !is_understood => (Code::ShellStartup, "S1", "a shell that is not analysed"),
+        Err(RefusedCall::Options) => (
+            Code::ShellStartup,
+            "S1",
+            "options of the shell that are not accepted",
+        ),
+        Err(RefusedCall::Positional) => (Code::ShellPositional, "S1", "words behind the payload"),
+        Ok(_) | Err(RefusedCall::NoPayload) => (Code::Shell, "S2", "a shell needs an argument pattern"),
+    }
+}
+
+/// Whether a shell may take the next word as text to run.
+fn is_text_option(word: &str) -> bool {
+    let is_cluster = word.starts_with('-') && !word.starts_with("--") && word.contains(['c', 'C']);
+    is_cluster || word.eq_ignore_ascii_case("/c") || word.starts_with("--comm")
+}

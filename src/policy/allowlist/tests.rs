@@ -1,0 +1,892 @@
+//! The rules together, on a machine that exists only here.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    command::{
+        Code, DirectoryTrust, Inspected, PathLookup, paths,
+        rendering::{DirectStart, StepKind},
+        safe_bin::SafeBinProfile,
+    },
+    domain::{AgentId, Command, EnvOverrides, FileIdentity, PatternWidth, UnixMillis},
+    policy::pattern::{PathCase, PatternCache, command_digest, command_marker, cwd_argv_pattern},
+};
+
+const BIN: &[&str] = &[
+    "rg", "git", "cat", "rm", "head", "find", "sudo", "python3", "sh", "bash", "zsh", "timeout", "nice",
+    "env", "true", "xargs", "busybox", "echo", "make", "time", "npm", "kill",
+];
+
+/// A machine: everything of [`BIN`] in `/usr/bin`, and links and files besides.
+#[derive(Debug, Default)]
+struct Machine {
+    files: Vec<&'static str>,
+    links: BTreeMap<&'static str, &'static str>,
+    foreign: Vec<&'static str>,
+    search: BTreeMap<&'static str, &'static str>,
+}
+
+impl PathLookup for Machine {
+    fn search(&self, name: &str) -> Option<String> {
+        let elsewhere = self.search.get(name).map(|path| (*path).to_owned());
+        elsewhere.or_else(|| BIN.contains(&name).then(|| format!("/usr/bin/{name}")))
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        let in_bin = path
+            .strip_prefix("/usr/bin/")
+            .is_some_and(|name| BIN.contains(&name));
+        let exists = in_bin
+            || self.files.contains(&path)
+            || self.links.contains_key(path)
+            || self.search.values().any(|file| *file == path);
+        let real = exists.then(|| self.real(path)).flatten()?;
+        let identity = FileIdentity {
+            path: real.clone(),
+            dev: 1,
+            ino: real.len() as u64,
+            size: 1,
+            mtime_ns: 0,
+            ctime_ns: 0,
+        };
+        Some(Inspected { real, identity })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        Some(
+            self.links
+                .get(path)
+                .map_or_else(|| path.to_owned(), |target| (*target).to_owned()),
+        )
+    }
+
+    fn home(&self) -> &'static str {
+        "/home/agent"
+    }
+
+    fn directory_trust(&self, directory: &str) -> DirectoryTrust {
+        if self.foreign.contains(&directory) {
+            DirectoryTrust::Foreign
+        } else {
+            DirectoryTrust::Ours
+        }
+    }
+
+    fn content_sha256(&self, path: &str) -> Option<String> {
+        (path == "/usr/bin/rg").then(|| "aa".repeat(32))
+    }
+}
+
+/// Everything an analysis is given, with defaults that cover nothing.
+struct World {
+    machine: Machine,
+    entries: Vec<Entry<'static>>,
+    grants: Vec<Grant<'static>>,
+    deny_rules: Vec<DenyRule<'static>>,
+    safe_bins: Vec<String>,
+    skills: Vec<SkillBin>,
+    strict_inline_eval: bool,
+    strict_delegation: bool,
+    exact_text_grants: bool,
+    path_case: PathCase,
+    protected: Protected,
+    env: BTreeMap<String, String>,
+}
+
+fn world() -> World {
+    World {
+        machine: Machine::default(),
+        entries: Vec::new(),
+        grants: Vec::new(),
+        deny_rules: Vec::new(),
+        safe_bins: vec!["head".to_owned()],
+        skills: Vec::new(),
+        strict_inline_eval: false,
+        strict_delegation: true,
+        exact_text_grants: false,
+        path_case: PathCase::Sensitive,
+        protected: Protected::default(),
+        env: BTreeMap::new(),
+    }
+}
+
+fn leak(text: impl Into<String>) -> &'static str {
+    Box::leak(text.into().into_boxed_str())
+}
+
+fn entry(pattern: &str) -> Entry<'static> {
+    Entry {
+        owner: "main",
+        id: leak(format!("id of {pattern}")),
+        pattern: leak(pattern),
+        arg_pattern: None,
+        source: None,
+        command_sha256: None,
+    }
+}
+
+fn grant(pattern: &'static str) -> Grant<'static> {
+    Grant {
+        owner: "main",
+        id: "grant",
+        pattern,
+        arg_pattern: None,
+        expires_at: None,
+        max_uses: None,
+        uses: 0,
+        sha256: None,
+    }
+}
+
+fn deny(pattern: &'static str) -> DenyRule<'static> {
+    DenyRule {
+        owner: "*",
+        id: "rule",
+        pattern,
+        arg_pattern: None,
+        reason: None,
+    }
+}
+
+impl World {
+    fn allowing(patterns: &[&str]) -> Self {
+        let mut world = world();
+        world.entries = patterns.iter().map(|pattern| entry(pattern)).collect();
+        world
+    }
+
+    fn with_entry(mut self, pattern: &str, arg_pattern: Option<&str>, source: Option<&'static str>) -> Self {
+        self.entries.push(Entry {
+            arg_pattern: arg_pattern.map(leak),
+            source,
+            ..entry(pattern)
+        });
+        self
+    }
+
+    fn denying(mut self, patterns: &[&'static str]) -> Self {
+        self.deny_rules
+            .extend(patterns.iter().map(|pattern| deny(pattern)));
+        self
+    }
+
+    fn analyze(&self, command: &Command) -> Analysis {
+        let env = EnvOverrides::accepted(self.env.clone());
+        let agent = AgentId::main();
+        let request = AnalysisRequest {
+            cwd: "/srv/proj",
+            cwd_real: "/srv/proj",
+            env: &env,
+            agent: &agent,
+        };
+        let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
+        let cache = PatternCache::default();
+        let policy = AnalysisPolicy {
+            entries: &self.entries,
+            grants: &self.grants,
+            deny_rules: &self.deny_rules,
+            safe_bins: &self.safe_bins,
+            safe_bin_profiles: &profiles,
+            trusted_dirs: &[],
+            skills: &self.skills,
+            strict_inline_eval: self.strict_inline_eval,
+            strict_delegation: self.strict_delegation,
+            exact_text_grants: self.exact_text_grants,
+            path_case: self.path_case,
+            now: UnixMillis::new(1_000),
+            protected: &self.protected,
+            cache: &cache,
+        };
+        analyze(command, &request, &policy, &self.machine)
+    }
+
+    fn text(&self, text: &str) -> Analysis {
+        self.analyze(&Command::Shell(text.to_owned()))
+    }
+
+    fn argv(&self, words: &[&str]) -> Analysis {
+        self.analyze(&Command::Argv(
+            words.iter().map(|word| (*word).to_owned()).collect(),
+        ))
+    }
+
+    #[track_caller]
+    fn allows(&self, text: &str) -> Analysis {
+        let analysis = self.text(text);
+        assert_eq!(analysis.verdict, AnalysisVerdict::Allow, "{text}");
+        assert!(analysis.satisfied && analysis.proposed_patterns.is_empty());
+        analysis
+    }
+
+    #[track_caller]
+    fn asks(&self, text: &str, code: Code) -> Analysis {
+        let analysis = self.text(text);
+        match &analysis.verdict {
+            AnalysisVerdict::Ask(finding) => assert_eq!(finding.code, code, "{text}: {finding:?}"),
+            other @ (AnalysisVerdict::Allow | AnalysisVerdict::Reject(_)) => panic!("{text}: {other:?}"),
+        }
+        assert!(!analysis.satisfied && !analysis.durable && analysis.credited.is_empty());
+        analysis
+    }
+
+    #[track_caller]
+    fn denies(&self, text: &str) {
+        let analysis = self.text(text);
+        assert!(analysis.denylisted.is_some(), "{text}: {:?}", analysis.findings);
+        assert!(!analysis.satisfied, "{text}");
+    }
+
+    #[track_caller]
+    fn wants_a_person(&self, text: &str) {
+        let analysis = self.text(text);
+        assert!(
+            analysis.needs_person && analysis.denylisted.is_none(),
+            "{text}: {analysis:?}"
+        );
+    }
+}
+
+#[test]
+fn deny_rules_reach_into_everything_that_runs_something() {
+    let world = World::allowing(&["*"]).denying(&["rm"]);
+    for text in [
+        "rm x",
+        "RM x",
+        "/usr/bin/rm x",
+        "./rm x",
+        "rg x && rm y",
+        "rg x | rm",
+        "timeout 5 rm x",
+        "nice timeout 5 rm x",
+        "env -i rm x",
+        "env A=1 rm x",
+        "env -S 'rm x'",
+        "sudo rm x",
+        "sudo -u root -- rm x",
+        "find . -exec rm {} +",
+        "xargs rm",
+        "bash -c 'rm x'",
+        "bash -c 'bash -c \"rm x\"'",
+        "bash -lc 'rm x'",
+        "bash -c 'rm x' y",
+        "zsh -c 'rg x; rm y'",
+        "busybox rm x",
+        "eval rm x",
+        "eval 'rm x'",
+        "exec rm x",
+        "CI=1 rm x",
+        "FOO=1 rm x",
+        "command rm x",
+        "'rm' x",
+        "sudo sh -c 'rm x'",
+        "xargs sh -c 'rm \"x\"'",
+        "no-such/rm x",
+    ] {
+        world.denies(text);
+    }
+    assert!(world.text("rg rm").denylisted.is_none());
+    assert!(world.text("git rm x").denylisted.is_none());
+}
+
+#[test]
+fn deny_rules_see_real_files_and_arguments() {
+    let mut world = World::allowing(&["*"]).denying(&["/USR/bin/rm"]);
+    world.machine.links.insert("/opt/tidy", "/usr/bin/rm");
+    world.denies("/opt/tidy x");
+    world.denies("rm x");
+
+    let mut world = World::allowing(&["*"]).denying(&["rm"]);
+    world.machine.links.insert("/opt/tidy", "/usr/bin/rm");
+    world.denies("/opt/tidy x");
+
+    let mut world = World::allowing(&["*"]);
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("--force"),
+        ..deny("git")
+    }];
+    world.denies("git push --force");
+    assert!(world.allows("git push").denylisted.is_none());
+    // What cannot be tried to its end denies rather than allows.
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("("),
+        ..deny("git")
+    }];
+    world.denies("git push");
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("^zzz$"),
+        ..deny("echo")
+    }];
+    let long = "a".repeat(9_000);
+    assert!(world.argv(&["echo", &long]).denylisted.is_some());
+    assert!(world.argv(&["echo", "a"]).denylisted.is_none());
+}
+
+#[test]
+fn text_that_deny_rules_cannot_read_needs_a_person() {
+    let world = World::allowing(&["*"]).denying(&["rm"]);
+    for text in [
+        "rg $(x)",
+        "bash -c 'rg $x'",
+        "echo x | sh",
+        "bash",
+        "eval 'rg $x'",
+        "sudo sh -c '$x'",
+        "if x; then y; fi",
+    ] {
+        world.wants_a_person(text);
+    }
+    assert!(!world.text("rg x").needs_person);
+    assert!(!World::allowing(&["*"]).text("rg $(x)").needs_person);
+    let unreadable = World::allowing(&["*"]).denying(&["bin/rm"]);
+    unreadable.wants_a_person("rg x");
+}
+
+#[test]
+fn a_deny_rule_is_the_first_finding() {
+    let analysis = World::allowing(&[])
+        .denying(&["rm"])
+        .asks("rm x", Code::Denylisted);
+    assert_eq!(analysis.segments[0].matched.kind, MatchKind::Denylist);
+    assert_eq!(analysis.segments[0].matched.entry_id.as_deref(), Some("rule"));
+    assert!(analysis.proposed_patterns.is_empty());
+}
+
+#[test]
+fn wide_entries_do_not_cover_what_runs_something_else() {
+    let world = World::allowing(&["*", "/usr/bin/*", "sudo", "bash", "xargs"]);
+    world.asks("sudo rg x", Code::Carrier);
+    world.asks("xargs rg", Code::Carrier);
+    world.asks("bash run.sh", Code::Shell);
+    world.asks("zsh -c 'rg x'", Code::ShellStartup);
+    world.asks("busybox sh", Code::Multiplexer);
+    world.asks("eval rg", Code::ReservedWord);
+    world.asks("find . -exec rg {} +", Code::Delegation);
+    world.asks("env -i rg", Code::WrapperForm);
+    world.asks("time if x", Code::ReservedWord);
+    world.asks("command cd x", Code::ReservedWord);
+    world.allows("timeout 5 rg x");
+    world.allows("bash -c 'rg x'");
+    world.allows("nice no-such-tool");
+}
+
+#[test]
+fn argument_patterns_cover_carriers_and_shells() {
+    let world = world()
+        .with_entry("/usr/bin/sudo", Some("^rg x$"), None)
+        .with_entry("/usr/bin/bash", Some(r"^run\.sh$|^-c rg \$x$"), None)
+        .with_entry("/usr/bin/find", Some(r"-exec rg \{\} \+$"), None)
+        .with_entry("/usr/bin/busybox", Some("."), None)
+        .with_entry("/usr/bin/env", Some("."), None);
+    world.allows("sudo rg x");
+    world.asks("sudo rg y", Code::Carrier);
+    world.allows("bash run.sh");
+    world.allows("bash -c 'rg $x'");
+    world.allows("find . -exec rg {} +");
+    world.asks("busybox ls", Code::Multiplexer);
+    world.asks("env -i rg x", Code::WrapperForm);
+    let any = self::world().with_entry("*", Some("."), None);
+    any.asks("sudo rg x", Code::Carrier);
+    any.allows("rg x");
+}
+
+#[test]
+fn a_link_hides_neither_shell_nor_wrapper() {
+    let mut world = World::allowing(&["*", "/opt/*"]);
+    world.machine.links = BTreeMap::from([
+        ("/opt/mysh", "/usr/bin/bash"),
+        ("/opt/e", "/usr/bin/env"),
+        ("/opt/nice", "/usr/bin/env"),
+        ("/opt/rg", "/usr/bin/busybox"),
+    ]);
+    world.asks("/opt/mysh -c 'rg x'", Code::ShellStartup);
+    world.asks("/opt/e rg x", Code::WrapperForm);
+    world.asks("/opt/nice -n 5 rg x", Code::WrapperForm);
+    world.asks("/opt/rg x", Code::Multiplexer);
+}
+
+#[test]
+fn generated_entries_are_bound_to_directory_and_arguments() {
+    let digest = cwd_argv_pattern("/srv/proj", ["status"].into_iter());
+    let world = world().with_entry("/usr/bin/git", Some(&digest), Some("allow-always"));
+    let analysis = world.allows("git status");
+    assert!(analysis.durable);
+    assert_eq!(analysis.credited[0].resolved.as_deref(), Some("/usr/bin/git"));
+    assert!(world.allows("timeout 5 git status && true").durable);
+    world.asks("git push", Code::ArgPatternMiss);
+    world.asks("cd sub && git status", Code::ArgPatternMiss);
+    world.asks("cd /srv/proj; git status", Code::ArgPatternMiss);
+    self::world()
+        .with_entry("/usr/bin/git", None, Some("allow-always"))
+        .asks("git status", Code::GeneratedEntryInert);
+    self::world()
+        .with_entry("/usr/bin/git", Some("^status$"), Some("allow-always"))
+        .asks("git status", Code::GeneratedEntryInert);
+}
+
+#[test]
+fn exact_text_entries_cover_that_text_alone() {
+    let text = "rg $(date) > out";
+    let mut world = world();
+    world.entries = vec![Entry {
+        source: Some("allow-always"),
+        ..entry(&command_marker(text))
+    }];
+    let analysis = world.allows(text);
+    assert!(analysis.durable && !analysis.ok && analysis.plan.is_none() && analysis.rendered.is_none());
+    assert_eq!(analysis.credited.len(), 1);
+    world.allows(&format!("  {text}\n"));
+    world.asks("rg $(date) > out2", Code::CommandSubstitution);
+
+    world.env.insert("FOO".to_owned(), "x".to_owned());
+    world.asks(text, Code::CommandSubstitution);
+    world.env.clear();
+    world.strict_inline_eval = true;
+    world.asks(text, Code::CommandSubstitution);
+    world.strict_inline_eval = false;
+
+    world.entries[0].command_sha256 = Some(leak(command_digest(text)));
+    world.allows(text);
+    world.entries[0].command_sha256 = Some("00");
+    world.asks(text, Code::CommandSubstitution);
+    world.entries[0].command_sha256 = None;
+    world.entries[0].source = None;
+    world.asks(text, Code::CommandSubstitution);
+}
+
+#[test]
+fn grants_come_after_entries_and_end() {
+    let mut world = world();
+    world.grants = vec![grant("/usr/bin/rg")];
+    world.grants[0].expires_at = Some(UnixMillis::new(1_001));
+    let credited = world.allows("rg x && rg y").credited;
+    assert_eq!(
+        credited.iter().map(|credit| credit.kind).collect::<Vec<_>>(),
+        [CreditKind::Grant]
+    );
+    world.grants[0].expires_at = Some(UnixMillis::new(1_000));
+    world.asks("rg x", Code::NotAllowlisted);
+    world.grants[0].expires_at = None;
+    world.grants[0].max_uses = Some(2);
+    world.grants[0].uses = 1;
+    world.allows("rg x");
+    world.grants[0].uses = 2;
+    world.asks("rg x", Code::NotAllowlisted);
+    world.grants[0].max_uses = None;
+    world.grants[0].sha256 = Some(leak("AA".repeat(32)));
+    world.allows("rg x");
+    world.grants[0].sha256 = Some("bb");
+    world.asks("rg x", Code::NotAllowlisted);
+
+    world.grants[0] = grant("/usr/bin/rg");
+    world.entries = vec![entry("rg")];
+    assert_eq!(world.allows("rg x").credited[0].kind, CreditKind::Entry);
+}
+
+#[test]
+fn bare_names_are_believed_only_where_nobody_else_writes() {
+    let mut world = World::allowing(&["tool", "rg"]);
+    for (path, believed) in [
+        ("/opt/bin/tool", true),
+        ("/srv/proj/bin/tool", false),
+        ("/tmp/tool", false),
+        ("/dev/shm/x/tool", false),
+        ("/foreign/tool", false),
+    ] {
+        world.machine.search = BTreeMap::from([("tool", path)]);
+        world.machine.foreign = vec!["/foreign"];
+        let allowed = world.text("tool x").satisfied;
+        assert_eq!(allowed, believed, "{path}");
+    }
+    world.machine.search = BTreeMap::from([("tool", "/opt/bin/tool")]);
+    world.machine.links = BTreeMap::from([("/opt/bin/tool", "/srv/proj/tool")]);
+    world.asks("tool x", Code::NotAllowlisted);
+    world.asks("/usr/bin/rg x", Code::NotAllowlisted);
+}
+
+#[test]
+fn case_folds_only_when_asked_to() {
+    let mut world = World::allowing(&["/USR/bin/Rg"]);
+    world.asks("rg x", Code::NotAllowlisted);
+    world.path_case = PathCase::Insensitive;
+    world.allows("rg x");
+}
+
+#[test]
+fn unknown_overrides_are_a_miss() {
+    let mut world = World::allowing(&["rg"]);
+    world.env.insert("TERM".to_owned(), "dumb".to_owned());
+    world.allows("rg x");
+    world.env.insert("FOO".to_owned(), "x".to_owned());
+    world.asks("rg x", Code::EnvUnknown);
+}
+
+#[test]
+fn the_servers_own_state_is_never_covered() {
+    let mut world = World::allowing(&["*"]);
+    world.protected = Protected {
+        own_binary: Some("/usr/bin/git".to_owned()),
+        roots: vec!["/home/agent/.openclaw".to_owned()],
+        exceptions: vec!["/home/agent/.openclaw/workspace".to_owned()],
+    };
+    for text in [
+        "cat ~/.openclaw/openclaw.json",
+        "cat /home/agent/x/../.openclaw/a",
+        "rg --file=/home/agent/.openclaw/a",
+        "rg -fx:~/.openclaw/y",
+        "cd ~ && cat .openclaw/a",
+        "cd ~; cat .openclaw/a",
+        "cat ../../home/agent/.openclaw",
+        "cd ~/.openclaw",
+        "bash -c 'cat ~/.openclaw/a'",
+        "git status",
+    ] {
+        world.asks(text, Code::Protected);
+    }
+    world.allows("cat ~/.openclaw/workspace/a");
+    world.allows("cat ~/.openclawx");
+    world.allows("cd ~ && cat x");
+    let mut shell = world.with_entry("/usr/bin/bash", Some("."), None);
+    shell.protected.own_binary = None;
+    shell.asks("bash -c 'cat ~/.openclaw/a'", Code::Protected);
+}
+
+#[test]
+fn strict_inline_eval_outranks_entries() {
+    let mut world = World::allowing(&["*"])
+        .with_entry("/usr/bin/python3", Some("."), None)
+        .with_entry("/usr/bin/sudo", Some("."), None)
+        .with_entry("/usr/bin/bash", Some("."), None);
+    world.allows("python3 -c 1");
+    world.strict_inline_eval = true;
+    for text in [
+        "python3 -c 1",
+        "timeout 5 python3 -c 1",
+        "sudo python3 -c 1",
+        "bash -c 'python3 -c 1'",
+        "bash -lc 'python3 -c 1'",
+    ] {
+        let analysis = world.asks(text, Code::InlineEval);
+        assert!(
+            analysis.needs_person && analysis.inline_eval && analysis.proposed_patterns.is_empty(),
+            "{text}"
+        );
+    }
+    world.asks("python3", Code::StdinEval);
+    world.allows("python3 app.py");
+    world.allows("bash run.sh -c");
+    assert!(world.text("bash -c 'python3 $x'").verdict != AnalysisVerdict::Allow);
+}
+
+#[test]
+fn skills_need_name_and_file() {
+    let mut world = world();
+    world.skills = vec![SkillBin {
+        name: "rg".to_owned(),
+        path: "/usr/bin/rg".to_owned(),
+    }];
+    assert_eq!(world.allows("rg x").segments[0].matched.kind, MatchKind::Skill);
+    world.asks("/usr/bin/rg x", Code::NotAllowlisted);
+    world.skills[0].path = "/opt/rg".to_owned();
+    world.asks("rg x", Code::NotAllowlisted);
+}
+
+#[test]
+fn delegation_can_be_switched_off() {
+    let mut world = World::allowing(&["find"]);
+    world.asks("find . -exec rg {} +", Code::Delegation);
+    world.strict_delegation = false;
+    world.allows("find . -exec rg {} +");
+}
+
+#[test]
+fn argument_vectors_are_one_literal_segment() {
+    let world = World::allowing(&["echo", "/usr/bin/rg"]).denying(&["rm"]);
+    let analysis = world.argv(&["echo", "$(x)", "a\r\n;b", "~/x", ""]);
+    assert_eq!(analysis.verdict, AnalysisVerdict::Allow);
+    let direct = analysis.plan.as_ref().and_then(crate::command::Plan::direct);
+    assert_eq!(
+        direct,
+        Some(DirectStart {
+            path: "/usr/bin/echo".to_owned(),
+            argv: ["echo", "$(x)", "a\r\n;b", "~/x", ""].map(str::to_owned).to_vec(),
+        })
+    );
+    assert_eq!(analysis.segments.len(), 1);
+    assert!(!world.argv(&["'rg'", "x"]).satisfied);
+    assert!(world.argv(&["timeout", "5", "rg", "x"]).satisfied);
+    assert!(world.argv(&["bash", "-c", "rg x"]).satisfied);
+    assert!(world.argv(&["sudo", "rm"]).denylisted.is_some());
+    assert!(world.argv(&["env", "A=1", "rm"]).denylisted.is_some());
+    assert!(matches!(
+        world.argv(&["echo", "a\0b"]).verdict,
+        AnalysisVerdict::Reject(_)
+    ));
+}
+
+#[test]
+fn plans_start_what_was_analysed() {
+    let mut world = World::allowing(&["*"]);
+    world
+        .machine
+        .links
+        .insert("/usr/bin/python3", "/usr/bin/python3.12");
+    for (text, script) in [
+        ("rg 'it''s' ~/x", "'/usr/bin/rg' 'its' '/home/agent/x'"),
+        (
+            "timeout 5 nice rg x",
+            "'/usr/bin/timeout' '5' '/usr/bin/nice' '/usr/bin/rg' 'x'",
+        ),
+        ("command rg x", "'/usr/bin/rg' 'x'"),
+        ("time -p rg", "'/usr/bin/time' '-p' '/usr/bin/rg'"),
+        (
+            "CI=1 rg x | head -n 1",
+            "CI='1' '/usr/bin/rg' 'x' | '/usr/bin/head' '-n' '1'",
+        ),
+        (
+            "cd sub && rg x || true",
+            "'cd' '--' './sub' && '/usr/bin/rg' 'x' || 'true'",
+        ),
+        (
+            "bash -ec 'rg x; git y'",
+            "'/usr/bin/bash' '-ec' ''\\''/usr/bin/rg'\\'' '\\''x'\\''; '\\''/usr/bin/git'\\'' '\\''y'\\'''",
+        ),
+        ("python3 x", "'/usr/bin/python3' 'x'"),
+        ("rg x\n# c\nrg y;", "'/usr/bin/rg' 'x'; '/usr/bin/rg' 'y'"),
+    ] {
+        assert_eq!(world.allows(text).rendered.as_deref(), Some(script), "{text}");
+    }
+    let analysis = world.allows("python3 x");
+    assert_eq!(analysis.executables[0].path, "/usr/bin/python3.12");
+    assert_eq!(
+        world.allows("cd x").plan.unwrap().items[0].steps[0].kind,
+        StepKind::Word
+    );
+    // Asked for, but understood: a person's yes starts the plan too.
+    assert!(self::world().text("rg x && git y").plan.is_some());
+    for text in [
+        "rg $x",
+        "no-such x",
+        "export A=1 && rg x",
+        "cd - && rg x",
+        "bash -c 'rg $x'",
+    ] {
+        assert_eq!(self::world().text(text).plan, None, "{text}");
+    }
+}
+
+#[test]
+fn the_directory_of_relative_programs_must_be_certain() {
+    let mut world = World::allowing(&["*", "/srv/proj/sub/*"]);
+    world.machine.files = vec!["/srv/proj/sub/tool", "/srv/proj/tool"];
+    world.allows("cd sub && ./tool");
+    world.allows("cd /srv/proj/sub && cd . && ./tool");
+    for text in [
+        "cd sub; ./tool",
+        "cd sub\n./tool",
+        "cd sub || ./tool",
+        "true || cd sub && ./tool",
+        "cd sub && true; ./tool",
+        "cd sub && rg x || ./tool",
+    ] {
+        world.asks(text, Code::CwdUnknown);
+    }
+    let inner = world.allows("bash -c 'cd sub && ./tool' && ./tool");
+    assert!(inner.rendered.unwrap().ends_with("'/srv/proj/tool'"));
+}
+
+#[test]
+fn always_is_offered_exactly_and_only_where_it_is_safe() {
+    let analysis =
+        World::allowing(&["cat"]).asks("cat x | rg 'a b' && timeout 5 git status", Code::NotAllowlisted);
+    let offered: Vec<_> = analysis
+        .proposed_patterns
+        .iter()
+        .map(|pattern| {
+            (
+                pattern.segment,
+                pattern.pattern.as_str(),
+                pattern.width,
+                pattern.default,
+            )
+        })
+        .collect();
+    assert_eq!(
+        offered,
+        [
+            (1, "/usr/bin/rg", PatternWidth::Exact, true),
+            (1, "/usr/bin/rg", PatternWidth::Program, false),
+            (2, "/usr/bin/git", PatternWidth::Exact, true),
+            (2, "/usr/bin/git", PatternWidth::Program, false),
+        ]
+    );
+    assert_eq!(
+        analysis.proposed_patterns[0].arg_pattern,
+        Some(cwd_argv_pattern("/srv/proj", ["a b"].into_iter()))
+    );
+    for text in [
+        "rg $x",
+        "sudo rg x",
+        "env -i rg",
+        "bash run.sh",
+        "CI=1 rg x",
+        "FOO=1 rg x",
+        "find . -exec rg {} +",
+        "python3 x.py",
+        "no-such",
+        "eval rg",
+        "busybox ls",
+        "rg x && sudo ls",
+        "cd x; rg y",
+        "rg a=~/x",
+    ] {
+        assert!(world().text(text).proposed_patterns.is_empty(), "{text}");
+    }
+    let mut strict = world();
+    strict.strict_inline_eval = true;
+    let offered = strict.text("python3 x.py").proposed_patterns;
+    assert_eq!(
+        offered.iter().map(|pattern| pattern.width).collect::<Vec<_>>(),
+        [PatternWidth::Exact]
+    );
+    assert!(strict.text("python3 -c 1").proposed_patterns.is_empty());
+    assert_eq!(
+        world().text("bash -c 'rg x'").proposed_patterns[0].pattern,
+        "/usr/bin/rg"
+    );
+}
+
+#[test]
+fn remembered_answers_cover_the_same_command() {
+    for text in [
+        "rg x",
+        "cd sub && rg y",
+        "bash -c 'git status; rg z'",
+        "nice rg 'a b' ~/c",
+    ] {
+        let first = world().text(text);
+        let mut later = world();
+        for pattern in first.proposed_patterns.iter().filter(|pattern| pattern.default) {
+            later.entries.push(Entry {
+                arg_pattern: pattern.arg_pattern.as_deref().map(leak),
+                source: pattern.source.as_deref().map(leak),
+                ..entry(&pattern.pattern)
+            });
+        }
+        assert!(later.allows(text).durable, "{text}");
+    }
+}
+
+#[test]
+fn the_exact_text_is_offered_only_when_enabled() {
+    let mut world = world();
+    world.exact_text_grants = true;
+    let offered = world.text("rg $x").proposed_patterns;
+    assert_eq!(offered.len(), 1);
+    assert_eq!(offered[0].pattern, command_marker("rg $x"));
+    assert!(world.argv(&["no-such"]).proposed_patterns.is_empty());
+    world.deny_rules = vec![deny("rm")];
+    assert!(world.text("rm x").proposed_patterns.is_empty());
+}
+
+#[test]
+fn explanations_show_the_whole_tree() {
+    let mut world = World::allowing(&["rg"]);
+    world.machine.links.insert("/usr/bin/sh", "/usr/bin/bash");
+    let analysis = world.text("timeout 5 sh -c 'rg \"x\" | head' && git y");
+    insta::assert_json_snapshot!(analysis);
+}
+
+#[test]
+fn spans_of_payloads_point_into_the_source() {
+    let text = "bash -c \"rg x; \\\"git\\\" y\"";
+    let analysis = World::allowing(&["rg"]).text(text);
+    let span = analysis.findings[0].span;
+    assert_eq!(
+        text.get(span.start as usize..span.end as usize),
+        Some("\"git\\\"")
+    );
+}
+
+#[test]
+fn limits_are_misses() {
+    let world = World::allowing(&["*"]);
+    let many = |count: usize| vec!["rg x"; count].join(" && ");
+    world.allows(&many(64));
+    world.asks(&many(65), Code::TooManySegments);
+    world.asks(
+        &format!("bash -c '{}' && {}", many(40), many(24)),
+        Code::TooManySegments,
+    );
+    world.asks(&format!("rg {}", "x".repeat(8_192)), Code::TooLong);
+    assert!(matches!(
+        world.text(&"x".repeat(262_145)).verdict,
+        AnalysisVerdict::Reject(_)
+    ));
+    assert!(matches!(world.text("rg\0").verdict, AnalysisVerdict::Reject(_)));
+    world.allows("nice nice nice nice rg x");
+    world.asks("nice nice nice nice nice rg x", Code::WrapperDepth);
+}
+
+/// Pieces that the grammar gives a meaning, so that random text reaches every state of it.
+fn shell_text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        4 => prop::sample::select(vec![
+            "rg", "git", "bash", "-c", "sudo", "env", "timeout", "5", "cd", "sub", "true", "x", "./t", "~/y", "find", "-exec",
+        ]).prop_map(str::to_owned),
+        3 => prop::sample::select(vec![
+            " ", "  ", "\n", ";", "&&", "||", "|", "&", "'", "\"", "\\", "\\\n", "$", "`", "#", "{", "}", ",", "..", "~", "=", ":",
+            "*", "(", ")", "<", ">", "!", "[", "]",
+        ]).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+    ];
+    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics_and_findings_stay_inside(text in shell_text()) {
+        let analysis = World::allowing(&["*"]).denying(&["rm"]).text(&text);
+        for finding in &analysis.findings {
+            prop_assert!(text.get(finding.span.start as usize..finding.span.end as usize).is_some(), "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_allowed_reads_back_as_its_plan(text in shell_text()) {
+        let world = World::allowing(&["*"]);
+        let analysis = world.text(&text);
+        if analysis.satisfied {
+            let plan = analysis.plan.expect("an allowed command has a plan");
+            prop_assert_eq!(plan.checked_script(), Ok(plan.render()));
+            prop_assert!(plan.render().len() <= 64 + text.len() * 64);
+        }
+    }
+
+    #[test]
+    fn a_deny_rule_or_a_missing_entry_never_allows_more(text in shell_text()) {
+        let wide = World::allowing(&["*"]).text(&text).satisfied;
+        let narrow = World::allowing(&["rg"]).text(&text).satisfied;
+        let denied = World::allowing(&["*"]).denying(&["git"]).text(&text).satisfied;
+        prop_assert!(wide || (!narrow && !denied));
+    }
+
+    #[test]
+    fn quoting_a_word_never_changes_what_runs(words in prop::collection::vec("[^\0\u{1}-\u{8}\u{b}-\u{1f}\u{7f}-\u{10ffff}]{0,8}", 1..5)) {
+        let mut text = String::from("rg");
+        for word in &words {
+            text.push(' ');
+            crate::command::rendering::push_quoted(&mut text, word);
+        }
+        let analysis = World::allowing(&["*"]).text(&text);
+        prop_assert!(analysis.satisfied, "{:?}", analysis.findings);
+        prop_assert_eq!(&analysis.segments[0].argv[1..], &words[..]);
+    }
+}
+
+#[test]
+fn paths_of_the_machine_are_normalised() {
+    assert!(BIN.iter().all(|name| paths::base_name(name) == *name));
+}

@@ -1,0 +1,97 @@
+//! Takes transparent wrappers off a segment (W1 to W5).
+
+use super::{
+    WrapperReport,
+    evaluation::Evaluation,
+    work::{Target, Work},
+};
+use crate::command::{Code, Executable, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper};
+
+/// More wrappers around one command are not followed (W3).
+const MAX_WRAPPERS: usize = 4;
+
+impl Evaluation<'_> {
+    /// Resolves the command word, and the one behind it as long as it is a wrapper in an accepted form.
+    pub(super) fn unwrap(&mut self, work: &mut Work<'_>) -> Target {
+        while let Some(word) = work.word() {
+            work.executable = Executable::resolve(word, work.place.directory.known(), self.lookup);
+            if let Ok(executable) = &work.executable {
+                if !self.executables.contains(&executable.identity) {
+                    self.executables.push(executable.identity.clone());
+                }
+                if self.policy.protected.own_binary.as_ref() == Some(&executable.real) {
+                    work.fail(Code::Protected, "P6", "this is the server's own program");
+                }
+            }
+            self.deny(work);
+            let class = NameClass::of_all(work.names());
+            if class != NameClass::Wrapper {
+                return Target::Program(class);
+            }
+            if let Err((code, rule, detail)) = self.take_wrapper(work) {
+                work.fail(code, rule, detail);
+                return Target::Refused;
+            }
+        }
+        // An accepted form leaves an inner command, so this is a wrapper table that is wrong.
+        work.fail(Code::WrapperForm, "W1", "a command is missing behind the wrapper");
+        Target::Refused
+    }
+
+    fn take_wrapper(&self, work: &mut Work<'_>) -> Result<(), (Code, &'static str, &'static str)> {
+        let name = paths::base_name(work.typed()).to_owned();
+        let wrapper = Wrapper::named(&name).filter(|wrapper| {
+            // A link from one wrapper to another would be read by the wrong table.
+            let others = work
+                .names()
+                .into_iter()
+                .filter_map(Wrapper::named)
+                .collect::<Vec<_>>();
+            others.iter().all(|other| other == wrapper)
+        });
+        let Some(wrapper) = wrapper else {
+            return Err((
+                Code::WrapperForm,
+                "W4",
+                "another name of a program that runs others",
+            ));
+        };
+        let trusted = work
+            .executable()
+            .filter(|executable| self.coverage().is_trusted(&executable.real))
+            .map(|executable| executable.resolved.clone());
+        let is_shell_word = wrapper.is_shell_word() && !work.typed().contains('/');
+        if trusted.is_none() && !is_shell_word {
+            return Err((
+                Code::WrapperUntrusted,
+                "W4",
+                "the wrapper does not lie in a trusted directory",
+            ));
+        }
+        if work.wrappers.len() >= MAX_WRAPPERS {
+            return Err((Code::WrapperDepth, "W3", "more than four wrappers"));
+        }
+        let own = wrapper.own_words(&work.arguments()).filter(|own| {
+            let words = work.argument_words().get(..*own).unwrap_or_default();
+            words.iter().all(|word| word.class == WordClass::Literal)
+        });
+        let Some(own) = own else {
+            return Err((
+                Code::WrapperForm,
+                "W1",
+                "this form of the wrapper is not understood",
+            ));
+        };
+        let last = work.segment.words.get(work.at + own);
+        work.wrappers.push(WrapperReport {
+            name,
+            span: last.map_or_else(|| work.span(), |last| work.span().to(last.span)),
+        });
+        // `command` is the shell's, and `time` may be: the plan runs the same program without them.
+        if let Some(resolved) = trusted.filter(|_| wrapper != Wrapper::Command) {
+            work.plan_program(resolved, own);
+        }
+        work.at += own + 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! One segment on its way through the rules.
+
+use super::{DenyHit, SegmentReport, WrapperReport, directory::Directory, proposal::Proposal};
+use crate::command::{
+    Code, Executable, Finding, PlanStep, Span,
+    lookup::Unresolved,
+    names::NameClass,
+    paths,
+    rendering::StepKind,
+    syntax::{Segment, Word, WordClass},
+};
+
+/// Where a segment stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) operator: Option<&'static str>,
+    pub(super) directory: &'a Directory,
+    /// Whether it is a pipeline of its own, as `cd` has to be.
+    pub(super) alone: bool,
+    /// How many shells are around it.
+    pub(super) depth: u8,
+}
+
+/// What became of a segment.
+#[derive(Debug)]
+pub(super) struct Judged {
+    pub(super) report: SegmentReport,
+    /// Empty if and only if the segment is covered.
+    pub(super) findings: Vec<Finding>,
+    /// `None` when it can only run as text.
+    pub(super) step: Option<PlanStep>,
+    pub(super) proposals: Vec<Proposal>,
+    /// The literal target of an accepted `cd`.
+    pub(super) changes_to: Option<String>,
+}
+
+/// What is behind the wrappers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Nothing, or a wrapper in a form that is not accepted.
+    Refused,
+    /// A program of that class.
+    Program(NameClass),
+}
+
+/// A segment with everything found out about it so far.
+#[derive(Debug)]
+pub(super) struct Work<'a> {
+    pub(super) segment: &'a Segment,
+    pub(super) place: Place<'a>,
+    /// Values of all words, with the home directory put in.
+    pub(super) values: Vec<String>,
+    /// Index of the command word behind the wrappers taken so far.
+    pub(super) at: usize,
+    /// The file that word names.
+    pub(super) executable: Result<Executable, Unresolved>,
+    pub(super) wrappers: Vec<WrapperReport>,
+    pub(super) findings: Vec<Finding>,
+    pub(super) notes: Vec<&'static str>,
+    /// The deny rule that matched this segment.
+    pub(super) denied: Option<DenyHit>,
+    pub(super) inline_eval: bool,
+    /// Whether the words can be started as they stand.
+    pub(super) plannable: bool,
+    /// Words of the plan so far.
+    planned: Vec<String>,
+    /// `argv[0]` of the plan's first program.
+    first_name: Option<String>,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(segment: &'a Segment, place: Place<'a>, home: &str) -> Self {
+        let value = |word: &Word| match word.class {
+            WordClass::HomeTilde => paths::expand_home(&word.value, home),
+            WordClass::Literal | WordClass::InnerTilde => word.value.clone(),
+        };
+        Self {
+            segment,
+            place,
+            values: segment.words.iter().map(value).collect(),
+            at: 0,
+            executable: Err(Unresolved::NotFound),
+            wrappers: Vec::new(),
+            findings: Vec::new(),
+            notes: Vec::new(),
+            denied: None,
+            inline_eval: false,
+            plannable: true,
+            planned: Vec::new(),
+            first_name: None,
+        }
+    }
+
+    /// The command word.
+    pub(super) fn word(&self) -> Option<&'a Word> {
+        self.segment.words.get(self.at)
+    }
+
+    /// Its value.
+    pub(super) fn typed(&self) -> &str {
+        self.values.get(self.at).map_or("", String::as_str)
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.word().map_or(self.segment.span, |word| word.span)
+    }
+
+    /// The values behind the command word.
+    pub(super) fn arguments(&self) -> Vec<&str> {
+        self.values.iter().skip(self.at + 1).map(String::as_str).collect()
+    }
+
+    /// The words behind the command word.
+    pub(super) fn argument_words(&self) -> &'a [Word] {
+        self.segment.words.get(self.at + 1..).unwrap_or_default()
+    }
+
+    /// Whether every argument is what a shell would pass on.
+    pub(super) fn has_literal_arguments(&self) -> bool {
+        self.argument_words()
+            .iter()
+            .all(|word| word.class != WordClass::InnerTilde)
+    }
+
+    pub(super) fn executable(&self) -> Option<&Executable> {
+        self.executable.as_ref().ok()
+    }
+
+    /// Every base name the program goes by.
+    pub(super) fn names(&self) -> Vec<&str> {
+        match &self.executable {
+            Ok(executable) => executable.names().to_vec(),
+            Err(_) => vec![paths::base_name(self.typed())],
+        }
+    }
+
+    pub(super) fn fail(&mut self, code: Code, rule: &'static str, detail: impl Into<String>) {
+        self.findings.push(Finding::new(code, rule, self.span(), detail));
+    }
+
+    /// Notes a match of a deny rule, which comes before everything else.
+    pub(super) fn deny(&mut self, hit: DenyHit) {
+        let detail = format!("the deny rule {} matches", hit.pattern);
+        self.findings
+            .insert(0, Finding::new(Code::Denylisted, "deny", hit.span, detail));
+        self.denied.get_or_insert(hit);
+    }
+
+    /// Puts the program at the current word into the plan, with `own` words behind it.
+    pub(super) fn plan_program(&mut self, path: String, own: usize) {
+        if self.first_name.is_none() {
+            // As a shell hands it over: programs with several names look at the last part, interpreters find
+            // their installation by the whole.
+            self.first_name = Some(self.typed().to_owned());
+        }
+        self.planned.push(path);
+        let options = self.values.iter().skip(self.at + 1).take(own).cloned();
+        self.planned.extend(options);
+    }
+
+    /// The plan's step: wrappers, the program, and all of its arguments.
+    pub(super) fn step(&mut self) -> PlanStep {
+        let arguments = self.values.len().saturating_sub(self.at + 1);
+        let kind = if let Ok(executable) = &self.executable {
+            let resolved = executable.resolved.clone();
+            self.plan_program(resolved, arguments);
+            StepKind::Program
+        } else {
+            // Only a `*` entry gets here: nothing was found, and the name is left to fail when it runs.
+            let kind = if self.planned.is_empty() {
+                StepKind::Word
+            } else {
+                StepKind::Program
+            };
+            self.plan_program(self.typed().to_owned(), arguments);
+            kind
+        };
+        PlanStep {
+            assignments: self.assignments(),
+            kind,
+            name: self.first_name.clone().unwrap_or_default(),
+            words: self.planned.clone(),
+        }
+    }
+
+    /// A step of the shell's own.
+    pub(super) fn builtin_step(&self, words: Vec<String>) -> PlanStep {
+        PlanStep {
+            assignments: self.assignments(),
+            kind: StepKind::Word,
+            name: self.typed().to_owned(),
+            words,
+        }
+    }
+
+    fn assignments(&self) -> Vec<(String, String)> {
+        self.segment
+            .assignments
+            .iter()
+            .map(|assignment| (assignment.name.clone(), assignment.value.clone()))
+            .collect()
+    }
+}

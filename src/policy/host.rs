@@ -1,0 +1,134 @@
+//! Where a command runs (`exec-tool.md` 2): the call, the session, the agent, the configuration, the default.
+//!
+//! A call reaches another host than the configured one only where the configuration says `auto`, or elevated.
+
+use crate::domain::{Host, HostChoice};
+
+use super::layers::{Layer, Resolved, Spoken};
+
+/// Whether a sandbox can be used for the session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sandbox {
+    /// A backend is usable and the agent's mode includes the session.
+    Active,
+    /// Not so.
+    Inactive,
+}
+
+/// Whether a call leaves the sandbox with its sender's authority, which was checked before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Elevation {
+    /// An ordinary call.
+    None,
+    /// `elevated: true`, granted.
+    Granted,
+}
+
+/// Everybody who may speak about where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub struct HostLayers<'a> {
+    /// Configured: default, global, agent.
+    pub configured: &'a [Spoken<HostChoice>],
+    /// The session's override.
+    pub session: Option<HostChoice>,
+    /// The call's parameter.
+    pub call: Option<HostChoice>,
+    /// Whether a sandbox is active.
+    pub sandbox: Sandbox,
+    /// Whether the call is elevated.
+    pub elevation: Elevation,
+}
+
+/// Why a command runs nowhere.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HostRefusal {
+    /// The call names a host that the configuration does not let it choose.
+    #[error("host {requested} is not allowed here, because {key} is {configured}; change {key} to allow it")]
+    NotAllowed {
+        /// What the call named.
+        requested: HostChoice,
+        /// What resolution gives without the call.
+        configured: HostChoice,
+        /// The key that would have to change (`session` for a session override).
+        key: String,
+    },
+    /// The sandbox is meant and there is none. It never runs elsewhere instead.
+    #[error("no sandbox is active, and {key} asks for one")]
+    SandboxUnavailable {
+        /// The key that asks for it; `call` when the call does.
+        key: String,
+    },
+}
+
+/// Resolves where a command runs.
+///
+/// # Errors
+/// [`HostRefusal`] when the call may not choose its host, or the sandbox is meant and none is active.
+pub fn resolve_host(layers: HostLayers<'_>) -> Result<Resolved<Host>, HostRefusal> {
+    let HostLayers {
+        configured,
+        session,
+        call,
+        sandbox,
+        elevation,
+    } = layers;
+    let default = Spoken::new(Layer::Default, "default", HostChoice::Sandbox);
+    let mut choice = Resolved::last_of(configured, default);
+    if let Some(value) = session {
+        choice.put_on_top(Spoken::new(Layer::Session, "session", value));
+    }
+    if elevation == Elevation::Granted {
+        let outside = match choice.value {
+            HostChoice::Node => HostChoice::Node,
+            HostChoice::Auto | HostChoice::Sandbox | HostChoice::Gateway => HostChoice::Gateway,
+        };
+        let named = call.filter(|named| *named != HostChoice::Auto);
+        choice.put_on_top(Spoken::new(Layer::Call, "call", named.unwrap_or(outside)));
+    } else if let Some(requested) = call {
+        if !may_choose(choice.value, requested, sandbox) {
+            return Err(HostRefusal::NotAllowed {
+                requested,
+                configured: choice.value,
+                key: key_of(&choice.source),
+            });
+        }
+        choice.put_on_top(Spoken::new(Layer::Call, "call", requested));
+    }
+    if choice.value == HostChoice::Sandbox && sandbox == Sandbox::Inactive {
+        return Err(HostRefusal::SandboxUnavailable {
+            key: key_of(&choice.source),
+        });
+    }
+    let place = |choice: HostChoice| match (choice, sandbox) {
+        (HostChoice::Sandbox, _) | (HostChoice::Auto, Sandbox::Active) => Host::Sandbox,
+        (HostChoice::Gateway, _) | (HostChoice::Auto, Sandbox::Inactive) => Host::Gateway,
+        (HostChoice::Node, _) => Host::Node,
+    };
+    Ok(Resolved {
+        value: place(choice.value),
+        source: choice.source,
+        layers: choice
+            .layers
+            .into_iter()
+            .map(|said| Spoken::new(said.layer, said.source, place(said.value)))
+            .collect(),
+    })
+}
+
+/// "No cross-host execution unless explicitly enabled": only `auto` leaves a call a choice.
+fn may_choose(configured: HostChoice, requested: HostChoice, sandbox: Sandbox) -> bool {
+    match (configured, requested) {
+        (HostChoice::Auto, HostChoice::Node | HostChoice::Sandbox) => true,
+        (HostChoice::Auto, HostChoice::Gateway) => sandbox == Sandbox::Inactive,
+        (configured, requested) => configured == requested,
+    }
+}
+
+fn key_of(source: &str) -> String {
+    if source == "default" {
+        "tools.exec.host"
+    } else {
+        source
+    }
+    .to_owned()
+}

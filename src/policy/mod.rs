@@ -1,0 +1,18 @@
+//! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked
+//! or is denied. No clock, file, socket or environment.
+
+pub mod combine;
+pub mod gate;
+pub mod host;
+pub mod layers;
+pub mod preset;
+
+pub mod allowlist;
+pub mod pattern;
+
+#[cfg(test)]
+mod combine_tests;
+#[cfg(test)]
+mod gate_tests;
+#[cfg(test)]
+mod host_tests;

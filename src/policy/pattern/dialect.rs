@@ -1,0 +1,358 @@
+//! ECMAScript expressions in the words of the Rust engines (M4).
+//!
+//! What means the same is copied, what has an equivalent is written out (`\d \w \s . \b` are ASCII or have other
+//! sets in ECMAScript), and everything else is refused, so that no expression silently means something wider.
+
+use std::{iter::Peekable, str::Chars};
+
+/// Syntax that has no faithful translation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnsupportedSyntax {
+    /// An escape such as `\cA`, `\p{…}` or a letter without a meaning.
+    #[error("an escape that is not supported")]
+    Escape,
+    /// `[]` or `[^]`.
+    #[error("an empty character class")]
+    EmptyClass,
+    /// A `[` that is never closed.
+    #[error("a character class without its end")]
+    OpenClass,
+    /// `(?` followed by anything but `:`, `=`, `!`, `<=`, `<!` or a name.
+    #[error("a kind of group that is not supported")]
+    Group,
+    /// A quantifier behind a quantifier or behind nothing.
+    #[error("a quantifier with nothing to repeat")]
+    Quantifier,
+}
+
+/// A translated expression.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Translated {
+    pub(super) text: String,
+    /// Whether it looks around or back, which the linear engine cannot.
+    pub(super) backtracking: bool,
+}
+
+const DIGIT: &str = "0-9";
+const WORD: &str = "A-Za-z0-9_";
+const SPACE: &str =
+    r"\t\n\x0B\x0C\r \x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}\x{FEFF}";
+const NOT_SPACE: &str = concat!(
+    r"\x{0}-\x{8}\x{E}-\x{1F}\x{21}-\x{9F}\x{A1}-\x{167F}\x{1681}-\x{1FFF}\x{200B}-\x{2027}",
+    r"\x{202A}-\x{202E}\x{2030}-\x{205E}\x{2060}-\x{2FFF}\x{3001}-\x{FEFE}\x{FF00}-\x{10FFFF}"
+);
+const NOT_DIGIT: &str = r"\x{0}-\x{2F}\x{3A}-\x{10FFFF}";
+const NOT_WORD: &str = r"\x{0}-\x{2F}\x{3A}-\x{40}\x{5B}-\x{5E}\x{60}\x{7B}-\x{10FFFF}";
+const DOT: &str = r"[^\n\r\x{2028}\x{2029}]";
+const BOUNDARY: &str = "(?:(?<=[A-Za-z0-9_])(?![A-Za-z0-9_])|(?<![A-Za-z0-9_])(?=[A-Za-z0-9_]))";
+const NOT_BOUNDARY: &str = "(?:(?<=[A-Za-z0-9_])(?=[A-Za-z0-9_])|(?<![A-Za-z0-9_])(?![A-Za-z0-9_]))";
+
+/// Translates an expression.
+pub(super) fn translate(pattern: &str) -> Result<Translated, UnsupportedSyntax> {
+    let first = Translator::new(pattern, Engine::Linear).run()?;
+    if !first.backtracking {
+        return Ok(first);
+    }
+    Translator::new(pattern, Engine::Backtracking).run()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Engine {
+    Linear,
+    Backtracking,
+}
+
+struct Translator<'a> {
+    rest: Peekable<Chars<'a>>,
+    engine: Engine,
+    text: String,
+    backtracking: bool,
+    /// Whether a quantifier may follow.
+    repeatable: bool,
+}
+
+/// What one item of a class or one escape stands for.
+enum Atom {
+    Character(char),
+    Set(&'static str),
+}
+
+impl<'a> Translator<'a> {
+    fn new(pattern: &'a str, engine: Engine) -> Self {
+        Self {
+            rest: pattern.chars().peekable(),
+            engine,
+            text: String::with_capacity(pattern.len() * 2),
+            backtracking: false,
+            repeatable: false,
+        }
+    }
+
+    fn run(mut self) -> Result<Translated, UnsupportedSyntax> {
+        while let Some(character) = self.rest.next() {
+            match character {
+                '\\' => self.escape()?,
+                '[' => self.class()?,
+                '(' => self.group()?,
+                '.' => self.atom(DOT),
+                '*' | '+' | '?' => self.quantifier(&character.to_string())?,
+                '{' => match self.counted() {
+                    Some(count) => self.quantifier(&count)?,
+                    None => self.character('{'),
+                },
+                '|' | '^' => {
+                    self.text.push(character);
+                    self.repeatable = false;
+                }
+                '$' => {
+                    self.text.push_str(r"\z");
+                    self.repeatable = false;
+                }
+                ')' => {
+                    self.text.push(')');
+                    self.repeatable = true;
+                }
+                character => self.character(character),
+            }
+        }
+        Ok(Translated {
+            text: self.text,
+            backtracking: self.backtracking,
+        })
+    }
+
+    fn atom(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.repeatable = true;
+    }
+
+    fn character(&mut self, character: char) {
+        push_literal(&mut self.text, character);
+        self.repeatable = true;
+    }
+
+    fn quantifier(&mut self, quantifier: &str) -> Result<(), UnsupportedSyntax> {
+        if !self.repeatable {
+            return Err(UnsupportedSyntax::Quantifier);
+        }
+        self.text.push_str(quantifier);
+        if self.rest.next_if_eq(&'?').is_some() {
+            self.text.push('?');
+        }
+        self.repeatable = false;
+        Ok(())
+    }
+
+    /// Reads `{n}`, `{n,}` or `{n,m}` behind the brace; anything else leaves the brace literal.
+    fn counted(&mut self) -> Option<String> {
+        let mut ahead = self.rest.clone();
+        let mut count = String::from("{");
+        while let Some(digit) = ahead.next_if(char::is_ascii_digit) {
+            count.push(digit);
+        }
+        if count.len() == 1 {
+            return None;
+        }
+        if let Some(comma) = ahead.next_if_eq(&',') {
+            count.push(comma);
+            while let Some(digit) = ahead.next_if(char::is_ascii_digit) {
+                count.push(digit);
+            }
+        }
+        count.push(ahead.next_if_eq(&'}')?);
+        self.rest = ahead;
+        Some(count)
+    }
+
+    fn group(&mut self) -> Result<(), UnsupportedSyntax> {
+        self.repeatable = false;
+        if self.rest.next_if_eq(&'?').is_none() {
+            self.text.push('(');
+            return Ok(());
+        }
+        match self.rest.next() {
+            Some(':') => self.text.push_str("(?:"),
+            Some(look @ ('=' | '!')) => {
+                self.backtracking = true;
+                self.text.push_str("(?");
+                self.text.push(look);
+            }
+            Some('<') => match self.rest.peek() {
+                Some(look @ ('=' | '!')) => {
+                    self.backtracking = true;
+                    self.text.push_str("(?<");
+                    self.text.push(*look);
+                    self.rest.next();
+                }
+                Some(first) if first.is_ascii_alphabetic() || *first == '_' => {
+                    self.text.push_str("(?<");
+                    self.name()?;
+                }
+                _ => return Err(UnsupportedSyntax::Group),
+            },
+            _ => return Err(UnsupportedSyntax::Group),
+        }
+        Ok(())
+    }
+
+    /// Copies a group's name with its closing bracket.
+    fn name(&mut self) -> Result<(), UnsupportedSyntax> {
+        for character in self.rest.by_ref() {
+            match character {
+                '>' => {
+                    self.text.push('>');
+                    return Ok(());
+                }
+                character if character.is_ascii_alphanumeric() || character == '_' => {
+                    self.text.push(character);
+                }
+                _ => return Err(UnsupportedSyntax::Group),
+            }
+        }
+        Err(UnsupportedSyntax::Group)
+    }
+
+    fn escape(&mut self) -> Result<(), UnsupportedSyntax> {
+        match self.rest.peek() {
+            Some(boundary @ ('b' | 'B')) => {
+                let text = match (self.engine, boundary) {
+                    (Engine::Linear, 'b') => r"(?-u:\b)",
+                    (Engine::Backtracking, 'b') => BOUNDARY,
+                    // The complement in ASCII may match inside a character, so it is always written out.
+                    (Engine::Linear | Engine::Backtracking, _) => NOT_BOUNDARY,
+                };
+                self.backtracking |= self.engine == Engine::Backtracking || text == NOT_BOUNDARY;
+                self.text.push_str(text);
+                self.rest.next();
+                self.repeatable = false;
+            }
+            Some('1'..='9') => {
+                self.backtracking = true;
+                self.text.push_str(r"(?:\");
+                while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
+                    self.text.push(digit);
+                }
+                self.atom(")");
+            }
+            Some('k') => {
+                self.rest.next();
+                if self.rest.next_if_eq(&'<').is_none() {
+                    return Err(UnsupportedSyntax::Escape);
+                }
+                self.backtracking = true;
+                self.text.push_str(r"\k<");
+                self.name()?;
+                self.repeatable = true;
+            }
+            _ => match escaped(&mut self.rest)? {
+                Atom::Character(character) => self.character(character),
+                Atom::Set(set) => {
+                    self.text.push('[');
+                    self.text.push_str(set);
+                    self.atom("]");
+                }
+            },
+        }
+        Ok(())
+    }
+
+    fn class(&mut self) -> Result<(), UnsupportedSyntax> {
+        self.text.push('[');
+        if self.rest.next_if_eq(&'^').is_some() {
+            self.text.push('^');
+        }
+        if self.rest.peek() == Some(&']') {
+            return Err(UnsupportedSyntax::EmptyClass);
+        }
+        loop {
+            let first = match self.class_atom()? {
+                None => break,
+                Some(Atom::Set(set)) => {
+                    self.text.push_str(set);
+                    continue;
+                }
+                Some(Atom::Character(first)) => first,
+            };
+            push_class_literal(&mut self.text, first);
+            if self.rest.peek() != Some(&'-') {
+                continue;
+            }
+            let mut ahead = self.rest.clone();
+            ahead.next();
+            if matches!(ahead.peek(), None | Some(']')) {
+                // A dash at the end is a dash; the next round takes it.
+                continue;
+            }
+            self.rest.next();
+            match self.class_atom()? {
+                Some(Atom::Character(last)) => {
+                    self.text.push('-');
+                    push_class_literal(&mut self.text, last);
+                }
+                Some(Atom::Set(set)) => {
+                    push_class_literal(&mut self.text, '-');
+                    self.text.push_str(set);
+                }
+                None => return Err(UnsupportedSyntax::OpenClass),
+            }
+        }
+        self.atom("]");
+        Ok(())
+    }
+
+    /// The next item of a class; `None` at its end.
+    fn class_atom(&mut self) -> Result<Option<Atom>, UnsupportedSyntax> {
+        match self.rest.next() {
+            None => Err(UnsupportedSyntax::OpenClass),
+            Some(']') => Ok(None),
+            Some('\\') if self.rest.next_if_eq(&'b').is_some() => Ok(Some(Atom::Character('\u{8}'))),
+            Some('\\') => escaped(&mut self.rest).map(Some),
+            Some(character) => Ok(Some(Atom::Character(character))),
+        }
+    }
+}
+
+/// What an escape stands for, read behind its backslash.
+fn escaped(rest: &mut Peekable<Chars<'_>>) -> Result<Atom, UnsupportedSyntax> {
+    let character = rest.next().ok_or(UnsupportedSyntax::Escape)?;
+    Ok(match character {
+        'd' => Atom::Set(DIGIT),
+        'D' => Atom::Set(NOT_DIGIT),
+        'w' => Atom::Set(WORD),
+        'W' => Atom::Set(NOT_WORD),
+        's' => Atom::Set(SPACE),
+        'S' => Atom::Set(NOT_SPACE),
+        'n' => Atom::Character('\n'),
+        'r' => Atom::Character('\r'),
+        't' => Atom::Character('\t'),
+        'f' => Atom::Character('\u{c}'),
+        'v' => Atom::Character('\u{b}'),
+        '0' if !rest.peek().is_some_and(char::is_ascii_digit) => Atom::Character('\0'),
+        'x' => Atom::Character(hexadecimal(rest, 2)?),
+        'u' => Atom::Character(hexadecimal(rest, 4)?),
+        character if character.is_ascii_alphanumeric() => return Err(UnsupportedSyntax::Escape),
+        character => Atom::Character(character),
+    })
+}
+
+fn hexadecimal(rest: &mut Peekable<Chars<'_>>, digits: usize) -> Result<char, UnsupportedSyntax> {
+    let mut value = 0;
+    for _ in 0..digits {
+        let digit = rest.next().and_then(|digit| digit.to_digit(16));
+        value = value * 16 + digit.ok_or(UnsupportedSyntax::Escape)?;
+    }
+    char::from_u32(value).ok_or(UnsupportedSyntax::Escape)
+}
+
+fn push_literal(text: &mut String, character: char) {
+    let mut buffer = [0; 4];
+    text.push_str(&regex::escape(character.encode_utf8(&mut buffer)));
+}
+
+/// Both engines give `[ & ~ -` a meaning inside classes that ECMAScript does not know.
+fn push_class_literal(text: &mut String, character: char) {
+    if matches!(character, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
+        text.push('\\');
+    }
+    text.push(character);
+}

@@ -1,0 +1,275 @@
+//! Patterns over executables: path globs, bare names, `*` (M1 to M3, M6, P5).
+
+use globset::GlobBuilder;
+
+use super::{PatternCache, generated};
+use crate::command::paths;
+
+/// How path and name patterns compare (M6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum PathCase {
+    /// As written.
+    #[default]
+    Sensitive,
+    /// By simple case folding on both sides.
+    Insensitive,
+}
+
+/// Why a pattern never matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InertPattern {
+    /// Nothing but white space.
+    #[error("the pattern is blank")]
+    Blank,
+    /// A path that is neither absolute nor below `~/`.
+    #[error("a path pattern must be absolute or begin with ~/")]
+    Relative,
+    /// A `.` or `..` component; what is matched never has one.
+    #[error("a path pattern must not contain . or .. components")]
+    DotComponent,
+    /// A `~` that is not the beginning of `~/`.
+    #[error("~ is only understood at the beginning, as ~/")]
+    Tilde,
+    /// A marker, which stands for a command text.
+    #[error("a marker stands for a command text, not for an executable")]
+    Marker,
+}
+
+/// A pattern by kind. Paths are absolute and normalised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExecutablePattern {
+    /// `*`: any executable, found or not.
+    Any,
+    /// A glob over the typed name.
+    Name(String),
+    /// A path without wildcards.
+    File(String),
+    /// A path with wildcards: the directory before the first one, and what follows it.
+    Glob {
+        /// Without a slash at the end; empty for the root.
+        directory: String,
+        /// Begins with a slash.
+        rest: String,
+    },
+}
+
+impl ExecutablePattern {
+    /// Reads a pattern as written in a document.
+    ///
+    /// # Errors
+    /// [`InertPattern`] when it can never match.
+    pub fn parse(text: &str, home: &str) -> Result<Self, InertPattern> {
+        let text = text.trim();
+        if text.is_empty() {
+            return Err(InertPattern::Blank);
+        }
+        if generated::is_marker(text) {
+            return Err(InertPattern::Marker);
+        }
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        if !text.contains('/') && !text.starts_with('~') {
+            return if text.contains('~') {
+                Err(InertPattern::Tilde)
+            } else {
+                Ok(Self::Name(text.to_owned()))
+            };
+        }
+        let path = paths::expand_home(text, home);
+        // Wildcards of the home directory's own name must not become wildcards of the pattern.
+        if path.starts_with('~') || (text.starts_with('~') && has_wildcard(home)) {
+            return Err(InertPattern::Tilde);
+        }
+        if !path.starts_with('/') {
+            return Err(InertPattern::Relative);
+        }
+        if path.split('/').any(|component| matches!(component, "." | "..")) {
+            return Err(InertPattern::DotComponent);
+        }
+        let path = paths::normalise(&path);
+        let Some(wildcard) = path.find(['*', '?']) else {
+            return Ok(Self::File(path));
+        };
+        let slash = path
+            .get(..wildcard)
+            .and_then(|before| before.rfind('/'))
+            .unwrap_or(0);
+        Ok(Self::Glob {
+            directory: path.get(..slash).unwrap_or_default().to_owned(),
+            rest: path.get(slash..).unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// Whether a name pattern matches a base name. `None` when the pattern cannot be compiled.
+    pub fn matches_name(&self, name: &str, case: PathCase, cache: &PatternCache) -> Option<bool> {
+        match self {
+            Self::Any => Some(true),
+            Self::Name(pattern) if !has_wildcard(pattern) => Some(equal(pattern, name, case)),
+            Self::Name(pattern) => cache.glob_matches("", pattern, name, case),
+            Self::File(_) | Self::Glob { .. } => Some(false),
+        }
+    }
+
+    /// Whether a path pattern matches a path, after the pattern's own links were followed by `real` (M1).
+    /// `None` when the pattern cannot be compiled.
+    pub fn matches_path(
+        &self,
+        path: &str,
+        case: PathCase,
+        cache: &PatternCache,
+        real: impl Fn(&str) -> Option<String>,
+    ) -> Option<bool> {
+        match self {
+            Self::Any => Some(true),
+            Self::Name(_) => Some(false),
+            Self::File(file) => {
+                let same = equal(file, path, case) || real(file).is_some_and(|file| equal(&file, path, case));
+                Some(same)
+            }
+            Self::Glob { directory, rest } if directory.is_empty() => {
+                cache.glob_matches("", rest, path, case)
+            }
+            Self::Glob { directory, rest } => {
+                let canonical = real(directory);
+                let directory = canonical.as_deref().unwrap_or(directory);
+                cache.glob_matches(directory.trim_end_matches('/'), rest, path, case)
+            }
+        }
+    }
+}
+
+/// Whether a pattern has anything but literal characters in it.
+pub fn has_wildcard(text: &str) -> bool {
+    text.contains(['*', '?'])
+}
+
+fn equal(pattern: &str, target: &str, case: PathCase) -> bool {
+    match case {
+        PathCase::Sensitive => pattern == target,
+        PathCase::Insensitive => pattern == target || fold(pattern) == fold(target),
+    }
+}
+
+/// Simple case folding, one character to one character.
+pub(super) fn fold(text: &str) -> String {
+    text.chars().map(fold_character).collect()
+}
+
+fn fold_character(character: char) -> char {
+    // Dotless i only folds to itself, although its capital is an I.
+    if character == 'ı' {
+        return character;
+    }
+    let single = |mut characters: &mut dyn Iterator<Item = char>| {
+        let first = (&mut characters).next();
+        first.filter(|_| characters.next().is_none())
+    };
+    let upper = single(&mut character.to_uppercase()).unwrap_or(character);
+    single(&mut upper.to_lowercase()).unwrap_or(upper)
+}
+
+/// A glob in which only `*`, `?` and `**` are special, behind a literal directory.
+pub(super) fn compile(directory: &str, glob: &str) -> Option<globset::GlobMatcher> {
+    let mut pattern = String::with_capacity(directory.len() + glob.len() + 8);
+    for character in directory.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    for character in glob.chars() {
+        if matches!(character, '[' | ']' | '{' | '}' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    GlobBuilder::new(&pattern)
+        .literal_separator(true)
+        .backslash_escape(true)
+        .build()
+        .ok()
+        .map(|glob| glob.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, target: &str, case: PathCase, expected: bool) {
+        let cache = PatternCache::default();
+        let parsed = ExecutablePattern::parse(pattern, "/home/agent").unwrap();
+        let matched = if target.contains('/') {
+            let real = |path: &str| {
+                let path = path
+                    .strip_prefix("/bin")
+                    .map_or_else(|| path.to_owned(), |rest| format!("/usr/bin{rest}"));
+                Some(path)
+            };
+            parsed.matches_path(target, case, &cache, real)
+        } else {
+            parsed.matches_name(target, case, &cache)
+        };
+        assert_eq!(matched, Some(expected), "{pattern} {target}");
+    }
+
+    #[test]
+    fn wildcards_stay_inside_their_components() {
+        for (pattern, target, expected) in [
+            ("*", "/any", true),
+            ("/usr/bin/rg", "/usr/bin/rg", true),
+            ("/usr/bin/r", "/usr/bin/rg", false),
+            ("/bin/rg", "/usr/bin/rg", true),
+            ("/bin/*", "/usr/bin/rg", true),
+            ("/usr/*/rg", "/usr/bin/rg", true),
+            ("/opt/*/rg", "/opt/a/b/rg", false),
+            ("/usr?bin/rg", "/usr/bin/rg", false),
+            ("/usr/**/rg", "/usr/rg", true),
+            ("/usr/**/rg", "/usr/a/b/rg", true),
+            ("/opt/**", "/opt/a/b/rg", true),
+            ("/opt/**", "/optx/rg", false),
+            ("/**", "/opt/rg", true),
+            ("/usr/bin/{rg,ls}", "/usr/bin/rg", false),
+            ("/usr/bin/[r]g*", "/usr/bin/rg", false),
+            ("/usr/bin/[r]g*", "/usr/bin/[r]g", true),
+            ("/usr/bin/a\\*", "/usr/bin/a\\b", true),
+            ("~/.local/bin/*", "/home/agent/.local/bin/ruff", true),
+            ("r?", "rg", true),
+            ("rg", "rg", true),
+            ("rg", "evil-rg", false),
+            ("/USR/BIN/RG", "/usr/bin/rg", false),
+        ] {
+            check(pattern, target, PathCase::Sensitive, expected);
+        }
+    }
+
+    #[test]
+    fn insensitive_folds_both_sides() {
+        check("/USR/BIN/RG", "/usr/bin/rg", PathCase::Insensitive, true);
+        check("/opt/GRÜßE/*", "/opt/grüße/RG", PathCase::Insensitive, true);
+        check("R?", "rG", PathCase::Insensitive, true);
+        assert_eq!(fold("ΣςσKıİẞ"), "σσσkıİß");
+    }
+
+    #[test]
+    fn patterns_that_cannot_match_say_why() {
+        for (pattern, expected) in [
+            ("", InertPattern::Blank),
+            ("  ", InertPattern::Blank),
+            ("usr/bin/rg", InertPattern::Relative),
+            ("~user/x", InertPattern::Tilde),
+            ("a~b", InertPattern::Tilde),
+            ("/usr/../bin/rg", InertPattern::DotComponent),
+            ("/usr/./rg", InertPattern::DotComponent),
+            ("=command:0123456789abcdef", InertPattern::Marker),
+            ("=node-command:0123456789abcdef", InertPattern::Marker),
+        ] {
+            assert_eq!(
+                ExecutablePattern::parse(pattern, "/home/agent"),
+                Err(expected),
+                "{pattern:?}"
+            );
+        }
+    }
+}

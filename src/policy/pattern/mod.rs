@@ -1,0 +1,16 @@
+//! The patterns of entries, grants and deny rules: executables, arguments and generated forms (M1 to M6).
+
+mod arguments;
+mod cache;
+mod dialect;
+mod executable;
+mod generated;
+
+pub use arguments::{ArgumentMatch, ArgumentPattern, ArgumentRule, InvalidArgumentPattern};
+pub use cache::PatternCache;
+pub use dialect::UnsupportedSyntax;
+pub use executable::{ExecutablePattern, InertPattern, PathCase, has_wildcard};
+pub use generated::{
+    COMMAND_MARKER, CWD_ARGV_PREFIX, GENERATED_SOURCE, command_digest, command_marker, cwd_argv_pattern,
+    is_marker,
+};
