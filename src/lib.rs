@@ -10,3 +10,5 @@ pub mod sys;
 pub mod command;
 pub mod output;
 pub mod policy;
+
+pub mod approvals;

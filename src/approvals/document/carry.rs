@@ -1,0 +1,146 @@
+//! Replacing a whole document by one that somebody sent (`approvals-store.md` 9).
+//!
+//! What was sent wins for everything that its sender can know. The rest is carried over, so that a program
+//! which reads, changes and sends back a document destroys nothing it never saw.
+
+use super::{
+    json::pointer_step,
+    model::{Agent, Defaults, Document, Entry, Keyed, Members, Rule, Socket},
+};
+
+/// What the sender of a document can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Incoming {
+    /// Our own API: grants, deny rules and notes that are absent were taken away.
+    Ours,
+    /// A program of the product, whose schema has no grants, deny rules or notes: they stay.
+    Product,
+}
+
+impl Document {
+    /// Replaces this document. A redacted one can come back unharmed: a socket path or token that is absent
+    /// stays what it was.
+    pub fn replace(&mut self, new: Self, incoming: Incoming) {
+        let old = std::mem::replace(self, new);
+        carry_members(&mut self.extra, old.extra);
+        if let Some(old) = old.socket {
+            let socket = self.socket.get_or_insert_with(Socket::default);
+            socket.path = socket.path.take().or(old.path);
+            socket.token = socket.token.take().or(old.token);
+            carry_members(&mut socket.extra, old.extra);
+        }
+        if let Some(old) = old.defaults
+            && (self.defaults.is_some() || !old.extra.is_empty())
+        {
+            let defaults = self.defaults.get_or_insert_with(Defaults::default);
+            carry_members(&mut defaults.extra, old.extra);
+        }
+        for (name, old) in old.agents.into_iter().flatten() {
+            let mut agents = self.agents.iter_mut().flatten();
+            match agents.find(|(new_name, _agent)| *new_name == name) {
+                Some((_name, agent)) => carry_agent(agent, old, incoming),
+                None if incoming == Incoming::Product && old.denylist.is_some() => {
+                    // A sender that does not know deny rules cannot have meant to drop them.
+                    let kept = Agent {
+                        denylist: old.denylist,
+                        ..Agent::default()
+                    };
+                    self.agents.get_or_insert_default().push((name, kept));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Pointers of all members that we do not know, for senders whose typing errors must not pass as policy.
+    pub fn unknown_members(&self) -> Vec<String> {
+        let Self {
+            socket,
+            defaults,
+            agents,
+            extra,
+        } = self;
+        let mut unknown = Vec::new();
+        list_members(&mut unknown, "", extra);
+        if let Some(socket) = socket {
+            list_members(&mut unknown, "/socket", &socket.extra);
+        }
+        if let Some(defaults) = defaults {
+            list_members(&mut unknown, "/defaults", &defaults.extra);
+        }
+        for (name, agent) in agents.iter().flatten() {
+            let place = format!("/agents/{}", pointer_step(name));
+            list_members(&mut unknown, &place, &agent.extra);
+            let entries = agent.allowlist.iter().flatten().map(|known| &known.item.extra);
+            list_items(&mut unknown, &format!("{place}/allowlist"), entries);
+            let grants = agent.grants.iter().flatten().map(|known| &known.item.extra);
+            list_items(&mut unknown, &format!("{place}/grants"), grants);
+            let rules = agent.denylist.iter().flatten().map(|known| &known.item.extra);
+            list_items(&mut unknown, &format!("{place}/denylist"), rules);
+        }
+        unknown
+    }
+}
+
+fn list_items<'a>(unknown: &mut Vec<String>, place: &str, items: impl Iterator<Item = &'a Members>) {
+    for (index, members) in items.enumerate() {
+        list_members(unknown, &format!("{place}/{index}"), members);
+    }
+}
+
+fn list_members(unknown: &mut Vec<String>, place: &str, members: &Members) {
+    let pointers = members
+        .iter()
+        .map(|(name, _value)| format!("{place}/{}", pointer_step(name)));
+    unknown.extend(pointers);
+}
+
+fn carry_agent(agent: &mut Agent, old: Agent, incoming: Incoming) {
+    let Agent {
+        policy: _,
+        allowlist,
+        grants,
+        denylist,
+        extra,
+    } = old;
+    carry_members(&mut agent.extra, extra);
+    if incoming == Incoming::Product {
+        agent.grants = agent.grants.take().or_else(|| grants.clone());
+        agent.denylist = agent.denylist.take().or_else(|| denylist.clone());
+        let ours = |old: &Entry| old.note.is_some() || old.command_sha256.is_some();
+        for Keyed { id, item: old } in allowlist.iter().flatten().filter(|known| ours(&known.item)) {
+            let mut entries = agent.allowlist.iter_mut().flatten();
+            if let Some(known) = entries.find(|known| known.id == *id) {
+                known.item.note = known.item.note.take().or_else(|| old.note.clone());
+                // The digest limits a marker further, and only for as long as it is the same marker.
+                if known.item.pattern == old.pattern && known.item.command_sha256.is_none() {
+                    known.item.command_sha256.clone_from(&old.command_sha256);
+                }
+            }
+        }
+    }
+    carry_items(agent.allowlist.as_mut(), allowlist);
+    carry_items(agent.grants.as_mut(), grants);
+    carry_items(agent.denylist.as_mut(), denylist);
+}
+
+fn carry_items<T: Rule>(list: Option<&mut Vec<Keyed<T>>>, old: Option<Vec<Keyed<T>>>) {
+    let Some(list) = list else { return };
+    for Keyed { id, mut item } in old.into_iter().flatten() {
+        // Most items have none, and lists may be long.
+        if item.extra_mut().is_empty() {
+            continue;
+        }
+        if let Some(known) = list.iter_mut().find(|known| known.id == id) {
+            carry_members(known.item.extra_mut(), std::mem::take(item.extra_mut()));
+        }
+    }
+}
+
+fn carry_members(members: &mut Members, old: Members) {
+    for (name, value) in old {
+        if !members.iter().any(|(known, _value)| *known == name) {
+            members.push((name, value));
+        }
+    }
+}

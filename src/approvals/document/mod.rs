@@ -1,0 +1,28 @@
+//! The approvals document as a value (`approvals-store.md` 3 to 6 and 10).
+//!
+//! [`Document::parse`] is the only way in from bytes and refuses everything that two readers could take for
+//! different policies. [`Document::print`] is the only way out. In between, whatever other programs put
+//! there and we do not know is kept. Nothing here touches a file or a clock.
+
+mod carry;
+mod change;
+mod edit;
+mod form;
+mod json;
+mod model;
+mod normalise;
+mod read;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use carry::Incoming;
+pub use change::{Change, Difference};
+pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, Use};
+pub use form::{EntryForm, Inert};
+pub use json::{Json, Number};
+pub use model::{
+    Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, Socket,
+};
+pub use read::{Loaded, MAX_BYTES, Refusal, RefusalReason, Warning};
