@@ -11,4 +11,6 @@ pub mod command;
 pub mod output;
 pub mod policy;
 
+pub mod settings;
+
 pub mod approvals;

@@ -1,0 +1,80 @@
+//! The environment as a dependency, so that tests fill it from a map.
+
+use std::{collections::BTreeMap, ffi::OsString, fmt::Debug};
+
+/// Environment variables. Only settings reads them by name; whoever starts commands takes them whole.
+pub trait Environment: Debug + Send + Sync {
+    /// One variable. Bytes that are not UTF-8 are replaced, so that a set variable never looks unset.
+    fn get(&self, name: &str) -> Option<String>;
+
+    /// All variables, sorted by name.
+    fn all(&self) -> Vec<(String, String)>;
+
+    /// All variables as bytes, for handing on to a command.
+    fn inherited(&self) -> Vec<(OsString, OsString)>;
+}
+
+/// The environment of this process.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
+    fn get(&self, name: &str) -> Option<String> {
+        std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
+    }
+
+    fn all(&self) -> Vec<(String, String)> {
+        let text = |bytes: OsString| bytes.to_string_lossy().into_owned();
+        self.inherited()
+            .into_iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
+    fn inherited(&self) -> Vec<(OsString, OsString)> {
+        let mut all: Vec<_> = std::env::vars_os().collect();
+        all.sort();
+        all
+    }
+}
+
+/// An environment made of given variables.
+#[derive(Debug, Clone, Default)]
+pub struct MapEnvironment(BTreeMap<String, String>);
+
+impl MapEnvironment {
+    /// Makes an environment of names and values.
+    pub fn new<N: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
+        Self(
+            variables
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+impl Environment for MapEnvironment {
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    fn all(&self) -> Vec<(String, String)> {
+        self.0.clone().into_iter().collect()
+    }
+
+    fn inherited(&self) -> Vec<(OsString, OsString)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+}

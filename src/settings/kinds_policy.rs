@@ -1,0 +1,147 @@
+//! Kinds of values that only `openclaw.json` has.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{
+    SafeBinProfile,
+    kinds::{Count, Kind, List, Members, Mismatch, Text, member, only_members},
+    values::Places,
+};
+
+/// An entry of an `allowFrom` list: text, or a bare number such as a chat id.
+pub(super) struct Sender;
+
+impl Kind for Sender {
+    type Value = String;
+
+    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
+        if value.is_u64() || value.is_i64() {
+            return Ok(value.to_string());
+        }
+        Text::read(value, places).map_err(|_other| Mismatch::expected("a sender, as text or a whole number"))
+    }
+}
+
+/// Lists of senders by provider.
+pub(super) type Providers = Members<List<Sender>>;
+
+/// The profile of a safe bin.
+pub(super) struct Profile;
+
+impl Kind for Profile {
+    type Value = SafeBinProfile;
+
+    fn read(value: &Value, places: &Places) -> Result<SafeBinProfile, Mismatch> {
+        const MEMBERS: &[&str] = &[
+            "minPositional",
+            "maxPositional",
+            "allowedValueFlags",
+            "allowedBooleanFlags",
+            "deniedFlags",
+        ];
+        only_members(value, MEMBERS)?;
+        let number = |name| member::<Count<0, 1000>>(value, name, places);
+        let flags = |name| member::<List<Text>>(value, name, places);
+        Ok(SafeBinProfile {
+            min_positional: number("minPositional")?,
+            max_positional: number("maxPositional")?,
+            allowed_value_flags: flags("allowedValueFlags")?,
+            allowed_boolean_flags: flags("allowedBooleanFlags")?,
+            denied_flags: flags("deniedFlags")?.unwrap_or_default(),
+        })
+    }
+}
+
+/// Names and texts, for environments.
+pub(super) struct Variables;
+
+impl Kind for Variables {
+    type Value = BTreeMap<String, String>;
+
+    fn read(value: &Value, places: &Places) -> Result<Self::Value, Mismatch> {
+        Members::<AnyText>::read(value, places)
+    }
+}
+
+struct AnyText;
+
+impl Kind for AnyText {
+    type Value = String;
+
+    fn read(value: &Value, _places: &Places) -> Result<String, Mismatch> {
+        let text = value.as_str().filter(|text| !text.contains('\0'));
+        text.map(str::to_owned).ok_or_else(|| Mismatch::expected("text"))
+    }
+}
+
+/// An amount: a number that is not negative, or text such as `512m`.
+pub(super) struct Amount;
+
+impl Kind for Amount {
+    type Value = String;
+
+    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
+        if value.as_f64().is_some_and(|number| number >= 0.0) {
+            return Ok(value.to_string());
+        }
+        Text::read(value, places).map_err(|_other| Mismatch::expected("a number or text such as 512m"))
+    }
+}
+
+/// Limits by name: an amount, or an object with `soft` and `hard`.
+pub(super) type Ulimits = Members<Ulimit>;
+
+/// One limit.
+pub(super) struct Ulimit;
+
+impl Kind for Ulimit {
+    type Value = Value;
+
+    fn read(value: &Value, places: &Places) -> Result<Value, Mismatch> {
+        if value.is_object() {
+            only_members(value, &["soft", "hard"])?;
+            member::<Amount>(value, "soft", places)?;
+            member::<Amount>(value, "hard", places)?;
+        } else {
+            Amount::read(value, places)?;
+        }
+        Ok(value.clone())
+    }
+}
+
+/// A mount: `host:container[:ro|rw]`, both paths absolute.
+pub(super) struct Bind;
+
+impl Kind for Bind {
+    type Value = String;
+
+    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
+        let text = Text::read(value, places).unwrap_or_default();
+        let parts: Vec<&str> = text.split(':').collect();
+        let is_bind = match parts.as_slice() {
+            [host, container] | [host, container, "ro" | "rw"] => {
+                host.starts_with('/') && container.starts_with('/')
+            }
+            _ => false,
+        };
+        is_bind
+            .then_some(text)
+            .ok_or_else(|| Mismatch::expected("a mount such as /srv/data:/data:ro"))
+    }
+}
+
+/// An object that is shown but not followed here.
+pub(super) struct AnyObject;
+
+impl Kind for AnyObject {
+    type Value = Map<String, Value>;
+
+    fn read(value: &Value, _places: &Places) -> Result<Self::Value, Mismatch> {
+        value
+            .as_object()
+            .cloned()
+            .ok_or_else(|| Mismatch::expected("an object"))
+    }
+}

@@ -1,0 +1,58 @@
+//! Settings: `countersign.toml` for the process, `openclaw.json` for the policy shared with the product,
+//! environment variables and flags, each value with its origin (`settings.md`).
+//!
+//! Owns reading, checking and re-reading those files and nothing else: it never writes one (the caller writes the
+//! text that [`config_edit`] returns) and never acts on a value. Its invariant: a file that does not read completely
+//! changes nothing. At start that ends the start; later the last good settings stay. Entry points are
+//! [`StateDir::resolve`] and [`SettingsStore::load`].
+
+mod env;
+mod state_dir;
+
+mod problem;
+mod source_file;
+mod store;
+mod values;
+
+mod kinds;
+mod kinds_net;
+mod kinds_policy;
+mod words;
+
+mod server;
+mod server_sources;
+mod start_check;
+
+mod exec_settings;
+mod policy_check;
+mod policy_config;
+mod policy_keys;
+mod policy_tree;
+mod tool_policy;
+
+mod edit;
+mod key_path;
+mod nearest;
+
+pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
+pub use env::{Environment, MapEnvironment, ProcessEnvironment};
+pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};
+pub use key_path::{InvalidKeyPath, KeyPath, Step};
+pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
+pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SandboxSettings, SenderLists};
+pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};
+pub use server::{
+    ApprovalRule, Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy,
+    Sandbox, Server, Shutdown, SkillBin, Telemetry, Tls,
+};
+pub use state_dir::{StateDir, StateDirError};
+pub use store::{Refresh, Settings, SettingsStore, StartOptions};
+pub use tool_policy::{Tool, ToolPolicy};
+pub use values::{Effect, EffectiveValue};
+pub use words::{
+    BackgroundRuns, Durability, ElevatedLevel, ExecMode, IpcRole, IsolationChoice, LogFormat, PathCase,
+    SandboxBackend, SandboxMode, SandboxScope, Widening, WorkspaceAccess,
+};
+
+#[cfg(test)]
+mod tests;

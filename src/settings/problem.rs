@@ -1,0 +1,200 @@
+//! What can be wrong with settings, one line each.
+
+use std::{fmt, path::PathBuf};
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Built in.
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// An environment variable.
+    Variable(String),
+    /// A command line flag.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => f.write_str(&one_line(&path.to_string_lossy())),
+            Self::Variable(name) => f.write_str(&one_line(name)),
+            Self::Flag(flag) => f.write_str(flag),
+        }
+    }
+}
+
+/// One thing that is wrong with the settings. Its `Display` is one line: source, key and what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsProblem {
+    /// The file, variable or flag.
+    pub source: Source,
+    /// The key (`http.listen`, `agents.list[0].tools.exec.ask`), when it is about one.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+impl SettingsProblem {
+    /// A problem with a whole file, variable or flag.
+    pub(super) const fn whole(source: Source, problem: Problem) -> Self {
+        Self {
+            source,
+            key: None,
+            problem,
+        }
+    }
+
+    /// A problem with one key.
+    pub(super) fn at(source: Source, key: impl Into<String>, problem: Problem) -> Self {
+        Self {
+            source,
+            key: Some(key.into()),
+            problem,
+        }
+    }
+}
+
+impl fmt::Display for SettingsProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.source)?;
+        if let Some(key) = &self.key {
+            write!(f, "{}: ", one_line(key))?;
+        }
+        f.write_str(&one_line(&self.problem.to_string()))
+    }
+}
+
+impl std::error::Error for SettingsProblem {}
+
+/// What is wrong with a file, a key or a value. Never repeats the value, which may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// No such key.
+    #[error("unknown key, the nearest known one is {nearest}")]
+    UnknownKey {
+        /// The known key that looks most like it.
+        nearest: String,
+    },
+    /// No such variable.
+    #[error("unknown variable, the nearest known one is {nearest}")]
+    UnknownVariable {
+        /// The known variable that looks most like it.
+        nearest: String,
+    },
+    /// A wrong type or value.
+    #[error("expected {0}")]
+    Expected(String),
+    /// `null`, which means nothing here.
+    #[error("null is not a value, remove the key instead")]
+    Null,
+    /// Said twice at one level.
+    #[error("conflicts with {with} at the same level, keep one of them")]
+    Conflict {
+        /// The other key.
+        with: String,
+    },
+    /// An agent in two places.
+    #[error("agent {agent} is already defined at {first}")]
+    DuplicateAgent {
+        /// Its id.
+        agent: String,
+        /// Where it was first.
+        first: String,
+    },
+    /// The text does not parse.
+    #[error("{message} at line {line}, column {column}")]
+    Syntax {
+        /// What the parser says.
+        message: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// Only tables or lists of tables in a file can say this.
+    #[error("cannot be set by a variable, only in the file")]
+    NotAVariable,
+    /// A part of the product that this version does not have; ignoring the key would be less safe than stopping.
+    #[error("not yet: {0}")]
+    NotYet(&'static str),
+    /// Plain HTTP for everybody.
+    #[error("not a loopback address, which needs [http] insecure_bind = true or --insecure-bind")]
+    OpenWithoutTls,
+    /// The file that was named is not there.
+    #[error("no such file")]
+    Missing,
+    /// Not a file.
+    #[error("not a regular file")]
+    NotAFile,
+    /// Somebody else's file.
+    #[error("belongs to user {owner}, neither to us nor to root")]
+    ForeignOwner {
+        /// Their user id.
+        owner: u32,
+    },
+    /// Everybody may write it.
+    #[error("others may write it, take that right away with chmod o-w")]
+    OthersMayWrite,
+    /// Longer than settings ever are.
+    #[error("longer than {limit} bytes")]
+    TooLarge {
+        /// What is read at most.
+        limit: usize,
+    },
+    /// Not text.
+    #[error("not valid UTF-8")]
+    NotUtf8,
+    /// Cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(std::io::ErrorKind),
+}
+
+/// Something about the settings that works but that an operator should know; doctor shows it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsFinding {
+    /// A file's group may write it.
+    #[error("{}: the group may write it", .0.display())]
+    GroupMayWrite(PathBuf),
+    /// A key was set that does nothing yet.
+    #[error("{key}: not yet effective (set by {from})")]
+    NotYetEffective {
+        /// The key.
+        key: String,
+        /// What set it.
+        from: Source,
+    },
+    /// A key is known and deliberately not followed.
+    #[error("{key}: known and ignored")]
+    Ignored {
+        /// The key.
+        key: String,
+    },
+    /// A key below one of our objects that we do not know; outside the strict parts it is left alone.
+    #[error("{key}: unknown, ignored; the nearest known one is {nearest}")]
+    UnknownIgnored {
+        /// The key.
+        key: String,
+        /// The known key that looks most like it.
+        nearest: String,
+    },
+}
+
+/// So many problems of one kind are looked for; a person mends the first ones and looks again. Naming the nearest key
+/// costs time for each.
+pub(super) const MAX_PROBLEMS: usize = 100;
+
+/// Keys and parser messages come from a file: a line break or an escape sequence in one must not forge a second line.
+pub(super) fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}') {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}

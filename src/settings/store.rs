@@ -1,0 +1,441 @@
+//! The settings of the running server: loaded once, looked at again before every decision.
+//!
+//! Each file keeps its own last good content. A file that stops reading changes nothing; the other one still counts,
+//! so that policy can be tightened while `countersign.toml` is broken.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+
+use super::{
+    Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
+    Source, StateDir,
+    policy_config::{self, ParsedPolicy},
+    server::ServerKey,
+    server_sources::{self, Given, ServerValues},
+    source_file::{self, SourceFile, Stamp},
+    start_check,
+    state_dir::expand_home,
+    values::Places,
+};
+
+/// What the command line of `serve` says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StartOptions {
+    /// `--state-dir`.
+    pub state_dir: Option<PathBuf>,
+    /// `--config`: another `countersign.toml`.
+    pub config: Option<PathBuf>,
+    /// `--listen`.
+    pub listen: Option<String>,
+    /// `--insecure-bind`.
+    pub insecure_bind: bool,
+    /// `--run-as`.
+    pub run_as: Option<String>,
+}
+
+/// Settings at one moment. Whoever makes a decision takes one and uses it to the end.
+#[derive(Debug)]
+pub struct Settings {
+    /// The server's settings.
+    pub server: Server,
+    /// The policy shared with the product.
+    pub policy: PolicyConfig,
+    /// Counts the changes since the start.
+    pub generation: u64,
+    /// Every value with its source, of `countersign.toml` and then of `openclaw.json`.
+    pub values: Vec<EffectiveValue>,
+    /// What works but should be known.
+    pub findings: Vec<SettingsFinding>,
+    /// Keys whose value in the file differs from the one that counts until a restart.
+    pub restart_needed: Vec<String>,
+}
+
+/// What came of looking at the files again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Refresh {
+    /// Nothing changed, or a rejected file is still the same.
+    Unchanged,
+    /// A change counts now.
+    Reloaded {
+        /// Keys that changed in the file but keep their value until a restart.
+        restart_needed: Vec<String>,
+    },
+    /// A change does not read; the last good settings of that file stay.
+    Rejected(Vec<SettingsProblem>),
+}
+
+/// The two files, their last good content and the settings that follow from it.
+#[derive(Debug)]
+pub struct SettingsStore {
+    state_dir: StateDir,
+    places: Places,
+    environment: Arc<dyn Environment>,
+    variables: Given,
+    flags: Given,
+    server_file: NamedFile,
+    policy_file: NamedFile,
+    current: ArcSwap<Settings>,
+    watched: Mutex<Watched>,
+}
+
+#[derive(Debug)]
+struct NamedFile {
+    path: PathBuf,
+    /// Whether somebody named it: then it must be there.
+    named: bool,
+}
+
+#[derive(Debug)]
+struct Watched {
+    server: WatchedFile,
+    policy: WatchedFile,
+    server_values: ServerValues,
+    restart_needed: Vec<String>,
+    policy_values: Vec<EffectiveValue>,
+    policy_findings: Vec<SettingsFinding>,
+}
+
+/// One file as it was last looked at.
+#[derive(Debug)]
+struct WatchedFile {
+    stamp: Stamp,
+    settled: bool,
+    content: Result<SourceFile, Problem>,
+    problems: Vec<SettingsProblem>,
+    group_may_write: bool,
+}
+
+impl SettingsStore {
+    /// Reads both files, the environment and the flags.
+    ///
+    /// # Errors
+    /// Everything that is wrong with any of them; then nothing may be served.
+    pub fn load(
+        state_dir: StateDir,
+        options: &StartOptions,
+        environment: Arc<dyn Environment>,
+    ) -> Result<Self, Vec<SettingsProblem>> {
+        let places = Places {
+            home: state_dir.home().map(Path::to_path_buf),
+            state: state_dir.root().to_path_buf(),
+        };
+        let server_file = server_file(&state_dir, options, &*environment)?;
+        let policy_file = NamedFile {
+            path: state_dir.config(),
+            named: false,
+        };
+        let mut problems = Vec::new();
+        let variables = server_sources::parse_environment(&*environment, &places, &mut problems);
+        let flags = server_sources::parse_flags(options, &places, &mut problems);
+
+        let (mut server, mut policy) = (WatchedFile::look(&server_file), WatchedFile::look(&policy_file));
+        let parsed_server = parse_server(&server_file, &server, &places, [variables.clone(), flags.clone()]);
+        let parsed_policy = parse_policy(&policy_file, &policy, &places);
+        let (server_values, typed_server, parsed_policy) = match (parsed_server, parsed_policy) {
+            (Ok((values, typed)), Ok(parsed)) if problems.is_empty() => (values, typed, parsed),
+            (parsed_server, parsed_policy) => {
+                problems.splice(0..0, parsed_server.err().unwrap_or_default());
+                problems.extend(parsed_policy.err().unwrap_or_default());
+                return Err(problems);
+            }
+        };
+        server.accept();
+        policy.accept();
+        let watched = Watched {
+            server,
+            policy,
+            server_values,
+            restart_needed: Vec::new(),
+            policy_values: parsed_policy.values,
+            policy_findings: parsed_policy.findings,
+        };
+        let settings = watched.to_settings(&server_file, &policy_file, typed_server, parsed_policy.config, 0);
+        Ok(Self {
+            state_dir,
+            places,
+            environment,
+            variables,
+            flags,
+            server_file,
+            policy_file,
+            current: ArcSwap::from_pointee(settings),
+            watched: Mutex::new(watched),
+        })
+    }
+
+    /// The settings that count.
+    pub fn current(&self) -> Arc<Settings> {
+        self.current.load_full()
+    }
+
+    /// The state directory.
+    pub const fn state_dir(&self) -> &StateDir {
+        &self.state_dir
+    }
+
+    /// The environment that the settings were read from.
+    pub fn environment(&self) -> &dyn Environment {
+        &*self.environment
+    }
+
+    /// The `countersign.toml` in use.
+    pub fn server_file(&self) -> &Path {
+        &self.server_file.path
+    }
+
+    /// Looks at both files again: two `stat` calls when nothing changed. After it returns, [`Self::current`] is at
+    /// least as new as the files were when it was called.
+    pub fn refresh(&self) -> Refresh {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let new_server = watched.server.look_again(&self.server_file);
+        let new_policy = watched.policy.look_again(&self.policy_file);
+        if !new_server && !new_policy {
+            return Refresh::Unchanged;
+        }
+        let current = self.current();
+        let mut rejected = Vec::new();
+        let mut server = None;
+        if new_server {
+            match self.reload_server(&mut watched) {
+                Ok(typed) => server = Some(typed),
+                Err(problems) => rejected.extend(problems),
+            }
+        }
+        let mut policy = None;
+        if new_policy {
+            match self.reload_policy(&mut watched) {
+                Ok(config) => policy = Some(config),
+                Err(problems) => rejected.extend(problems),
+            }
+        }
+        if server.is_some() || policy.is_some() {
+            let server = server.unwrap_or_else(|| current.server.clone());
+            let policy = policy.unwrap_or_else(|| current.policy.clone());
+            let generation = current.generation + 1;
+            let (server_file, policy_file) = (&self.server_file, &self.policy_file);
+            self.current.store(Arc::new(watched.to_settings(
+                server_file,
+                policy_file,
+                server,
+                policy,
+                generation,
+            )));
+        }
+        if rejected.is_empty() {
+            Refresh::Reloaded {
+                restart_needed: watched.restart_needed.clone(),
+            }
+        } else {
+            Refresh::Rejected(rejected)
+        }
+    }
+
+    /// What is wrong with the files on disk, in one line, while older settings count.
+    pub fn config_error(&self) -> Option<String> {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let problems = watched.server.problems.iter().chain(&watched.policy.problems);
+        let lines: Vec<String> = problems.map(ToString::to_string).collect();
+        (!lines.is_empty()).then(|| lines.join("; "))
+    }
+
+    fn reload_server(&self, watched: &mut Watched) -> Result<Server, Vec<SettingsProblem>> {
+        let others = [self.variables.clone(), self.flags.clone()];
+        let running = watched.server_values.clone();
+        let reloaded = parse_server(&self.server_file, &watched.server, &self.places, others).and_then(
+            |(mut values, _typed)| {
+                let restart_needed = values.keep_until_restart(&running);
+                let typed = to_server(&values, &self.places)?;
+                Ok((values, typed, restart_needed))
+            },
+        );
+        match reloaded {
+            Ok((values, typed, restart_needed)) => {
+                watched.server.accept();
+                watched.server_values = values;
+                watched.restart_needed = restart_needed;
+                Ok(typed)
+            }
+            Err(problems) => {
+                watched.server.problems.clone_from(&problems);
+                Err(problems)
+            }
+        }
+    }
+
+    fn reload_policy(&self, watched: &mut Watched) -> Result<PolicyConfig, Vec<SettingsProblem>> {
+        match parse_policy(&self.policy_file, &watched.policy, &self.places) {
+            Ok(parsed) => {
+                watched.policy.accept();
+                watched.policy_values = parsed.values;
+                watched.policy_findings = parsed.findings;
+                Ok(parsed.config)
+            }
+            Err(problems) => {
+                watched.policy.problems.clone_from(&problems);
+                Err(problems)
+            }
+        }
+    }
+}
+
+impl WatchedFile {
+    fn look(file: &NamedFile) -> Self {
+        // The stamp comes first: a change while we read differs from it and is seen the next time.
+        let stamp = Stamp::of(&file.path);
+        let settled = stamp.is_settled();
+        let content = read(file);
+        Self {
+            stamp,
+            settled,
+            content,
+            problems: Vec::new(),
+            group_may_write: false,
+        }
+    }
+
+    /// Whether the file says something else than when it was last looked at.
+    fn look_again(&mut self, file: &NamedFile) -> bool {
+        if self.settled && Stamp::of(&file.path) == self.stamp {
+            return false;
+        }
+        let seen = Self::look(file);
+        self.stamp = seen.stamp;
+        self.settled = seen.settled;
+        let changed = seen.content != self.content;
+        self.content = seen.content;
+        changed
+    }
+
+    /// What was last read counts.
+    fn accept(&mut self) {
+        self.problems.clear();
+        self.group_may_write = self.content.as_ref().is_ok_and(|content| content.group_may_write);
+    }
+
+    fn text(&self) -> Result<Option<&str>, Problem> {
+        self.content
+            .as_ref()
+            .map(|content| content.text.as_deref())
+            .map_err(Clone::clone)
+    }
+}
+
+impl Watched {
+    fn to_settings(
+        &self,
+        server_file: &NamedFile,
+        policy_file: &NamedFile,
+        server: Server,
+        policy: PolicyConfig,
+        generation: u64,
+    ) -> Settings {
+        let server_values = self.server_values.to_list();
+        let mut findings = Vec::new();
+        for (file, watched) in [(server_file, &self.server), (policy_file, &self.policy)] {
+            if watched.group_may_write {
+                findings.push(SettingsFinding::GroupMayWrite(file.path.clone()));
+            }
+        }
+        findings.extend(server_values.iter().filter_map(not_yet_effective));
+        findings.extend(self.policy_findings.iter().cloned());
+        let values = server_values
+            .into_iter()
+            .chain(self.policy_values.iter().cloned())
+            .collect();
+        Settings {
+            server,
+            policy,
+            generation,
+            values,
+            findings,
+            restart_needed: self.restart_needed.clone(),
+        }
+    }
+}
+
+fn not_yet_effective(value: &EffectiveValue) -> Option<SettingsFinding> {
+    let is_later = ServerKey::find(&value.key).is_some_and(|key| key.effect == Effect::Later);
+    (is_later && value.source != Source::Default).then(|| SettingsFinding::NotYetEffective {
+        key: value.key.clone(),
+        from: value.source.clone(),
+    })
+}
+
+fn server_file(
+    state_dir: &StateDir,
+    options: &StartOptions,
+    environment: &dyn Environment,
+) -> Result<NamedFile, Vec<SettingsProblem>> {
+    let variable = || {
+        environment
+            .get("COUNTERSIGN_CONFIG")
+            .filter(|path| !path.trim().is_empty())
+    };
+    let Some(named) = options
+        .config
+        .clone()
+        .or_else(|| variable().map(|path| PathBuf::from(path.trim())))
+    else {
+        return Ok(NamedFile {
+            path: state_dir.server_config(),
+            named: false,
+        });
+    };
+    let problem = |problem| vec![SettingsProblem::whole(Source::File(named.clone()), problem)];
+    let path = expand_home(&named, state_dir.home()).ok_or_else(|| problem(Problem::Missing))?;
+    let path = std::path::absolute(&path).map_err(|error| problem(Problem::Unreadable(error.kind())))?;
+    Ok(NamedFile { path, named: true })
+}
+
+fn read(file: &NamedFile) -> Result<SourceFile, Problem> {
+    let content = source_file::read(&file.path)?;
+    if file.named && content.text.is_none() {
+        Err(Problem::Missing)
+    } else {
+        Ok(content)
+    }
+}
+
+fn parse_server(
+    file: &NamedFile,
+    watched: &WatchedFile,
+    places: &Places,
+    others: [Given; 2],
+) -> Result<(ServerValues, Server), Vec<SettingsProblem>> {
+    let whole = |problem| vec![SettingsProblem::whole(Source::File(file.path.clone()), problem)];
+    let mut problems = Vec::new();
+    let given = match watched.text().map_err(whole)? {
+        Some(text) => server_sources::parse_file(text, &file.path, places, &mut problems),
+        None => Given::new(),
+    };
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let values = ServerValues::layer(std::iter::once(given).chain(others));
+    let server = to_server(&values, places)?;
+    Ok((values, server))
+}
+
+fn to_server(values: &ServerValues, places: &Places) -> Result<Server, Vec<SettingsProblem>> {
+    let server = values.to_server(places).map_err(|problem| vec![problem])?;
+    let problems = start_check::check(&server, values);
+    if problems.is_empty() {
+        Ok(server)
+    } else {
+        Err(problems)
+    }
+}
+
+fn parse_policy(
+    file: &NamedFile,
+    watched: &WatchedFile,
+    places: &Places,
+) -> Result<ParsedPolicy, Vec<SettingsProblem>> {
+    let whole = |problem| vec![SettingsProblem::whole(Source::File(file.path.clone()), problem)];
+    policy_config::parse(watched.text().map_err(whole)?, &file.path, places)
+}

@@ -1,0 +1,229 @@
+//! Editing `openclaw.json`.
+
+use serde_json::{Value, json};
+
+use crate::{domain::AgentId, policy::preset::Preset};
+
+use super::*;
+
+fn path(text: &str) -> KeyPath {
+    KeyPath::parse(text).unwrap()
+}
+
+fn set(key: &str, value: Value) -> KeyEdit {
+    KeyEdit::Set {
+        path: path(key),
+        value,
+    }
+}
+
+fn unset(key: &str) -> KeyEdit {
+    KeyEdit::Unset { path: path(key) }
+}
+
+fn edit(text: &str, edits: &[KeyEdit]) -> Result<Value, EditError> {
+    let scene = Scene::new();
+    let edited = config_edit(Some(text), edits, &scene.state_dir())?;
+    Ok(policy_tree::parse(&edited.text).unwrap())
+}
+
+#[test]
+fn paths_read_and_print_the_same() {
+    for text in [
+        "tools.exec.ask",
+        "agents.list[0].tools.exec.node",
+        "commands.allowFrom.\"*\"",
+        "a[0][12].\"b.c\".\"\\\"\"",
+    ] {
+        assert_eq!(path(text).to_string(), text);
+    }
+    assert_eq!(path("commands.allowFrom.*"), path("commands.allowFrom.\"*\""));
+    for bad in [
+        "", ".", "a.", ".a", "a..b", "[0]", "a[", "a[]", "a[-1]", "a[+1]", "a[0", "a b", "\"a", "\"a\"b",
+        "a]",
+    ] {
+        assert_eq!(KeyPath::parse(bad), Err(InvalidKeyPath), "{bad}");
+    }
+    assert_eq!(KeyPath::parse(&"a.".repeat(10_000)), Err(InvalidKeyPath));
+}
+
+#[test]
+fn setting_keeps_unknown_keys_and_order() {
+    let text = "{z: 1, /* gone */ tools: {web: {b: 1, a: 2}, exec: {ask: 'off', host: 'gateway'}}, a: [3]}";
+    let edited = edit(
+        text,
+        &[
+            set("tools.exec.ask", json!("always")),
+            set("agents.entries.build.tools.exec.node", json!("n")),
+        ],
+    );
+    let expect = json!({"z": 1, "tools": {"web": {"b": 1, "a": 2}, "exec": {"ask": "always", "host": "gateway"}}, "a": [3],
+        "agents": {"entries": {"build": {"tools": {"exec": {"node": "n"}}}}}});
+    assert_eq!(edited.unwrap().to_string(), expect.to_string());
+    let edited = edit(text, &[unset("tools.exec.ask"), unset("tools.nothing.here")]).unwrap();
+    let expect = json!({"z": 1, "tools": {"web": {"b": 1, "a": 2}, "exec": {"host": "gateway"}}, "a": [3]});
+    assert_eq!(edited.to_string(), expect.to_string());
+}
+
+#[test]
+fn nothing_changed_leaves_the_text_alone() {
+    let scene = Scene::new();
+    let text = "{tools: {exec: {ask: 'off'}}} // kept\n";
+    let edited = config_edit(
+        Some(text),
+        &[set("tools.exec.ask", json!("off")), unset("x.y")],
+        &scene.state_dir(),
+    );
+    let edited = edited.unwrap();
+    assert_eq!((edited.text.as_str(), edited.changed), (text, false));
+    let made = config_edit(None, &[set("tools.exec.ask", json!("off"))], &scene.state_dir()).unwrap();
+    assert_eq!(
+        made.text,
+        "{\n  \"tools\": {\n    \"exec\": {\n      \"ask\": \"off\"\n    }\n  }\n}\n"
+    );
+    assert!(made.changed);
+}
+
+#[test]
+fn lists_grow_by_one_and_shrink() {
+    let text = "{agents: {list: [{id: 'a'}]}}";
+    let edited = edit(
+        text,
+        &[
+            set("agents.list[1].id", json!("b")),
+            set("agents.list[1].workspace", json!("/w")),
+        ],
+    );
+    assert_eq!(
+        edited.unwrap(),
+        json!({"agents": {"list": [{"id": "a"}, {"id": "b", "workspace": "/w"}]}})
+    );
+    let gap = edit(text, &[set("agents.list[2].id", json!("b"))]);
+    assert_eq!(
+        gap,
+        Err(EditError::NoSuchPlace {
+            path: "agents.list[2].id".to_owned()
+        })
+    );
+    let through = edit(
+        "{tools: {exec: {ask: 'off'}}, commands: 5}",
+        &[set("commands.allowFrom.x", json!(["a"]))],
+    );
+    assert_eq!(
+        through,
+        Err(EditError::NoSuchPlace {
+            path: "commands.allowFrom.x".to_owned()
+        })
+    );
+    assert_eq!(
+        edit(text, &[unset("agents.list[0]")]).unwrap(),
+        json!({"agents": {"list": []}})
+    );
+    assert_eq!(
+        edit(text, &[unset("agents.list[7]"), unset("agents.list.x")]).unwrap(),
+        json!({"agents": {"list": [{"id": "a"}]}})
+    );
+}
+
+#[test]
+fn parts_of_a_value_can_be_set() {
+    let edited = edit(
+        "{}",
+        &[
+            set("commands.allowFrom.\"*\"", json!(["me"])),
+            set("tools.exec.safeBins[0]", json!("jq")),
+            set("agents.defaults.sandbox.docker.env.TZ", json!("UTC")),
+        ],
+    );
+    let expect = json!({"commands": {"allowFrom": {"*": ["me"]}}, "tools": {"exec": {"safeBins": ["jq"]}},
+        "agents": {"defaults": {"sandbox": {"docker": {"env": {"TZ": "UTC"}}}}}});
+    assert_eq!(edited.unwrap(), expect);
+}
+
+#[test]
+fn only_keys_that_we_read_can_be_set() {
+    let unknown = |key: &str, nearest: &str| {
+        let expect = EditError::UnknownKey {
+            path: key.to_owned(),
+            nearest: nearest.to_owned(),
+        };
+        assert_eq!(edit("{}", &[set(key, json!("x"))]), Err(expect));
+    };
+    unknown("tools.exec.aks", "tools.exec.ask");
+    unknown("agents.list[0].tools.exec.aks", "agents.list[0].tools.exec.ask");
+    unknown(
+        "agents.entries.\"a.b\".workspac",
+        "agents.entries.\"a.b\".workspace",
+    );
+    unknown("command.useAccessGroups", "commands.useAccessGroups");
+    let global_only = edit(
+        "{}",
+        &[set("agents.entries.a.commands.useAccessGroups", json!(true))],
+    );
+    assert!(matches!(global_only, Err(EditError::UnknownKey { .. })));
+}
+
+#[test]
+fn a_result_that_would_not_load_is_refused() {
+    let scene = Scene::new();
+    let refused = |text: &str, edits: &[KeyEdit]| match config_edit(Some(text), edits, &scene.state_dir()) {
+        Err(EditError::Rejected(problems)) => scene.lines(&problems),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(
+        refused("{}", &[set("tools.exec.ask", json!("maybe"))]),
+        ["openclaw.json: tools.exec.ask: expected off, on-miss or always"]
+    );
+    assert_eq!(
+        refused(
+            "{tools: {exec: {mode: 'full'}}}",
+            &[set("tools.exec.ask", json!("off"))]
+        ),
+        ["openclaw.json: tools.exec.mode: conflicts with tools.exec.ask at the same level, keep one of them"]
+    );
+    assert_eq!(
+        refused("{}", &[set("agents.list[0].workspace", json!("/w"))]),
+        ["openclaw.json: agents.list[0].id: expected the agent's id"]
+    );
+    assert!(matches!(
+        config_edit(Some("{"), &[], &scene.state_dir()),
+        Err(EditError::Unreadable(_))
+    ));
+    let repaired = edit("{tools: {exec: {secuirty: 1}}}", &[unset("tools.exec.secuirty")]);
+    assert_eq!(repaired.unwrap(), json!({"tools": {"exec": {}}}));
+}
+
+#[test]
+fn a_preset_finds_the_agent_in_its_spelling() {
+    let agent = AgentId::parse("build").unwrap();
+    let exec = json!({"host": "gateway", "security": "full", "ask": "off"});
+    let check = |text: &str, agent: Option<&AgentId>, expect: Value| {
+        let edits = preset_edits(Some(text), Preset::Yolo, agent).unwrap();
+        assert_eq!(edit(text, &edits).unwrap(), expect, "{text}");
+    };
+    check(
+        "{tools: {exec: {mode: 'deny'}}}",
+        None,
+        json!({"tools": {"exec": exec}}),
+    );
+    check(
+        "{}",
+        Some(&agent),
+        json!({"agents": {"entries": {"build": {"tools": {"exec": exec}}}}}),
+    );
+    check(
+        "{agents: {list: [{id: 'a'}]}}",
+        Some(&agent),
+        json!({"agents": {"list": [{"id": "a"}, {"id": "build", "tools": {"exec": exec}}]}}),
+    );
+    check(
+        "{agents: {list: [{id: 'a'}, {id: 'build', tools: {exec: {mode: 'ask'}}}]}}",
+        Some(&agent),
+        json!({"agents": {"list": [{"id": "a"}, {"id": "build", "tools": {"exec": exec}}]}}),
+    );
+    check(
+        "{agents: {list: [{id: 'a'}], entries: {build: {}}}}",
+        Some(&agent),
+        json!({"agents": {"list": [{"id": "a"}], "entries": {"build": {"tools": {"exec": exec}}}}}),
+    );
+}

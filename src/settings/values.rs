@@ -1,0 +1,40 @@
+//! Effective values as doctor and the API list them.
+
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use super::Source;
+
+/// Whether a key does something in this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It does.
+    Now,
+    /// Its part of the product is not there yet; the value is checked and kept.
+    Later,
+}
+
+/// One key with the value that counts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EffectiveValue {
+    /// The key: `http.listen`, `tools.exec.ask`, `agents.entries.build.tools.exec.ask`.
+    pub key: String,
+    /// Its value; `null` when unset. Secrets are replaced by `(secret)`.
+    pub value: Value,
+    /// What set it.
+    pub source: Source,
+    /// The value it would have otherwise.
+    pub default: Value,
+    /// Whether it does something in this version.
+    pub effective_now: bool,
+}
+
+/// The directories that values may refer to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Places {
+    /// What `~` means.
+    pub(super) home: Option<PathBuf>,
+    /// The state directory.
+    pub(super) state: PathBuf,
+}
