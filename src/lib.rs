@@ -8,9 +8,11 @@ pub mod domain;
 pub mod sys;
 
 pub mod command;
+pub mod events;
 pub mod output;
 pub mod policy;
 
+pub mod ledger;
 pub mod settings;
 
 pub mod approvals;

@@ -1,0 +1,584 @@
+//! The events of the contract (`http-api.md`, SSE) and the JSON of their `data`.
+
+use serde_json::{Map, Value};
+
+use crate::domain::{
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream, Reason,
+    RunId, RunStatus, RunVerdict, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+    name::vocabulary,
+};
+
+vocabulary! {
+    /// The type of an event; the `event:` line of the stream and the action of its audit record.
+    pub enum EventType("an event type") {
+        /// A run was admitted.
+        ExecRequested = "exec.requested",
+        /// A run started.
+        ExecStarted = "exec.started",
+        /// The one notice that a run takes long.
+        ExecRunning = "exec.running",
+        /// Output of a run, live only.
+        ExecOutput = "exec.output",
+        /// A run ended.
+        ExecFinished = "exec.finished",
+        /// A run will never start.
+        ExecDenied = "exec.denied",
+        /// A person is asked.
+        ApprovalRequested = "exec.approval.requested",
+        /// An approval ended.
+        ApprovalResolved = "exec.approval.resolved",
+        /// An entry, grant or deny rule changed.
+        AllowlistChanged = "allowlist.changed",
+        /// The document, the config or a preset changed what is allowed.
+        PolicyChanged = "policy.changed",
+        /// An edit of the config was not taken.
+        ConfigRejected = "config.rejected",
+        /// The approvals document cannot be used.
+        DocumentRefused = "document.refused",
+        /// The server stops.
+        ServerShutdown = "server.shutdown",
+    }
+}
+
+impl EventType {
+    /// Whether an event of this type is written to the audit chain. Notices that report nothing new are not.
+    pub const fn is_audited(self) -> bool {
+        match self {
+            Self::ExecRunning | Self::ExecOutput => false,
+            Self::ExecRequested
+            | Self::ExecStarted
+            | Self::ExecFinished
+            | Self::ExecDenied
+            | Self::ApprovalRequested
+            | Self::ApprovalResolved
+            | Self::AllowlistChanged
+            | Self::PolicyChanged
+            | Self::ConfigRejected
+            | Self::DocumentRefused
+            | Self::ServerShutdown => true,
+        }
+    }
+}
+
+vocabulary! {
+    /// What became of an entry.
+    pub enum AllowlistChange("added, changed, removed or used") {
+        /// It is new.
+        Added = "added",
+        /// It was edited.
+        Changed = "changed",
+        /// It is gone.
+        Removed = "removed",
+        /// It let a run through.
+        Used = "used",
+    }
+}
+
+vocabulary! {
+    /// Which list of the approvals document holds an entry.
+    pub enum AllowlistList("allowlist, grants or denylist") {
+        /// Entries without limits.
+        Allowlist = "allowlist",
+        /// Entries with a limit.
+        Grants = "grants",
+        /// Deny rules.
+        Denylist = "denylist",
+    }
+}
+
+vocabulary! {
+    /// What changed the policy.
+    pub enum PolicyPart("document, config or preset") {
+        /// The approvals document.
+        Document = "document",
+        /// `openclaw.json` or `countersign.toml`.
+        Config = "config",
+        /// A preset, which changes both.
+        Preset = "preset",
+    }
+}
+
+/// Whom and what an event is about: its common members, and who may see it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Subject {
+    /// The run.
+    pub run_id: Option<RunId>,
+    /// The approval.
+    pub approval_id: Option<ApprovalId>,
+    /// The agent.
+    pub agent: Option<AgentId>,
+    /// The session.
+    pub session: Option<SessionKey>,
+    /// The host of the run.
+    pub host: Option<Host>,
+    /// Its node.
+    pub node_id: Option<String>,
+    /// The token that asked for the run; a caller with only `exec` sees its own events. Never shown.
+    pub owner: Option<TokenId>,
+}
+
+/// How an approval ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolution {
+    /// The end state.
+    pub status: ApprovalStatus,
+    /// The decision that counts.
+    pub decision: Option<ApprovalDecision>,
+    /// Who decided.
+    pub resolved_by: Option<Actor>,
+    /// Why, in the words of whoever decided.
+    pub reason: Option<String>,
+    /// Why it left `pending`.
+    pub terminal_reason: Option<TerminalReason>,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunSummary {
+    /// The final state.
+    pub status: RunStatus,
+    /// Exit code.
+    pub exit_code: Option<i32>,
+    /// Signal name.
+    pub exit_signal: Option<String>,
+    /// Whether the time limit killed it.
+    pub timed_out: bool,
+    /// From start to end in milliseconds; 0 when it never started.
+    pub duration_ms: i64,
+    /// Whether output was cut.
+    pub truncated: bool,
+    /// Bytes of both streams seen.
+    pub output_bytes: u64,
+    /// The last characters of the output.
+    pub tail: String,
+    /// Why, unless it completed or simply exited with another code.
+    pub reason: Option<Reason>,
+}
+
+/// What happened, with the members only that type has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventKind {
+    /// `exec.requested`
+    ExecRequested {
+        /// The command as text.
+        command: String,
+        /// Working directory.
+        cwd: String,
+        /// Who asked.
+        requested_by: Actor,
+        /// What the gate said.
+        verdict: RunVerdict,
+    },
+    /// `exec.started`
+    ExecStarted {
+        /// First process.
+        pid: Option<i32>,
+        /// When it started.
+        started_at: UnixMillis,
+        /// The process session of a background run.
+        session_id: Option<String>,
+        /// Whether a miss was run in the sandbox instead of being asked.
+        diverted: bool,
+    },
+    /// `exec.running`
+    ExecRunning {
+        /// Time since the start in milliseconds.
+        elapsed_ms: i64,
+        /// The process session of a background run.
+        session_id: Option<String>,
+    },
+    /// `exec.finished`
+    ExecFinished(RunSummary),
+    /// `exec.denied`
+    ExecDenied {
+        /// Why.
+        reason: Reason,
+        /// In words.
+        detail: Option<String>,
+    },
+    /// `exec.approval.requested`
+    ApprovalRequested {
+        /// First characters of the id.
+        slug: String,
+        /// The command as text.
+        command: String,
+        /// Working directory.
+        cwd: String,
+        /// Effective security.
+        security: Security,
+        /// Effective ask.
+        ask: Ask,
+        /// When it was asked.
+        created_at: UnixMillis,
+        /// The deadline.
+        expires_at: UnixMillis,
+    },
+    /// `exec.approval.resolved`
+    ApprovalResolved(Resolution),
+    /// `allowlist.changed`
+    AllowlistChanged {
+        /// What became of it.
+        change: AllowlistChange,
+        /// Where it stands.
+        list: AllowlistList,
+        /// Which entry.
+        entry_id: EntryId,
+        /// Who did it.
+        by: Option<Actor>,
+    },
+    /// `policy.changed`
+    PolicyChanged {
+        /// Which part.
+        what: PolicyPart,
+        /// Hash of the approvals document after the change.
+        hash: Option<String>,
+        /// Who did it; absent for an edit from outside.
+        by: Option<Actor>,
+    },
+    /// `config.rejected`
+    ConfigRejected {
+        /// The key.
+        path: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// `document.refused`
+    DocumentRefused {
+        /// Why, in the words of `approvals-store.md` 4.
+        reason: String,
+        /// Where in the document.
+        pointer: String,
+    },
+    /// `server.shutdown`
+    ServerShutdown {
+        /// How long running commands get, in milliseconds.
+        grace_ms: u64,
+    },
+}
+
+/// One event, before the ledger gives it its number and time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What it is about.
+    pub subject: Subject,
+    /// What happened.
+    pub kind: EventKind,
+}
+
+impl Event {
+    /// An event about nothing in particular.
+    pub fn general(kind: EventKind) -> Self {
+        Self {
+            subject: Subject::default(),
+            kind,
+        }
+    }
+}
+
+impl EventKind {
+    /// The type.
+    pub const fn event_type(&self) -> EventType {
+        match self {
+            Self::ExecRequested { .. } => EventType::ExecRequested,
+            Self::ExecStarted { .. } => EventType::ExecStarted,
+            Self::ExecRunning { .. } => EventType::ExecRunning,
+            Self::ExecFinished(_) => EventType::ExecFinished,
+            Self::ExecDenied { .. } => EventType::ExecDenied,
+            Self::ApprovalRequested { .. } => EventType::ApprovalRequested,
+            Self::ApprovalResolved(_) => EventType::ApprovalResolved,
+            Self::AllowlistChanged { .. } => EventType::AllowlistChanged,
+            Self::PolicyChanged { .. } => EventType::PolicyChanged,
+            Self::ConfigRejected { .. } => EventType::ConfigRejected,
+            Self::DocumentRefused { .. } => EventType::DocumentRefused,
+            Self::ServerShutdown { .. } => EventType::ServerShutdown,
+        }
+    }
+
+    /// The members besides the common ones, in the order of the contract.
+    fn add_members(&self, members: &mut Members) {
+        match self {
+            Self::ExecRequested {
+                command,
+                cwd,
+                requested_by,
+                verdict,
+            } => {
+                members.text("command", command).text("cwd", cwd);
+                members
+                    .put("requestedBy", actor_json(requested_by))
+                    .text("verdict", verdict.as_str());
+            }
+            Self::ExecStarted {
+                pid,
+                started_at,
+                session_id,
+                diverted,
+            } => {
+                members.maybe("pid", *pid).put("startedAtMs", started_at.get());
+                members
+                    .maybe("sessionId", session_id.as_deref())
+                    .put("diverted", *diverted);
+            }
+            Self::ExecRunning {
+                elapsed_ms,
+                session_id,
+            } => {
+                members
+                    .put("elapsedMs", *elapsed_ms)
+                    .maybe("sessionId", session_id.as_deref());
+            }
+            Self::ExecFinished(summary) => members.run_summary(summary),
+            Self::ExecDenied { reason, detail } => {
+                members
+                    .text("reason", reason.as_str())
+                    .maybe("detail", detail.as_deref());
+            }
+            Self::ApprovalRequested {
+                slug,
+                command,
+                cwd,
+                security,
+                ask,
+                created_at,
+                expires_at,
+            } => {
+                members
+                    .text("slug", slug)
+                    .text("command", command)
+                    .text("cwd", cwd);
+                members
+                    .text("security", security.as_str())
+                    .text("ask", ask.as_str());
+                members
+                    .put("createdAtMs", created_at.get())
+                    .put("expiresAtMs", expires_at.get());
+            }
+            Self::ApprovalResolved(resolution) => members.resolution(resolution),
+            Self::AllowlistChanged {
+                change,
+                list,
+                entry_id,
+                by,
+            } => {
+                members
+                    .text("change", change.as_str())
+                    .text("list", list.as_str());
+                members
+                    .text("entryId", entry_id.as_str())
+                    .maybe("by", by.as_ref().map(actor_json));
+            }
+            Self::PolicyChanged { what, hash, by } => {
+                members.text("what", what.as_str()).maybe("hash", hash.as_deref());
+                members.maybe("by", by.as_ref().map(actor_json));
+            }
+            Self::ConfigRejected { path, message } => {
+                members.text("path", path).text("message", message);
+            }
+            Self::DocumentRefused { reason, pointer } => {
+                members.text("reason", reason).text("pointer", pointer);
+            }
+            Self::ServerShutdown { grace_ms } => {
+                members.put("graceMs", *grace_ms);
+            }
+        }
+    }
+}
+
+/// The `data` of an event in the log: the common members, then its own, absent ones left out.
+pub fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<String, Value> {
+    let mut members = Members::default();
+    members
+        .put("seq", seq)
+        .put("ts", ts.get())
+        .text("type", event.kind.event_type().as_str());
+    members.subject(&event.subject);
+    event.kind.add_members(&mut members);
+    members.0
+}
+
+/// A piece of output on its way to live subscribers; never kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputChunk {
+    /// Whose output.
+    pub subject: Subject,
+    /// When it came.
+    pub ts: UnixMillis,
+    /// Byte offset of its first byte in the stream of both.
+    pub offset: u64,
+    /// Which stream.
+    pub stream: OutputStream,
+    /// The text.
+    pub text: String,
+}
+
+impl OutputChunk {
+    /// The `data` of the `exec.output` event; it has no `seq`.
+    pub fn data_json(&self) -> String {
+        let mut members = Members::default();
+        members
+            .put("ts", self.ts.get())
+            .text("type", EventType::ExecOutput.as_str());
+        members.subject(&self.subject);
+        members
+            .put("offset", self.offset)
+            .text("stream", self.stream.as_str())
+            .text("text", &self.text);
+        Value::Object(members.0).to_string()
+    }
+}
+
+/// An actor as the API shows it.
+fn actor_json(actor: &Actor) -> Value {
+    let mut members = Members::default();
+    members
+        .text("kind", actor.kind.as_str())
+        .text("id", &actor.id)
+        .text("name", &actor.name);
+    Value::Object(members.0)
+}
+
+/// A JSON object under construction.
+#[derive(Default)]
+struct Members(Map<String, Value>);
+
+impl Members {
+    fn put(&mut self, name: &str, value: impl Into<Value>) -> &mut Self {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
+    fn text(&mut self, name: &str, value: &str) -> &mut Self {
+        self.put(name, value)
+    }
+
+    fn maybe(&mut self, name: &str, value: Option<impl Into<Value>>) -> &mut Self {
+        if let Some(value) = value {
+            self.put(name, value);
+        }
+        self
+    }
+
+    fn subject(&mut self, subject: &Subject) {
+        let Subject {
+            run_id,
+            approval_id,
+            agent,
+            session,
+            host,
+            node_id,
+            owner: _never_shown,
+        } = subject;
+        self.maybe("runId", run_id.as_ref().map(RunId::as_str));
+        self.maybe("approvalId", approval_id.as_ref().map(ApprovalId::as_str));
+        self.maybe("agentId", agent.as_ref().map(AgentId::as_str));
+        self.maybe("sessionKey", session.as_ref().map(SessionKey::as_str));
+        self.maybe("host", host.map(Host::as_str));
+        self.maybe("nodeId", node_id.as_deref());
+    }
+
+    fn run_summary(&mut self, summary: &RunSummary) {
+        let RunSummary {
+            status,
+            exit_code,
+            exit_signal,
+            timed_out,
+            duration_ms,
+            truncated,
+            output_bytes,
+            tail,
+            reason,
+        } = summary;
+        self.text("status", status.api_name())
+            .maybe("exitCode", *exit_code);
+        self.maybe("exitSignal", exit_signal.as_deref())
+            .put("timedOut", *timed_out);
+        self.put("durationMs", *duration_ms).put("truncated", *truncated);
+        self.put("outputBytes", *output_bytes).text("tail", tail);
+        self.maybe("reason", reason.map(Reason::as_str));
+    }
+
+    fn resolution(&mut self, resolution: &Resolution) {
+        let Resolution {
+            status,
+            decision,
+            resolved_by,
+            reason,
+            terminal_reason,
+        } = resolution;
+        self.text("status", status.as_str())
+            .maybe("decision", decision.map(ApprovalDecision::as_str));
+        self.maybe("resolvedBy", resolved_by.as_ref().map(actor_json));
+        self.maybe("reason", reason.as_deref());
+        self.maybe("terminalReason", terminal_reason.map(TerminalReason::as_str));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data_json(seq: i64, ts: UnixMillis, event: &Event) -> String {
+        Value::Object(data_members(seq, ts, event)).to_string()
+    }
+
+    #[test]
+    fn data_has_the_common_members_first_and_leaves_out_what_is_absent() {
+        let event = Event {
+            subject: Subject {
+                run_id: Some(RunId::parse("r-1").unwrap()),
+                agent: Some(AgentId::main()),
+                host: Some(Host::Gateway),
+                owner: Some(TokenId::parse("t-1").unwrap()),
+                ..Subject::default()
+            },
+            kind: EventKind::ExecDenied {
+                reason: Reason::Denylist,
+                detail: None,
+            },
+        };
+        assert_eq!(
+            data_json(7, UnixMillis::new(5), &event),
+            r#"{"seq":7,"ts":5,"type":"exec.denied","runId":"r-1","agentId":"main","host":"gateway","reason":"denylist"}"#
+        );
+    }
+
+    #[test]
+    fn an_approval_event_names_its_approval_once() {
+        let event = Event {
+            subject: Subject {
+                approval_id: Some(ApprovalId::parse("0a-1").unwrap()),
+                ..Subject::default()
+            },
+            kind: EventKind::ApprovalResolved(Resolution {
+                status: ApprovalStatus::Denied,
+                decision: Some(ApprovalDecision::Deny),
+                resolved_by: Some(Actor::system()),
+                reason: None,
+                terminal_reason: Some(TerminalReason::User),
+            }),
+        };
+        assert_eq!(
+            data_json(1, UnixMillis::new(2), &event),
+            concat!(
+                r#"{"seq":1,"ts":2,"type":"exec.approval.resolved","approvalId":"0a-1","status":"denied","#,
+                r#""decision":"deny","resolvedBy":{"kind":"system","id":"countersign","name":"countersign"},"#,
+                r#""terminalReason":"user"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn output_has_no_seq() {
+        let chunk = OutputChunk {
+            subject: Subject::default(),
+            ts: UnixMillis::new(3),
+            offset: 10,
+            stream: OutputStream::Stderr,
+            text: "a\n".to_owned(),
+        };
+        assert_eq!(
+            chunk.data_json(),
+            r#"{"ts":3,"type":"exec.output","offset":10,"stream":"stderr","text":"a\n"}"#
+        );
+    }
+}

@@ -1,0 +1,91 @@
+//! The ring that carries events to everybody who listens now.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use tokio::sync::broadcast;
+
+use super::{EventFilter, EventLog, EventType, OutputChunk, Start, Subject, Subscription};
+
+/// Events that a slow subscriber may lag behind before it goes back to the log.
+const RING: usize = 4096;
+
+/// Pieces of output that a slow subscriber may lag behind before it misses some; output is not kept.
+const OUTPUT_RING: usize = 1024;
+
+/// An event as it is stored and sent: rendered once, shared by all subscribers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Publication {
+    /// Its number; `None` for live output.
+    pub seq: Option<i64>,
+    /// Its type.
+    pub event_type: EventType,
+    /// What it is about, for filters.
+    pub subject: Subject,
+    /// The `data` JSON.
+    pub data: Arc<str>,
+}
+
+/// Where committed events are published, in the order of their numbers.
+#[derive(Debug)]
+pub struct Feed {
+    ring: broadcast::Sender<Arc<Publication>>,
+    output: broadcast::Sender<Arc<Publication>>,
+    head: AtomicI64,
+}
+
+impl Feed {
+    /// A feed whose last stored event has the number `head`, 0 for none.
+    pub fn starting_after(head: i64) -> Arc<Self> {
+        Arc::new(Self {
+            ring: broadcast::Sender::new(RING),
+            output: broadcast::Sender::new(OUTPUT_RING),
+            head: AtomicI64::new(head),
+        })
+    }
+
+    /// Number of the last published event, 0 for none.
+    pub fn head(&self) -> i64 {
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// Publishes a committed event. Only the ledger's writer calls this, with rising numbers.
+    pub fn publish(&self, publication: Arc<Publication>) {
+        if let Some(seq) = publication.seq {
+            self.head.store(seq, Ordering::Release);
+        }
+        // An error only says that nobody listens.
+        drop(self.ring.send(publication));
+    }
+
+    /// Publishes a piece of output to those who listen now; costs nothing when nobody does.
+    pub fn publish_output(&self, chunk: &OutputChunk) {
+        if self.output.receiver_count() == 0 {
+            return;
+        }
+        let publication = Publication {
+            seq: None,
+            event_type: EventType::ExecOutput,
+            subject: chunk.subject.clone(),
+            data: chunk.data_json().into(),
+        };
+        drop(self.output.send(Arc::new(publication)));
+    }
+
+    /// How many subscribers there are.
+    pub fn subscribers(&self) -> usize {
+        self.ring.receiver_count()
+    }
+
+    /// Follows the events from `start` on, those of `filter` only.
+    pub fn subscribe(&self, log: Arc<dyn EventLog>, filter: EventFilter, start: Start) -> Subscription {
+        // Read before the ring is joined: an event published in between has a higher number and is
+        // kept, none can be skipped as already seen.
+        let head = self.head();
+        let ring = self.ring.subscribe();
+        let output = filter.output.then(|| self.output.subscribe());
+        Subscription::new(log, filter, ring, output, start, head)
+    }
+}

@@ -1,0 +1,245 @@
+//! Reading approvals.
+
+use rusqlite::{Connection, Row, types::Value};
+
+use crate::domain::{
+    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Persist, RunId, SessionKey,
+    TerminalReason, UnixMillis,
+};
+
+use super::{
+    error::{Fault, LedgerError},
+    handle::Ledger,
+    readers::{Listing, Page},
+    rows::Columns,
+    tx::{fetch, list},
+};
+
+/// Which approvals are wanted. Everything that is set must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ApprovalFilter {
+    /// In this state; `None` for any.
+    pub status: Option<ApprovalStatus>,
+    /// Of this agent.
+    pub agent: Option<crate::domain::AgentId>,
+    /// Of this session.
+    pub session: Option<SessionKey>,
+    /// Whose id begins with this, whatever the case.
+    pub id_prefix: Option<String>,
+}
+
+/// When a pending approval ends by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingDeadline {
+    /// Which.
+    pub approval: ApprovalId,
+    /// Its run.
+    pub run_id: RunId,
+    /// The deadline.
+    pub expires_at: UnixMillis,
+}
+
+impl Ledger {
+    /// One approval. Reads on the calling thread.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, LedgerError> {
+        let stored = self
+            .readers
+            .here(|connection| fetch_stored(connection, id))
+            .await?;
+        Ok(stored.map(|stored| stored.approval))
+    }
+
+    /// Approvals, newest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: Page,
+    ) -> Result<Listing<Approval>, LedgerError> {
+        self.readers
+            .apart(move |connection| {
+                let (conditions, params) = filter.conditions(page);
+                let sql = format!(
+                    "SELECT {COLUMNS}, seq FROM approvals WHERE {conditions} ORDER BY seq DESC LIMIT ?"
+                );
+                let rows = list(connection, &sql, rusqlite::params_from_iter(params), |row| {
+                    Ok((row.get("seq")?, from_row(row)?.approval))
+                })?;
+                Ok(page.listing(rows))
+            })
+            .await
+    }
+
+    /// The deadlines of at most `limit` pending approvals, soonest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn pending_deadlines(&self, limit: u32) -> Result<Vec<PendingDeadline>, LedgerError> {
+        self.readers
+            .apart(move |connection| {
+                list(
+                    connection,
+                    "SELECT id, run_id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms \
+                     LIMIT ?1",
+                    (limit,),
+                    |row| {
+                        let mut columns = Columns::of("approvals", row);
+                        Ok(PendingDeadline {
+                            approval: columns.word()?,
+                            run_id: columns.word()?,
+                            expires_at: columns.time()?,
+                        })
+                    },
+                )
+            })
+            .await
+    }
+
+    /// Allowed approvals whose entries are still to be written into the approvals document.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approvals_to_persist(&self) -> Result<Vec<Approval>, LedgerError> {
+        self.readers
+            .apart(|connection| {
+                let sql = format!("SELECT {COLUMNS} FROM approvals WHERE persist = 'todo' ORDER BY seq");
+                list(connection, &sql, (), |row| Ok(from_row(row)?.approval))
+            })
+            .await
+    }
+}
+
+impl ApprovalFilter {
+    fn conditions(&self, page: Page) -> (String, Vec<Value>) {
+        let Self {
+            status,
+            agent,
+            session,
+            id_prefix,
+        } = self;
+        let mut sql = String::from("1");
+        let mut params = Vec::new();
+        let mut add = |condition: &str, value: Value| {
+            sql.push_str(" AND ");
+            sql.push_str(condition);
+            params.push(value);
+        };
+        if let Some(cursor) = page.cursor {
+            add("seq < ?", Value::Integer(cursor.position()));
+        }
+        if let Some(status) = status {
+            // Spelled out, so that the index of pending approvals is used.
+            match status {
+                ApprovalStatus::Pending => add("status = 'pending' AND ?", Value::Integer(1)),
+                ApprovalStatus::Allowed
+                | ApprovalStatus::Denied
+                | ApprovalStatus::Expired
+                | ApprovalStatus::Cancelled => add("status = ?", Value::Text(status.as_str().to_owned())),
+            }
+        }
+        if let Some(agent) = agent {
+            add("agent_id = ?", Value::Text(agent.as_str().to_owned()));
+        }
+        if let Some(session) = session {
+            add("session_key = ?", Value::Text(session.as_str().to_owned()));
+        }
+        if let Some(prefix) = id_prefix {
+            // Ids are lower case; a prefix is compared as text, never as a pattern.
+            add("instr(id, ?) = 1", Value::Text(prefix.to_ascii_lowercase()));
+        }
+        params.push(Value::Integer(page.fetch_limit()));
+        (sql, params)
+    }
+}
+
+/// An approval with what only the ledger may see of it.
+pub(super) struct StoredApproval {
+    pub(super) approval: Approval,
+    pub(super) binding_digest: String,
+    pub(super) env_sealed: Option<Vec<u8>>,
+}
+
+/// One approval.
+pub(super) fn fetch_stored(
+    connection: &Connection,
+    id: &ApprovalId,
+) -> Result<Option<StoredApproval>, Fault> {
+    let sql = format!("SELECT {COLUMNS} FROM approvals WHERE id = ?1");
+    fetch(connection, &sql, (id.as_str(),), from_row)
+}
+
+const COLUMNS: &str = "id, run_id, card_json, binding_digest, env_sealed, asked_by_kind, asked_by_id, \
+     asked_by_name, created_ms, expires_ms, chosen_json, status, decision, reason, resolved_ms, resolved_kind, \
+     resolved_id, resolved_name, terminal_reason, consumed_ms, persist";
+
+fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
+    let mut columns = Columns::of("approvals", row);
+    let (id, run_id) = (columns.word()?, columns.word()?);
+    let card = columns.json()?;
+    let (binding_digest, env_sealed) = (columns.take()?, columns.take()?);
+    let requested_by = columns.actor()?;
+    let (created_at, expires_at) = (columns.time()?, columns.time()?);
+    let chosen_patterns = columns.json()?;
+    let state = state(&mut columns)?;
+    let approval = Approval {
+        id,
+        run_id,
+        card,
+        requested_by,
+        state,
+        chosen_patterns,
+        created_at,
+        expires_at,
+    };
+    Ok(StoredApproval {
+        approval,
+        binding_digest,
+        env_sealed,
+    })
+}
+
+fn state(columns: &mut Columns<'_>) -> Result<ApprovalState, Fault> {
+    let status: ApprovalStatus = columns.word()?;
+    let decision: Option<ApprovalDecision> = columns.maybe_word()?;
+    let reason: Option<String> = columns.take()?;
+    let at = columns.maybe_time()?;
+    let by = columns.maybe_actor()?;
+    let why: Option<TerminalReason> = columns.maybe_word()?;
+    let consumed_at = columns.maybe_time()?;
+    let persist: Persist = columns.word()?;
+    let allows = decision.filter(|decision| *decision != ApprovalDecision::Deny);
+    match (status, at, by) {
+        (ApprovalStatus::Pending, None, None) => Ok(ApprovalState::Pending),
+        (ApprovalStatus::Allowed, Some(at), Some(by)) => match allows {
+            Some(decision) => Ok(ApprovalState::Allowed {
+                decision,
+                by,
+                at,
+                reason,
+                consumed_at,
+                persist,
+            }),
+            None => columns.contradiction("decision"),
+        },
+        (ApprovalStatus::Denied, Some(at), Some(by)) => Ok(ApprovalState::Denied { by, at, reason }),
+        (ApprovalStatus::Expired, Some(at), None) => match why {
+            Some(why) => Ok(ApprovalState::Expired { at, why }),
+            None => columns.contradiction("terminal_reason"),
+        },
+        (ApprovalStatus::Cancelled, Some(at), Some(by)) => Ok(ApprovalState::Cancelled { by, at }),
+        (
+            ApprovalStatus::Pending
+            | ApprovalStatus::Allowed
+            | ApprovalStatus::Denied
+            | ApprovalStatus::Expired
+            | ApprovalStatus::Cancelled,
+            _,
+            _,
+        ) => columns.contradiction("status"),
+    }
+}

@@ -1,0 +1,350 @@
+//! Asking a person: the approval and the waiting run are one transaction.
+
+use std::time::Duration;
+
+use rusqlite::params;
+
+use crate::{
+    domain::{
+        Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus,
+        DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason, UnixMillis,
+    },
+    events::{Event, EventKind, Resolution, Subject},
+};
+
+use super::{
+    config::{Durability, Tuning},
+    error::Fault,
+    expire::Fallback,
+    finish, grants,
+    idempotency::{self, Admission, IdempotencyKey},
+    launch::{Permit, Ready},
+    new_run::{Entrance, NewRun, json},
+    queue::Job,
+    tx::{Committed, Tx},
+};
+
+/// An approval on its way into the ledger.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewApproval {
+    /// Its id.
+    pub id: ApprovalId,
+    /// What the person is shown and the answer is bound to.
+    pub card: ApprovalCard,
+    /// How long the person has.
+    pub timeout: Duration,
+}
+
+/// A run that waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asking {
+    /// The run.
+    pub run: NewRun,
+    /// The approval.
+    pub approval: NewApproval,
+    /// The key it came with.
+    pub key: Option<IdempotencyKey>,
+    /// How many approvals may be pending at once.
+    pub max_pending: u64,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AskOutcome {
+    /// The person is asked until the approval's deadline.
+    Asked(Box<Approval>),
+    /// Too many are pending; nothing was written.
+    TooManyPending,
+}
+
+impl Job for Asking {
+    type Draft = Admission<Option<UnixMillis>>;
+    type Answer = Admission<AskOutcome>;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        if self.key.is_some() {
+            Durability::Full
+        } else {
+            Durability::Normal
+        }
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Draft, Fault> {
+        let Self {
+            run,
+            approval,
+            key,
+            max_pending,
+        } = self;
+        let key = key.as_ref();
+        idempotency::admit(tx, key, |tx| {
+            if tx.state.pending >= *max_pending {
+                return Ok(None);
+            }
+            let now = tx.now();
+            run.insert(tx, &Entrance::asked(&approval.id, key.is_some()))?;
+            idempotency::keep_run(tx, key, &run.id)?;
+            let env_sealed = tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids);
+            insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
+            tx.state.pending += 1;
+            let card = &approval.card;
+            let kind = EventKind::ApprovalRequested {
+                slug: approval.id.slug().to_owned(),
+                command: run.command.to_text(),
+                cwd: run.cwd.clone(),
+                security: card.security,
+                ask: card.ask,
+                created_at: now,
+                expires_at: now + approval.timeout,
+            };
+            tx.log(
+                Event {
+                    subject: subject(run, &approval.id),
+                    kind,
+                },
+                &run.requested_by,
+            )?;
+            Ok(Some(now))
+        })
+    }
+
+    fn committed(self, draft: Self::Draft, _proof: &Committed) -> Admission<AskOutcome> {
+        let Self { run, approval, .. } = self;
+        draft.map(|asked_at| {
+            asked_at.map_or(AskOutcome::TooManyPending, |now| {
+                AskOutcome::Asked(Box::new(record(run, approval, ApprovalState::Pending, now)))
+            })
+        })
+    }
+}
+
+/// A run that a person should be asked about while nobody can be reached: the approval is recorded `expired`,
+/// `no-route`, and the fallback counts, all at once.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NoRoute {
+    /// The run.
+    pub run: NewRun,
+    /// The approval that nobody sees pending.
+    pub approval: NewApproval,
+    /// The key it came with.
+    pub key: Option<IdempotencyKey>,
+    /// What happens instead.
+    pub fallback: Fallback,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum NoRouteOutcome {
+    /// The fallback denied the run.
+    Denied(Box<Approval>),
+    /// The fallback lets it start.
+    Launched {
+        /// The permission.
+        permit: Permit,
+        /// The record of the approval.
+        approval: Box<Approval>,
+    },
+    /// The policy changed since it was judged; nothing was written, judge again.
+    Stale,
+    /// A grant has no use left; nothing was written, judge again without it.
+    UsedUp(EntryId),
+}
+
+/// What it wrote.
+#[derive(Debug)]
+pub(super) enum NoRouteDraft {
+    Denied(UnixMillis),
+    Ready(Ready, UnixMillis),
+    Stale,
+    UsedUp(EntryId),
+}
+
+impl Job for NoRoute {
+    type Draft = Admission<NoRouteDraft>;
+    type Answer = Admission<NoRouteOutcome>;
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        let by_key = if self.key.is_some() {
+            Durability::Full
+        } else {
+            Durability::Normal
+        };
+        by_key.max(self.fallback.durability(tuning))
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Draft, Fault> {
+        let Self {
+            run,
+            approval,
+            key,
+            fallback,
+        } = self;
+        let key = key.as_ref();
+        idempotency::admit(tx, key, |tx| {
+            let now = tx.now();
+            let state = ApprovalState::Expired {
+                at: now,
+                why: TerminalReason::NoRoute,
+            };
+            let by_fallback = |verdict| RunDecision {
+                verdict,
+                by: DecidedBy::Fallback,
+            };
+            let mut entrance = Entrance::asked(&approval.id, key.is_some());
+            match fallback {
+                Fallback::Deny { reason, detail } => {
+                    entrance.status = RunStatus::Denied;
+                    entrance.decision = by_fallback(RunVerdict::Deny);
+                    entrance.reason = Some(*reason);
+                    entrance.detail = detail.as_deref();
+                    run.insert(tx, &entrance)?;
+                    self.record_expired(tx, &state)?;
+                    let subject = subject(run, &approval.id);
+                    finish::tell_denied(tx, subject, *reason, detail.clone(), &Actor::system())?;
+                    Ok(NoRouteDraft::Denied(now))
+                }
+                Fallback::Run(terms) => {
+                    if !tx.is_current(&terms.stamp) {
+                        return Ok(NoRouteDraft::Stale);
+                    }
+                    if let Some(entry) = grants::used_up(tx, &terms.grants)? {
+                        return Ok(NoRouteDraft::UsedUp(entry));
+                    }
+                    let outlives_caller = run.background || key.is_some();
+                    let digest = outlives_caller.then(|| terms.binding.digest());
+                    let ready = Ready::draw(tx, now + terms.start_by, digest);
+                    entrance.status = RunStatus::Launching;
+                    entrance.decision = by_fallback(RunVerdict::Run);
+                    entrance.launch = Some(&ready);
+                    run.insert(tx, &entrance)?;
+                    self.record_expired(tx, &state)?;
+                    grants::count(tx, &terms.grants, &run.id)?;
+                    Ok(NoRouteDraft::Ready(ready, now))
+                }
+            }
+        })
+    }
+
+    fn committed(self, draft: Self::Draft, proof: &Committed) -> Admission<NoRouteOutcome> {
+        let Self {
+            run,
+            approval,
+            key: _,
+            fallback,
+        } = self;
+        let expired = |at| ApprovalState::Expired {
+            at,
+            why: TerminalReason::NoRoute,
+        };
+        draft.map(|draft| match (draft, fallback) {
+            (NoRouteDraft::Ready(ready, at), Fallback::Run(terms)) => {
+                let (id, env) = (run.id.clone(), run.env.clone());
+                NoRouteOutcome::Launched {
+                    permit: ready.into_permit(id, terms.binding, env, proof),
+                    approval: Box::new(record(run, approval, expired(at), at)),
+                }
+            }
+            (NoRouteDraft::Denied(at) | NoRouteDraft::Ready(_, at), _) => {
+                NoRouteOutcome::Denied(Box::new(record(run, approval, expired(at), at)))
+            }
+            (NoRouteDraft::Stale, _) => NoRouteOutcome::Stale,
+            (NoRouteDraft::UsedUp(entry), _) => NoRouteOutcome::UsedUp(entry),
+        })
+    }
+}
+
+impl NoRoute {
+    fn record_expired(&self, tx: &mut Tx<'_>, state: &ApprovalState) -> Result<(), Fault> {
+        idempotency::keep_run(tx, self.key.as_ref(), &self.run.id)?;
+        insert(tx, &self.run, &self.approval, state, None)?;
+        let kind = EventKind::ApprovalResolved(Resolution {
+            status: ApprovalStatus::Expired,
+            decision: Some(ApprovalDecision::Deny),
+            resolved_by: None,
+            reason: None,
+            terminal_reason: Some(TerminalReason::NoRoute),
+        });
+        tx.log(
+            Event {
+                subject: subject(&self.run, &self.approval.id),
+                kind,
+            },
+            &Actor::system(),
+        )
+    }
+}
+
+impl Fallback {
+    /// How safe the commit must be.
+    pub(super) const fn durability(&self, tuning: &Tuning) -> Durability {
+        match self {
+            Self::Deny { .. } => Durability::Normal,
+            Self::Run(terms) => terms.durability(tuning),
+        }
+    }
+
+    /// The fallback that never lets anything start.
+    pub const fn deny(reason: Reason) -> Self {
+        Self::Deny { reason, detail: None }
+    }
+}
+
+fn subject(run: &NewRun, approval: &ApprovalId) -> Subject {
+    Subject {
+        approval_id: Some(approval.clone()),
+        ..run.subject()
+    }
+}
+
+fn insert(
+    tx: &mut Tx<'_>,
+    run: &NewRun,
+    approval: &NewApproval,
+    state: &ApprovalState,
+    env_sealed: Option<&[u8]>,
+) -> Result<(), Fault> {
+    let now = tx.now();
+    let (resolved_at, why) = match state {
+        ApprovalState::Expired { at, why } => (Some(at.get()), Some(why.as_str())),
+        ApprovalState::Pending
+        | ApprovalState::Allowed { .. }
+        | ApprovalState::Denied { .. }
+        | ApprovalState::Cancelled { .. } => (None, None),
+    };
+    tx.execute(
+        "INSERT INTO approvals (id, run_id, agent_id, session_key, status, card_json, binding_digest, env_sealed, \
+         asked_by_kind, asked_by_id, asked_by_name, created_ms, expires_ms, resolved_ms, terminal_reason) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+        params![
+            approval.id.as_str(),
+            run.id.as_str(),
+            run.agent.as_str(),
+            run.session.as_str(),
+            state.status().as_str(),
+            json(&approval.card),
+            approval.card.binding.digest(),
+            env_sealed,
+            run.requested_by.kind.as_str(),
+            run.requested_by.id,
+            run.requested_by.name,
+            now.get(),
+            (now + approval.timeout).get(),
+            resolved_at,
+            why,
+        ],
+    )?;
+    Ok(())
+}
+
+fn record(run: NewRun, approval: NewApproval, state: ApprovalState, now: UnixMillis) -> Approval {
+    Approval {
+        id: approval.id,
+        run_id: run.id,
+        card: approval.card,
+        requested_by: run.requested_by,
+        state,
+        chosen_patterns: Vec::new(),
+        created_at: now,
+        expires_at: now + approval.timeout,
+    }
+}

@@ -1,0 +1,246 @@
+//! One audit record: before it joins the chain, and as it is read back.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    domain::{Actor, ActorKind, RunStatus, UnixMillis, name::vocabulary},
+    events::{Event, EventKind, EventType},
+};
+
+use super::canonical::CanonicalObject;
+
+vocabulary! {
+    /// How what was recorded went.
+    pub enum AuditOutcome("ok, denied or failed") {
+        /// It was done.
+        Ok = "ok",
+        /// It was refused.
+        Denied = "denied",
+        /// It went wrong.
+        Failed = "failed",
+    }
+}
+
+/// What was done: the type of an event, or one of the actions that are only audited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AuditAction {
+    /// An event happened.
+    Event(EventType),
+    /// A token was made.
+    TokenCreated,
+    /// A token was revoked.
+    TokenRevoked,
+    /// Somebody signed in.
+    Login,
+    /// Somebody failed to.
+    LoginFailed,
+    /// Configuration was changed over the API.
+    ConfigChanged,
+    /// The approvals document was replaced as a whole.
+    DocumentReplaced,
+    /// Old audit records were removed.
+    AuditPruned,
+}
+
+impl AuditAction {
+    /// The one spelling.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Event(event_type) => event_type.as_str(),
+            Self::TokenCreated => "token.created",
+            Self::TokenRevoked => "token.revoked",
+            Self::Login => "login",
+            Self::LoginFailed => "login.failed",
+            Self::ConfigChanged => "config.changed",
+            Self::DocumentReplaced => "document.replaced",
+            Self::AuditPruned => "audit.pruned",
+        }
+    }
+}
+
+/// What something was done to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Target {
+    /// `run`, `approval`, `token`, `entry`, `policy` or `server`.
+    pub kind: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// A record on its way into the chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Who.
+    pub actor: Actor,
+    /// From which address, where that is known.
+    pub address: Option<String>,
+    /// What.
+    pub action: AuditAction,
+    /// To what.
+    pub target: Target,
+    /// How it went.
+    pub outcome: AuditOutcome,
+    /// More about it. Whole numbers only.
+    pub detail: Map<String, Value>,
+}
+
+/// A record of the chain as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AuditRecord {
+    /// Its number; the chain has no gaps.
+    pub seq: i64,
+    /// When.
+    pub ts: UnixMillis,
+    /// Who.
+    pub actor: AuditActor,
+    /// What; one of the words of [`AuditAction`], or of a later version's.
+    pub action: String,
+    /// To what.
+    pub target: Target,
+    /// How it went.
+    pub outcome: AuditOutcome,
+    /// More about it.
+    pub detail: Map<String, Value>,
+    /// Hash of the record before.
+    pub prev_hash: String,
+    /// SHA-256 of the canonical record without `hash` and `mac`, lower-case hex.
+    pub hash: String,
+    /// HMAC-SHA256 of the text of `hash` with the audit key, lower-case hex.
+    pub mac: String,
+}
+
+/// Who did something, and from where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditActor {
+    /// Through which door.
+    pub kind: ActorKind,
+    /// Stable id within that door.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Address, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub address: Option<String>,
+}
+
+/// What the hash of a record covers.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Body {
+    pub(super) action: String,
+    pub(super) actor: AuditActor,
+    pub(super) detail: Map<String, Value>,
+    pub(super) outcome: AuditOutcome,
+    pub(super) prev_hash: String,
+    pub(super) seq: i64,
+    pub(super) target: Target,
+    pub(super) ts: UnixMillis,
+}
+
+impl Entry {
+    /// The record of an event, from the members of its `data`.
+    pub(in crate::ledger) fn of_event(event: &Event, mut detail: Map<String, Value>, by: &Actor) -> Self {
+        let target = target_of(event);
+        // Said elsewhere in the record; and the chain tells what happened, not what was printed.
+        for left_out in ["seq", "ts", "type", "tail", "requestedBy", "resolvedBy", "by"] {
+            detail.swap_remove(left_out);
+        }
+        detail.swap_remove(if target.kind == "approval" {
+            "approvalId"
+        } else {
+            "runId"
+        });
+        Self {
+            actor: by.clone(),
+            address: None,
+            action: AuditAction::Event(event.kind.event_type()),
+            target,
+            outcome: outcome_of(&event.kind),
+            detail,
+        }
+    }
+
+    /// The canonical text of the record, without `hash` and `mac`.
+    pub(super) fn body(&self, seq: i64, ts: UnixMillis, prev_hash: &str) -> String {
+        let Self {
+            actor,
+            address,
+            action,
+            target,
+            outcome,
+            detail,
+        } = self;
+        let mut body = CanonicalObject::default();
+        body.text("action", action.as_str());
+        body.object("actor", |members| {
+            if let Some(address) = address {
+                members.text("address", address);
+            }
+            members
+                .text("id", &actor.id)
+                .text("kind", actor.kind.as_str())
+                .text("name", &actor.name);
+        });
+        body.members("detail", detail).text("outcome", outcome.as_str());
+        body.text("prevHash", prev_hash).number("seq", seq);
+        body.object("target", |members| {
+            members.text("id", &target.id).text("kind", &target.kind);
+        });
+        body.number("ts", ts.get());
+        body.finish()
+    }
+}
+
+fn target_of(event: &Event) -> Target {
+    let of = |kind: &str, id: &str| Target {
+        kind: kind.to_owned(),
+        id: id.to_owned(),
+    };
+    let subject = &event.subject;
+    match &event.kind {
+        EventKind::ApprovalRequested { .. } | EventKind::ApprovalResolved(_) => of(
+            "approval",
+            subject
+                .approval_id
+                .as_ref()
+                .map_or("", crate::domain::ApprovalId::as_str),
+        ),
+        EventKind::ExecRequested { .. }
+        | EventKind::ExecStarted { .. }
+        | EventKind::ExecRunning { .. }
+        | EventKind::ExecFinished(_)
+        | EventKind::ExecDenied { .. } => of(
+            "run",
+            subject.run_id.as_ref().map_or("", crate::domain::RunId::as_str),
+        ),
+        EventKind::AllowlistChanged { entry_id, .. } => of("entry", entry_id.as_str()),
+        EventKind::PolicyChanged { what, .. } => of("policy", what.as_str()),
+        EventKind::ConfigRejected { path, .. } => of("policy", path),
+        EventKind::DocumentRefused { .. } => of("policy", "document"),
+        EventKind::ServerShutdown { .. } => of("server", "countersign"),
+    }
+}
+
+fn outcome_of(kind: &EventKind) -> AuditOutcome {
+    match kind {
+        EventKind::ExecDenied { .. } => AuditOutcome::Denied,
+        EventKind::ExecFinished(summary) if summary.status == RunStatus::Completed => AuditOutcome::Ok,
+        EventKind::ExecFinished(_) | EventKind::ConfigRejected { .. } | EventKind::DocumentRefused { .. } => {
+            AuditOutcome::Failed
+        }
+        EventKind::ApprovalResolved(resolution)
+            if resolution.status != crate::domain::ApprovalStatus::Allowed =>
+        {
+            AuditOutcome::Denied
+        }
+        EventKind::ApprovalResolved(_)
+        | EventKind::ApprovalRequested { .. }
+        | EventKind::ExecRequested { .. }
+        | EventKind::ExecStarted { .. }
+        | EventKind::ExecRunning { .. }
+        | EventKind::AllowlistChanged { .. }
+        | EventKind::PolicyChanged { .. }
+        | EventKind::ServerShutdown { .. } => AuditOutcome::Ok,
+    }
+}

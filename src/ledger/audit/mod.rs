@@ -1,0 +1,17 @@
+//! The audit chain: records that nobody can change, drop, reorder or add quietly.
+//!
+//! Every record carries the hash of the one before and a MAC; the newest hash is sealed into a file of its own
+//! at most once a second. The key lies beside the ledger, so the claim is: any change is detected back to the
+//! last witnessed head (`design/trust.md`). Only the writer appends, inside the transaction of the change that a
+//! record tells of. Entry points: [`verify()`] for a ledger in use or at rest, [`super::Ledger::append_audit`].
+
+mod canonical;
+pub(super) mod chain;
+mod entry;
+pub(super) mod head;
+mod list;
+mod verify;
+
+pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
+pub use list::AuditFilter;
+pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify};

@@ -1,0 +1,312 @@
+//! A person's decision: one compare-and-swap that one of them wins (`approvals-store.md` 11, Resolve).
+
+use crate::{
+    domain::{
+        Actor, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy, Pattern,
+        Persist, Reason, RunDecision, RunVerdict, TerminalReason,
+    },
+    events::{Event, EventKind, Resolution},
+};
+
+use super::{
+    approvals::{self, StoredApproval},
+    config::{Durability, Tuning},
+    error::Fault,
+    finish,
+    launch::exactly_one,
+    new_run::json,
+    queue::Job,
+    runs,
+    tx::{Committed, Tx},
+};
+
+/// A decision on its way into the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decide {
+    /// On which approval.
+    pub approval: ApprovalId,
+    /// What.
+    pub decision: ApprovalDecision,
+    /// Who.
+    pub by: Actor,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// What `allow-always` is to remember; `None` for the patterns offered by default.
+    pub patterns: Option<Vec<ChosenPattern>>,
+}
+
+/// A pattern as a person picks it from the proposed ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChosenPattern {
+    /// The pattern.
+    pub pattern: String,
+    /// Its argument pattern.
+    pub arg_pattern: Option<String>,
+}
+
+/// What became of a decision; the rows of the table in `http-api.md`, approval object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DecideOutcome {
+    /// The decision counts: `applied` now, or the same one was recorded before.
+    Decided {
+        /// Whether this call won.
+        applied: bool,
+        /// The record.
+        approval: Box<Approval>,
+    },
+    /// Somebody decided otherwise before.
+    Conflict(Box<Approval>),
+    /// Its deadline passed before.
+    Expired(Box<Approval>),
+    /// Its deadline passed and nobody has settled that yet: settle it with the fallback
+    /// ([`super::Ledger::expire`]), then answer as for `Expired`. Nothing was written.
+    Due(Box<Approval>),
+    /// The request was withdrawn before.
+    Cancelled(Box<Approval>),
+    /// This answer is not open, or a pattern was not among the proposed ones.
+    NotAllowedDecision,
+    /// Whoever asked cannot answer.
+    OwnRequest,
+    /// No such approval.
+    NotFound,
+}
+
+impl Job for Decide {
+    type Draft = DecideOutcome;
+    type Answer = DecideOutcome;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<DecideOutcome, Fault> {
+        let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
+            return Ok(DecideOutcome::NotFound);
+        };
+        let approval = Box::new(stored.approval);
+        let asker = &approval.requested_by;
+        if (asker.kind, &asker.id) == (self.by.kind, &self.by.id) {
+            return Ok(DecideOutcome::OwnRequest);
+        }
+        match approval.state.status() {
+            ApprovalStatus::Pending if approval.is_due(tx.now()) => Ok(DecideOutcome::Due(approval)),
+            ApprovalStatus::Pending => self.settle(tx, approval),
+            ApprovalStatus::Allowed | ApprovalStatus::Denied => {
+                Ok(if approval.state.decision() == Some(self.decision) {
+                    DecideOutcome::Decided {
+                        applied: false,
+                        approval,
+                    }
+                } else {
+                    DecideOutcome::Conflict(approval)
+                })
+            }
+            ApprovalStatus::Expired => Ok(DecideOutcome::Expired(approval)),
+            ApprovalStatus::Cancelled => Ok(DecideOutcome::Cancelled(approval)),
+        }
+    }
+
+    fn committed(self, draft: DecideOutcome, _proof: &Committed) -> DecideOutcome {
+        draft
+    }
+}
+
+impl Decide {
+    fn settle(&self, tx: &mut Tx<'_>, mut approval: Box<Approval>) -> Result<DecideOutcome, Fault> {
+        let Some(chosen) = self.chosen(&approval) else {
+            return Ok(DecideOutcome::NotAllowedDecision);
+        };
+        let at = tx.now();
+        let persist = if chosen.is_empty() {
+            Persist::None
+        } else {
+            Persist::Todo
+        };
+        let (by, reason) = (self.by.clone(), self.reason.clone());
+        approval.state = match self.decision {
+            ApprovalDecision::Deny => ApprovalState::Denied { by, at, reason },
+            decision @ (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways) => {
+                ApprovalState::Allowed {
+                    decision,
+                    by,
+                    at,
+                    reason,
+                    consumed_at: None,
+                    persist,
+                }
+            }
+        };
+        approval.chosen_patterns = chosen;
+        let changed = tx.execute(
+            "UPDATE approvals SET status = ?2, decision = ?3, reason = ?4, resolved_ms = ?5, resolved_kind = ?6, \
+             resolved_id = ?7, resolved_name = ?8, terminal_reason = 'user', persist = ?9, chosen_json = ?10, \
+             env_sealed = CASE WHEN ?2 = 'denied' THEN NULL ELSE env_sealed END \
+             WHERE id = ?1 AND status = 'pending' AND expires_ms > ?5",
+            (
+                self.approval.as_str(),
+                approval.state.status().as_str(),
+                self.decision.as_str(),
+                &self.reason,
+                at.get(),
+                self.by.kind.as_str(),
+                &self.by.id,
+                &self.by.name,
+                persist.as_str(),
+                json(&approval.chosen_patterns),
+            ),
+        )?;
+        exactly_one(changed)?;
+        tx.state.pending = tx.state.pending.saturating_sub(1);
+        tell_resolved(
+            tx,
+            &approval,
+            Some(&self.by),
+            self.reason.clone(),
+            TerminalReason::User,
+        )?;
+        let by_person = |verdict| RunDecision {
+            verdict,
+            by: DecidedBy::Person,
+        };
+        match self.decision {
+            ApprovalDecision::Deny => {
+                let (detail, decision) = (self.reason.clone(), Some(by_person(RunVerdict::Deny)));
+                finish::deny_run(
+                    tx,
+                    &approval.run_id,
+                    Reason::UserDenied,
+                    detail,
+                    decision,
+                    &self.by,
+                )?;
+            }
+            ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways => {
+                let verdict = by_person(RunVerdict::Run);
+                tx.execute(
+                    "UPDATE runs SET status = 'requested', verdict = ?2, verdict_by = ?3 \
+                     WHERE run_id = ?1 AND status = 'asking'",
+                    (
+                        approval.run_id.as_str(),
+                        verdict.verdict.as_str(),
+                        verdict.by.as_str(),
+                    ),
+                )?;
+            }
+        }
+        Ok(DecideOutcome::Decided {
+            applied: true,
+            approval,
+        })
+    }
+
+    /// The patterns to remember, or `None` when the answer is not open.
+    fn chosen(&self, approval: &Approval) -> Option<Vec<Pattern>> {
+        if !approval.card.allowed_decisions.contains(&self.decision) {
+            return None;
+        }
+        let proposed = &approval.card.proposed_patterns;
+        match (self.decision, &self.patterns) {
+            (ApprovalDecision::AllowOnce | ApprovalDecision::Deny, None) => Some(Vec::new()),
+            (ApprovalDecision::AllowOnce | ApprovalDecision::Deny, Some(_)) => None,
+            (ApprovalDecision::AllowAlways, None) => Some(
+                proposed
+                    .iter()
+                    .filter(|pattern| pattern.default)
+                    .cloned()
+                    .collect(),
+            ),
+            (ApprovalDecision::AllowAlways, Some(chosen)) if chosen.is_empty() => None,
+            (ApprovalDecision::AllowAlways, Some(chosen)) => chosen
+                .iter()
+                .map(|chosen| proposed.iter().find(|pattern| chosen.names(pattern)).cloned())
+                .collect(),
+        }
+    }
+}
+
+impl ChosenPattern {
+    fn names(&self, pattern: &Pattern) -> bool {
+        self.pattern == pattern.pattern && self.arg_pattern == pattern.arg_pattern
+    }
+}
+
+/// Tells that an approval ended.
+pub(super) fn tell_resolved(
+    tx: &mut Tx<'_>,
+    approval: &Approval,
+    by: Option<&Actor>,
+    reason: Option<String>,
+    why: TerminalReason,
+) -> Result<(), Fault> {
+    let kind = EventKind::ApprovalResolved(Resolution {
+        status: approval.state.status(),
+        decision: approval.state.decision(),
+        resolved_by: by.cloned(),
+        reason,
+        terminal_reason: Some(why),
+    });
+    let subject = runs::brief(tx.connection, &approval.run_id)?
+        .map(|run| run.subject)
+        .unwrap_or_default();
+    let system = Actor::system();
+    tx.log(Event { subject, kind }, by.unwrap_or(&system))
+}
+
+/// Ends an approval that nobody decided; the caller has checked that it is pending.
+pub(super) fn end_undecided(
+    tx: &mut Tx<'_>,
+    stored: &StoredApproval,
+    state: ApprovalState,
+    by: Option<&Actor>,
+    why: TerminalReason,
+) -> Result<Approval, Fault> {
+    let now = tx.now().get();
+    let changed = tx.execute(
+        "UPDATE approvals SET status = ?2, resolved_ms = ?3, resolved_kind = ?4, resolved_id = ?5, \
+         resolved_name = ?6, terminal_reason = ?7, env_sealed = NULL WHERE id = ?1 AND status = 'pending'",
+        (
+            stored.approval.id.as_str(),
+            state.status().as_str(),
+            now,
+            by.map(|by| by.kind.as_str()),
+            by.map(|by| &by.id),
+            by.map(|by| &by.name),
+            why.as_str(),
+        ),
+    )?;
+    exactly_one(changed)?;
+    tx.state.pending = tx.state.pending.saturating_sub(1);
+    let approval = Approval {
+        state,
+        ..stored.approval.clone()
+    };
+    tell_resolved(tx, &approval, by, None, why)?;
+    Ok(approval)
+}
+
+/// Records how far the entries of an `allow-always` got.
+pub(super) struct SettlePersist {
+    pub(super) approval: ApprovalId,
+    pub(super) to: Persist,
+}
+
+impl Job for SettlePersist {
+    type Draft = bool;
+    type Answer = bool;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
+        let changed = tx.execute(
+            "UPDATE approvals SET persist = ?2 WHERE id = ?1 AND persist = 'todo'",
+            (self.approval.as_str(), self.to.as_str()),
+        )?;
+        Ok(changed == 1)
+    }
+
+    fn committed(self, draft: bool, _proof: &Committed) -> bool {
+        draft
+    }
+}

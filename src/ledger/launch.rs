@@ -1,0 +1,468 @@
+//! Step 4 of the protocol: the one place that gives permission to start.
+//!
+//! A launch consumes what it consumes (an approval, a use of a grant) and moves its run to `launching` in one
+//! transaction. Only when that is committed does a [`Permit`] exist; a host takes it by value, so a command
+//! cannot be started without one, nor twice with one.
+//!
+//! A permit cannot be made elsewhere:
+//!
+//! ```compile_fail,E0451
+//! fn forge(parts: countersign::ledger::launch::PermitParts) -> countersign::ledger::launch::Permit {
+//!     countersign::ledger::launch::Permit { epoch: 1, parts: parts.into() }
+//! }
+//! ```
+//!
+//! nor copied:
+//!
+//! ```compile_fail,E0599
+//! fn copy(permit: &countersign::ledger::launch::Permit) -> countersign::ledger::launch::Permit {
+//!     permit.clone()
+//! }
+//! ```
+//!
+//! nor read from text:
+//!
+//! ```compile_fail,E0277
+//! fn read(text: &str) -> countersign::ledger::launch::Permit {
+//!     serde_json::from_str(text).expect("a permit")
+//! }
+//! ```
+//!
+//! It can be looked at and used up:
+//!
+//! ```
+//! fn use_up(permit: countersign::ledger::launch::Permit) -> countersign::domain::Binding {
+//!     println!("{}", permit.run_id());
+//!     permit.into_parts().binding
+//! }
+//! ```
+
+use std::time::Duration;
+
+use crate::domain::{
+    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, DecidedBy, EntryId, EnvOverrides, LaunchId,
+    Reason, RunDecision, RunEnd, RunId, RunStatus, RunVerdict, UnixMillis,
+};
+
+use super::{
+    approvals::{self, StoredApproval},
+    config::{Durability, PolicyStamp, Tuning},
+    error::Fault,
+    finish,
+    grants::GrantUse,
+    queue::Job,
+    runs,
+    tx::{Committed, Tx},
+};
+
+/// Permission to start one run, once. Dropping it unused leaves the run `launching`: end it as not started.
+#[derive(Debug)]
+#[must_use = "a permit that is dropped leaves its run launching"]
+pub struct Permit {
+    epoch: i64,
+    parts: Box<PermitParts>,
+}
+
+/// What a permit allows, taken out of it by the host that starts it.
+#[derive(Debug)]
+pub struct PermitParts {
+    /// The run.
+    pub run_id: RunId,
+    /// The launch, as the fence records it.
+    pub launch_id: LaunchId,
+    /// What is started, exactly.
+    pub binding: Binding,
+    /// The accepted environment overrides.
+    pub env: EnvOverrides,
+    /// The start-by: after it the run must not start any more.
+    pub not_after: UnixMillis,
+}
+
+impl Permit {
+    /// The run that may start.
+    pub const fn run_id(&self) -> &RunId {
+        &self.parts.run_id
+    }
+
+    /// The launch, as the fence records it.
+    pub const fn launch_id(&self) -> &LaunchId {
+        &self.parts.launch_id
+    }
+
+    /// The opening of the ledger in which it was given.
+    pub const fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// The start-by: after it the run must not start any more.
+    pub const fn not_after(&self) -> UnixMillis {
+        self.parts.not_after
+    }
+
+    /// What is started, exactly.
+    pub const fn binding(&self) -> &Binding {
+        &self.parts.binding
+    }
+
+    /// The accepted environment overrides.
+    pub const fn env(&self) -> &EnvOverrides {
+        &self.parts.env
+    }
+
+    /// Uses the permit up.
+    pub fn into_parts(self) -> PermitParts {
+        *self.parts
+    }
+}
+
+/// Under which conditions a run may start without anybody being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaunchTerms {
+    /// What would be started, checked just now.
+    pub binding: Binding,
+    /// The policy it was judged under.
+    pub stamp: PolicyStamp,
+    /// Grants with a limit that let it through.
+    pub grants: Vec<GrantUse>,
+    /// How long it may take to start.
+    pub start_by: Duration,
+}
+
+impl LaunchTerms {
+    /// How safe the commit must be that launches on these terms.
+    pub(super) const fn durability(&self, tuning: &Tuning) -> Durability {
+        if self.grants.is_empty() {
+            tuning.durability
+        } else {
+            Durability::Full
+        }
+    }
+}
+
+/// What became of a launch that nobody was asked about.
+#[derive(Debug)]
+pub enum LaunchOutcome {
+    /// It may start.
+    Launched(Permit),
+    /// The policy changed since it was judged; nothing was written, judge again.
+    Stale,
+    /// A grant has no use left; nothing was written, judge again without it.
+    UsedUp(EntryId),
+}
+
+/// Launches a run that a person allowed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovedLaunch {
+    /// The approval to consume.
+    pub approval: ApprovalId,
+    /// What would be started, checked just now.
+    pub binding: Binding,
+    /// The policy it was judged under just now.
+    pub stamp: PolicyStamp,
+    /// How long after the decision it may start.
+    pub start_by: Duration,
+}
+
+/// What became of the launch of an approved run.
+#[derive(Debug)]
+pub enum ApprovedOutcome {
+    /// The approval is used up; it may start.
+    Launched(Permit),
+    /// The policy changed since it was judged; nothing was written, judge again.
+    Stale,
+    /// What was approved is no longer what would run. The run ended `denied`, `binding-mismatch`.
+    BindingMismatch,
+    /// Its start-by passed. The run ended `failed`, `not-started`.
+    StartByPassed,
+    /// A launch used the approval up before.
+    AlreadyConsumed,
+    /// The approval was not allowed (any more).
+    NotAllowed(ApprovalStatus),
+    /// The run has left the states from which it could launch.
+    RunEnded(RunStatus),
+    /// No such approval.
+    NotFound,
+}
+
+/// Starts again what an earlier server launched and never started, under the same launch id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relaunch {
+    /// The run.
+    pub run_id: RunId,
+    /// What would be started, checked just now.
+    pub binding: Binding,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub enum RelaunchOutcome {
+    /// It may start.
+    Launched(Permit),
+    /// It may not: it is not `launching`, its start-by passed, it would be something else, or values of its
+    /// environment are gone. Nothing was written; void its fence and end it as not started.
+    NotPossible,
+}
+
+/// A launch that is written but not yet committed. Becomes a permit only with the writer's proof.
+#[derive(Debug)]
+pub(super) struct Ready {
+    columns: LaunchColumns,
+}
+
+/// What a launch writes into its run.
+#[derive(Debug)]
+pub(super) struct LaunchColumns {
+    pub(super) launch_id: LaunchId,
+    pub(super) epoch: i64,
+    pub(super) launched_at: UnixMillis,
+    pub(super) not_after: UnixMillis,
+    /// Kept for runs that outlive their caller, which may be launched again after a restart.
+    pub(super) binding_digest: Option<String>,
+}
+
+impl Ready {
+    /// Draws a launch id for a run that is about to be written.
+    pub(super) fn draw(tx: &mut Tx<'_>, not_after: UnixMillis, binding_digest: Option<String>) -> Self {
+        let columns = LaunchColumns {
+            launch_id: tx.context.ids.launch_id(),
+            epoch: tx.context.epoch,
+            launched_at: tx.now(),
+            not_after,
+            binding_digest,
+        };
+        Self { columns }
+    }
+
+    pub(super) const fn columns(&self) -> &LaunchColumns {
+        &self.columns
+    }
+
+    /// Moves a run that exists to `launching`. The caller has checked that it may.
+    pub(super) fn write(&self, tx: &Tx<'_>, run: &RunId, decision: RunDecision) -> Result<(), Fault> {
+        let LaunchColumns {
+            launch_id,
+            epoch,
+            launched_at,
+            not_after,
+            binding_digest,
+        } = &self.columns;
+        let changed = tx.execute(
+            "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
+             boot_id = ?6, launched_ms = ?7, not_after_ms = ?8, binding_digest = ?9 \
+             WHERE run_id = ?1 AND status IN ('requested', 'asking')",
+            (
+                run.as_str(),
+                decision.verdict.as_str(),
+                decision.by.as_str(),
+                launch_id.as_str(),
+                epoch,
+                &tx.context.boot_id,
+                launched_at.get(),
+                not_after.get(),
+                binding_digest.as_deref(),
+            ),
+        )?;
+        exactly_one(changed)
+    }
+
+    /// The permit. `proof` exists only after the commit.
+    pub(super) fn into_permit(
+        self,
+        run_id: RunId,
+        binding: Binding,
+        env: EnvOverrides,
+        _proof: &Committed,
+    ) -> Permit {
+        let LaunchColumns {
+            launch_id,
+            epoch,
+            not_after,
+            ..
+        } = self.columns;
+        let parts = PermitParts {
+            run_id,
+            launch_id,
+            binding,
+            env,
+            not_after,
+        };
+        Permit {
+            epoch,
+            parts: Box::new(parts),
+        }
+    }
+}
+
+/// A compare-and-swap that was checked before in the same transaction must hit its row.
+pub(super) fn exactly_one(changed: usize) -> Result<(), Fault> {
+    if changed == 1 {
+        Ok(())
+    } else {
+        Err(Fault::Sql(rusqlite::Error::StatementChangedRows(changed)))
+    }
+}
+
+/// The values of the environment overrides that a waiting approval holds, `None` when they are not whole.
+pub(super) fn unseal(tx: &Tx<'_>, stored: &StoredApproval) -> Option<EnvOverrides> {
+    match (&stored.env_sealed, &stored.approval.card.binding.env_hash) {
+        (None, None) => Some(EnvOverrides::default()),
+        (Some(sealed), Some(_)) => tx.context.keys.open(&stored.approval.id, sealed),
+        (None, Some(_)) | (Some(_), None) => None,
+    }
+}
+
+/// What an approved launch wrote.
+#[derive(Debug)]
+pub(super) enum ApprovedDraft {
+    Ready {
+        ready: Box<Ready>,
+        run_id: RunId,
+        env: EnvOverrides,
+    },
+    Refused(ApprovedOutcome),
+}
+
+impl Job for ApprovedLaunch {
+    type Draft = ApprovedDraft;
+    type Answer = ApprovedOutcome;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<ApprovedDraft, Fault> {
+        let refused = |outcome| Ok(ApprovedDraft::Refused(outcome));
+        let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
+            return refused(ApprovedOutcome::NotFound);
+        };
+        let decided_at = match &stored.approval.state {
+            ApprovalState::Allowed {
+                consumed_at: Some(_), ..
+            } => return refused(ApprovedOutcome::AlreadyConsumed),
+            ApprovalState::Allowed {
+                consumed_at: None,
+                at,
+                ..
+            } => *at,
+            state @ (ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. }) => {
+                return refused(ApprovedOutcome::NotAllowed(state.status()));
+            }
+        };
+        let run_id = stored.approval.run_id.clone();
+        let run = runs::brief(tx.connection, &run_id)?;
+        let Some(run) = run.filter(|run| run.status.advance(RunStatus::Launching).is_ok()) else {
+            let status = runs::brief(tx.connection, &run_id)?.map_or(RunStatus::Lost, |run| run.status);
+            return refused(ApprovedOutcome::RunEnded(status));
+        };
+        let not_after = decided_at + self.start_by;
+        if tx.now() > not_after {
+            let end = not_started(tx.now());
+            finish::end_run(tx, &run_id, &end, &Actor::system())?;
+            return refused(ApprovedOutcome::StartByPassed);
+        }
+        if !tx.is_current(&self.stamp) {
+            return refused(ApprovedOutcome::Stale);
+        }
+        let digest = self.binding.digest();
+        let env = unseal(tx, &stored).filter(|_| digest == stored.binding_digest);
+        let Some(env) = env else {
+            finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
+            return refused(ApprovedOutcome::BindingMismatch);
+        };
+        let ready = Ready::draw(tx, not_after, run.outlives_caller.then_some(digest));
+        let now = tx.now().get();
+        let consumed = tx.execute(
+            "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
+             WHERE id = ?1 AND status = 'allowed' AND consumed_ms IS NULL AND binding_digest = ?3",
+            (self.approval.as_str(), now, &stored.binding_digest),
+        )?;
+        exactly_one(consumed)?;
+        ready.write(
+            tx,
+            &run_id,
+            RunDecision {
+                verdict: RunVerdict::Run,
+                by: DecidedBy::Person,
+            },
+        )?;
+        Ok(ApprovedDraft::Ready {
+            ready: Box::new(ready),
+            run_id,
+            env,
+        })
+    }
+
+    fn committed(self, draft: ApprovedDraft, proof: &Committed) -> ApprovedOutcome {
+        match draft {
+            ApprovedDraft::Ready { ready, run_id, env } => {
+                ApprovedOutcome::Launched(ready.into_permit(run_id, self.binding, env, proof))
+            }
+            ApprovedDraft::Refused(outcome) => outcome,
+        }
+    }
+}
+
+/// The end of a run that was allowed to start and did not in time.
+pub(super) fn not_started(now: UnixMillis) -> RunEnd {
+    RunEnd {
+        status: RunStatus::Failed,
+        reason: Some(Reason::NotStarted),
+        detail: None,
+        exit_code: None,
+        exit_signal: None,
+        timed_out: false,
+        truncated: false,
+        output_bytes: 0,
+        tail: String::new(),
+        ended_at: now,
+    }
+}
+
+impl Job for Relaunch {
+    type Draft = Option<Ready>;
+    type Answer = RelaunchOutcome;
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        tuning.durability
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Ready>, Fault> {
+        let Some(launch) = runs::earlier_launch(tx.connection, &self.run_id)? else {
+            return Ok(None);
+        };
+        let possible = launch.epoch < tx.context.epoch
+            && !launch.has_env
+            && tx.now() <= launch.not_after
+            && launch.binding_digest.as_deref() == Some(self.binding.digest().as_str());
+        if !possible {
+            return Ok(None);
+        }
+        let columns = LaunchColumns {
+            launch_id: launch.launch_id,
+            epoch: tx.context.epoch,
+            launched_at: tx.now(),
+            not_after: launch.not_after,
+            binding_digest: launch.binding_digest,
+        };
+        let changed = tx.execute(
+            "UPDATE runs SET epoch = ?2, boot_id = ?3 WHERE run_id = ?1 AND status = 'launching'",
+            (self.run_id.as_str(), columns.epoch, &tx.context.boot_id),
+        )?;
+        exactly_one(changed)?;
+        Ok(Some(Ready { columns }))
+    }
+
+    fn committed(self, draft: Option<Ready>, proof: &Committed) -> RelaunchOutcome {
+        draft.map_or(RelaunchOutcome::NotPossible, |ready| {
+            RelaunchOutcome::Launched(ready.into_permit(
+                self.run_id,
+                self.binding,
+                EnvOverrides::default(),
+                proof,
+            ))
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! What happens to a run between its launch and its end.
+
+use crate::{
+    domain::{Actor, RunId, RunStatus, UnixMillis},
+    events::{Event, EventKind},
+};
+
+use super::{
+    config::{Durability, Tuning},
+    error::Fault,
+    launch::exactly_one,
+    queue::Job,
+    runs,
+    tx::{Committed, Tx},
+};
+
+/// A run has started. Rides with the next batch and never forces a commit of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// Which run.
+    pub run_id: RunId,
+    /// First process.
+    pub pid: Option<i32>,
+    /// The process session, for a run that starts in the background.
+    pub session_id: Option<String>,
+    /// When.
+    pub at: UnixMillis,
+}
+
+/// Moves a launching run to `running`; a run that is past that stays as it is.
+pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault> {
+    let Started {
+        run_id,
+        pid,
+        session_id,
+        at,
+    } = note;
+    let run = runs::brief(tx.connection, run_id)?.filter(|run| run.status == RunStatus::Launching);
+    let Some(run) = run else { return Ok(()) };
+    let started = tx.execute(
+        "UPDATE runs SET status = 'running', pid = ?2, session_id = coalesce(?3, session_id), started_ms = ?4 \
+         WHERE run_id = ?1 AND status = 'launching'",
+        (run_id.as_str(), pid, session_id, at.get()),
+    )?;
+    exactly_one(started)?;
+    let kind = EventKind::ExecStarted {
+        pid: *pid,
+        started_at: *at,
+        session_id: session_id.clone(),
+        diverted: run.diverted,
+    };
+    tx.log(
+        Event {
+            subject: run.subject,
+            kind,
+        },
+        &Actor::system(),
+    )
+}
+
+/// A run went to the background.
+pub(super) struct Background {
+    pub(super) run_id: RunId,
+    pub(super) session_id: String,
+}
+
+impl Job for Background {
+    type Draft = bool;
+    type Answer = bool;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
+        let changed = tx.execute(
+            "UPDATE runs SET background = 1, session_id = ?2 \
+             WHERE run_id = ?1 AND status IN ('requested', 'asking', 'launching', 'running')",
+            (self.run_id.as_str(), &self.session_id),
+        )?;
+        Ok(changed == 1)
+    }
+
+    fn committed(self, draft: bool, _proof: &Committed) -> bool {
+        draft
+    }
+}

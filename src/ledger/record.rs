@@ -1,0 +1,53 @@
+//! Events and audit records that are not part of another change.
+
+use crate::{domain::Actor, events::Event};
+
+use super::{
+    audit::Entry,
+    config::{Durability, Tuning},
+    error::Fault,
+    queue::Job,
+    tx::{Committed, Tx},
+};
+
+/// An event to log and publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// What happened.
+    pub event: Event,
+    /// Who did it, for the audit record.
+    pub by: Actor,
+}
+
+impl Job for Record {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.log(self.event.clone(), &self.by)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}
+
+/// An audit record to append.
+pub(super) struct Append(pub(super) Entry);
+
+impl Job for Append {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.0)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}

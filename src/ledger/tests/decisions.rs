@@ -1,0 +1,368 @@
+//! Decisions, deadlines and cancellations: one of any number wins.
+
+use std::time::Duration;
+
+use super::*;
+use crate::{
+    domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, TerminalReason},
+    ledger::{CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_hundred_decisions_at_once_one_wins() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let calls: Vec<_> = (0..100)
+        .map(|index| {
+            let ledger = opened.ledger.clone();
+            let wanted = if index % 2 == 0 {
+                ApprovalDecision::AllowOnce
+            } else {
+                ApprovalDecision::Deny
+            };
+            let decide = decision_of(&asked.id, wanted);
+            tokio::spawn(async move { (wanted, ledger.decide(decide).await.unwrap()) })
+        })
+        .collect();
+    let mut applied = 0;
+    for call in calls {
+        let (wanted, outcome) = call.await.unwrap();
+        match outcome {
+            DecideOutcome::Decided { applied: true, .. } => applied += 1,
+            DecideOutcome::Decided {
+                applied: false,
+                approval,
+            } => {
+                assert_eq!(approval.state.decision(), Some(wanted));
+            }
+            DecideOutcome::Conflict(approval) => assert_ne!(approval.state.decision(), Some(wanted)),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(applied, 1);
+    let resolved = opened.event_types().await;
+    assert_eq!(
+        resolved
+            .iter()
+            .filter(|kind| *kind == "exec.approval.resolved")
+            .count(),
+        1
+    );
+    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 0);
+}
+
+#[tokio::test]
+async fn an_allowed_run_is_queued_and_a_denied_one_is_over_when_the_decision_is_answered() {
+    let opened = Opened::new();
+    let allowed = opened.allowed().await;
+    let run = opened.ledger.run(&allowed.run_id).await.unwrap().unwrap();
+    assert_eq!(run.status.api_name(), "queued");
+    assert_eq!(
+        run.decision,
+        Some(RunDecision {
+            verdict: RunVerdict::Run,
+            by: DecidedBy::Person
+        })
+    );
+
+    let asked = opened.ask().await;
+    let mut decide = decision_of(&asked.id, ApprovalDecision::Deny);
+    decide.reason = Some("not today".to_owned());
+    let denied = match opened.ledger.decide(decide).await.unwrap() {
+        DecideOutcome::Decided {
+            applied: true,
+            approval,
+        } => *approval,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(opened.ledger.approval(&asked.id).await.unwrap(), Some(denied));
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(
+        (run.status, run.reason),
+        (RunStatus::Denied, Some(Reason::UserDenied))
+    );
+    assert_eq!(run.detail.as_deref(), Some("not today"));
+}
+
+#[tokio::test]
+async fn whoever_asked_cannot_answer() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let mut decide = decision_of(&asked.id, ApprovalDecision::AllowOnce);
+    decide.by = asker();
+    assert_eq!(
+        opened.ledger.decide(decide).await.unwrap(),
+        DecideOutcome::OwnRequest
+    );
+    assert_eq!(opened.status(&asked.run_id).await, RunStatus::Asking);
+}
+
+#[tokio::test]
+async fn only_open_answers_and_proposed_patterns_count() {
+    let opened = Opened::new();
+    let mut asking = opened.asking();
+    asking.approval.card.allowed_decisions = vec![ApprovalDecision::AllowOnce, ApprovalDecision::Deny];
+    let asked = opened.ask_with(asking).await;
+    let outcome = opened.decide(&asked.id, ApprovalDecision::AllowAlways).await;
+    assert_eq!(outcome, DecideOutcome::NotAllowedDecision);
+
+    let asked = opened.ask().await;
+    let choose = async |patterns: &[&str], decision| {
+        let chosen = |pattern: &&str| ChosenPattern {
+            pattern: (*pattern).to_owned(),
+            arg_pattern: None,
+        };
+        let mut decide = decision_of(&asked.id, decision);
+        decide.patterns = Some(patterns.iter().map(chosen).collect());
+        opened.ledger.decide(decide).await.unwrap()
+    };
+    for refused in [
+        choose(&[], ApprovalDecision::AllowAlways).await,
+        choose(&["/bin/other"], ApprovalDecision::AllowAlways).await,
+        choose(&["/bin/echo", "/bin/other"], ApprovalDecision::AllowAlways).await,
+        choose(&["/bin/echo"], ApprovalDecision::AllowOnce).await,
+    ] {
+        assert_eq!(refused, DecideOutcome::NotAllowedDecision);
+    }
+    let chosen = choose(&["/bin/echo"], ApprovalDecision::AllowAlways).await;
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = chosen
+    else {
+        panic!("{chosen:?}")
+    };
+    let patterns: Vec<_> = approval
+        .chosen_patterns
+        .iter()
+        .map(|chosen| chosen.pattern.as_str())
+        .collect();
+    assert_eq!(patterns, ["/bin/echo"]);
+}
+
+#[tokio::test]
+async fn a_bare_allow_always_remembers_the_default_patterns_until_they_are_settled() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    opened.decide(&asked.id, ApprovalDecision::AllowAlways).await;
+    let todo = opened.ledger.approvals_to_persist().await.unwrap();
+    let [approval] = todo.as_slice() else {
+        panic!("{todo:?}")
+    };
+    let patterns: Vec<_> = approval
+        .chosen_patterns
+        .iter()
+        .map(|chosen| chosen.pattern.as_str())
+        .collect();
+    assert_eq!(patterns, ["/bin/echo-exact"]);
+    assert!(opened.ledger.persist_done(asked.id.clone()).await.unwrap());
+    assert!(
+        !opened.ledger.persist_dropped(asked.id.clone()).await.unwrap(),
+        "settled once"
+    );
+    assert!(opened.ledger.approvals_to_persist().await.unwrap().is_empty());
+    let settled = opened.ledger.approval(&asked.id).await.unwrap().unwrap();
+    assert!(matches!(
+        settled.state,
+        ApprovalState::Allowed {
+            persist: Persist::Done,
+            ..
+        }
+    ));
+}
+
+#[tokio::test]
+async fn an_unknown_approval_is_not_found() {
+    let opened = Opened::new();
+    let unknown = ApprovalId::parse("nobody").unwrap();
+    assert_eq!(
+        opened.decide(&unknown, ApprovalDecision::Deny).await,
+        DecideOutcome::NotFound
+    );
+}
+
+#[tokio::test]
+async fn the_deadline_is_exact() {
+    let opened = Opened::new();
+    let (early, late) = (opened.ask().await, opened.ask().await);
+    opened.clock.set(UnixMillis::new(START + 59_999));
+    let expire = |approval: &Approval| Expire {
+        approval: approval.id.clone(),
+        fallback: Fallback::deny(Reason::ApprovalTimeout),
+    };
+    assert!(matches!(
+        opened.ledger.expire(expire(&early)).await.unwrap(),
+        ExpireOutcome::NotDue(_)
+    ));
+    let decided = opened.decide(&early.id, ApprovalDecision::AllowOnce).await;
+    assert!(matches!(decided, DecideOutcome::Decided { applied: true, .. }));
+
+    opened.clock.set(UnixMillis::new(START + 60_000));
+    assert!(matches!(
+        opened.decide(&late.id, ApprovalDecision::AllowOnce).await,
+        DecideOutcome::Due(_)
+    ));
+    let expired = match opened.ledger.expire(expire(&late)).await.unwrap() {
+        ExpireOutcome::Denied(approval) => approval,
+        other => panic!("{other:?}"),
+    };
+    let at = UnixMillis::new(START + 60_000);
+    assert_eq!(
+        expired.state,
+        ApprovalState::Expired {
+            at,
+            why: TerminalReason::Timeout
+        }
+    );
+    assert!(matches!(
+        opened.decide(&late.id, ApprovalDecision::Deny).await,
+        DecideOutcome::Expired(_)
+    ));
+    let run = opened.ledger.run(&late.run_id).await.unwrap().unwrap();
+    assert_eq!(
+        (run.status, run.reason),
+        (RunStatus::Denied, Some(Reason::ApprovalTimeout))
+    );
+    assert!(matches!(
+        opened.ledger.expire(expire(&late)).await.unwrap(),
+        ExpireOutcome::Ended(_)
+    ));
+}
+
+#[tokio::test]
+async fn a_clock_that_runs_backwards_does_not_reopen_a_deadline() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    opened.clock.set(UnixMillis::new(START + 60_000));
+    opened.launch_one().await;
+    opened.clock.set(UnixMillis::new(START));
+    assert!(matches!(
+        opened.decide(&asked.id, ApprovalDecision::AllowOnce).await,
+        DecideOutcome::Due(_)
+    ));
+    let reopened = opened.reopen();
+    assert!(
+        matches!(
+            reopened.decide(&asked.id, ApprovalDecision::AllowOnce).await,
+            DecideOutcome::Due(_)
+        ),
+        "not even after a restart"
+    );
+}
+
+#[tokio::test]
+async fn a_fallback_that_allows_launches_in_the_same_step() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    opened.clock.advance(MINUTE);
+    let expire = || Expire {
+        approval: asked.id.clone(),
+        fallback: Fallback::Run(terms()),
+    };
+    opened.policy.set_generation(1);
+    assert!(matches!(
+        opened.ledger.expire(expire()).await.unwrap(),
+        ExpireOutcome::Stale
+    ));
+    opened.policy.set_generation(0);
+    match opened.ledger.expire(expire()).await.unwrap() {
+        ExpireOutcome::Launched { permit, approval } => {
+            assert_eq!((permit.run_id(), &approval.id), (&asked.run_id, &asked.id));
+        }
+        other => panic!("{other:?}"),
+    }
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(run.status, RunStatus::Launching);
+    assert_eq!(
+        run.decision,
+        Some(RunDecision {
+            verdict: RunVerdict::Run,
+            by: DecidedBy::Fallback
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_fallback_for_something_else_than_was_shown_is_denied() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    opened.clock.advance(MINUTE);
+    let mut other = terms();
+    other.binding.cwd_ino = 99;
+    let expire = Expire {
+        approval: asked.id.clone(),
+        fallback: Fallback::Run(other),
+    };
+    assert!(matches!(
+        opened.ledger.expire(expire).await.unwrap(),
+        ExpireOutcome::Denied(_)
+    ));
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(run.reason, Some(Reason::BindingMismatch));
+}
+
+#[tokio::test]
+async fn cancelling_withdraws_the_question() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let cancel = async |run: &RunId| {
+        opened
+            .ledger
+            .cancel(run.clone(), Reason::Cancelled, asker())
+            .await
+            .unwrap()
+    };
+    assert!(matches!(
+        cancel(&asked.run_id).await,
+        CancelOutcome::Cancelled(Some(_))
+    ));
+    assert_eq!(
+        cancel(&asked.run_id).await,
+        CancelOutcome::Ended(RunStatus::Cancelled)
+    );
+    let decided = opened.decide(&asked.id, ApprovalDecision::AllowOnce).await;
+    assert!(matches!(decided, DecideOutcome::Cancelled(_)));
+
+    let permit = opened.launched().await;
+    assert_eq!(
+        cancel(permit.run_id()).await,
+        CancelOutcome::Started(RunStatus::Launching)
+    );
+    assert_eq!(
+        cancel(&RunId::parse("nobody").unwrap()).await,
+        CancelOutcome::NotFound
+    );
+    let types = opened.event_types().await;
+    assert_eq!(types[2..4], ["exec.approval.resolved", "exec.finished"]);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_cannot_be_launched_by_its_approval() {
+    let opened = Opened::new();
+    let allowed = opened.allowed().await;
+    let cancelled = opened
+        .ledger
+        .cancel(allowed.run_id.clone(), Reason::Cancelled, asker())
+        .await
+        .unwrap();
+    assert_eq!(cancelled, CancelOutcome::Cancelled(None));
+    let launched = opened.launch(&allowed.id).await;
+    assert!(
+        matches!(launched, ApprovedOutcome::RunEnded(RunStatus::Cancelled)),
+        "{launched:?}"
+    );
+}
+
+#[tokio::test]
+async fn deadlines_are_told_soonest_first_after_a_restart() {
+    let opened = Opened::new();
+    let mut slow = opened.asking();
+    slow.approval.timeout = Duration::from_mins(10);
+    let slow = opened.ask_with(slow).await;
+    let fast = opened.ask().await;
+    let reopened = opened.reopen();
+    let deadlines = reopened.ledger.pending_deadlines(10).await.unwrap();
+    let ids: Vec<_> = deadlines.iter().map(|deadline| &deadline.approval).collect();
+    assert_eq!(ids, [&fast.id, &slow.id]);
+    assert_eq!(reopened.ledger.approval(&fast.id).await.unwrap(), Some(fast));
+}

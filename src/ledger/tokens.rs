@@ -1,0 +1,259 @@
+//! API tokens. Only the SHA-256 of a secret is ever here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{Connection, Row};
+use serde_json::{Value, json};
+
+use crate::domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis};
+
+use super::{
+    audit::{AuditAction, AuditOutcome, Entry, Target},
+    config::{Durability, Tuning},
+    error::{Fault, LedgerError},
+    handle::Ledger,
+    new_run::json as text,
+    queue::Job,
+    readers::{Cursor, Listing, Page},
+    rows::Columns,
+    tx::{Committed, Tx, fetch, list},
+};
+
+/// A token on its way into the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewToken {
+    /// Its public id.
+    pub id: TokenId,
+    /// Its name for people.
+    pub name: String,
+    /// SHA-256 of its secret, lower-case hex.
+    pub sha256: String,
+    /// What it may do.
+    pub scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; `None` for all.
+    pub agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    pub groups: BTreeSet<String>,
+    /// When it ends.
+    pub expires_at: Option<UnixMillis>,
+}
+
+/// Tokens used since the last time that was written.
+pub(super) type Uses = BTreeMap<TokenId, UnixMillis>;
+
+impl Ledger {
+    /// Stores a new token.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] when its id or secret exists, else when the ledger cannot be written.
+    pub async fn insert_token(&self, token: NewToken, by: Actor) -> Result<Token, LedgerError> {
+        self.queue.submit(Insert { token, by }).await
+    }
+
+    /// Revokes a token. `None` when there is none; revoking again changes nothing.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn revoke_token(&self, id: TokenId, by: Actor) -> Result<Option<Token>, LedgerError> {
+        self.queue.submit(Revoke { id, by }).await
+    }
+
+    /// The token whose secret has this SHA-256 (lower-case hex), live or not. Reads on the calling thread.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn token_by_sha256(&self, sha256: &str) -> Result<Option<Token>, LedgerError> {
+        self.readers
+            .here(|connection| {
+                let sql = format!("SELECT {COLUMNS} FROM tokens WHERE sha256 = ?1");
+                fetch(connection, &sql, (sha256,), from_row)
+            })
+            .await
+    }
+
+    /// One token.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn token(&self, id: &TokenId) -> Result<Option<Token>, LedgerError> {
+        self.readers.here(|connection| fetch_token(connection, id)).await
+    }
+
+    /// Tokens in the order of making, revoked ones too.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn tokens(&self, page: Page) -> Result<Listing<Token>, LedgerError> {
+        self.readers
+            .apart(move |connection| {
+                let sql =
+                    format!("SELECT {COLUMNS}, rowid FROM tokens WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
+                let after = page.cursor.map_or(0, Cursor::position);
+                let rows = list(connection, &sql, (after, page.fetch_limit()), |row| {
+                    Ok((row.get(10)?, from_row(row)?))
+                })?;
+                Ok(page.listing(rows))
+            })
+            .await
+    }
+
+    /// Notes that a token was used; written behind, within some seconds.
+    pub fn touch_token(&self, id: TokenId, at: UnixMillis) {
+        self.queue.note_token_use(id, at);
+    }
+}
+
+struct Insert {
+    token: NewToken,
+    by: Actor,
+}
+
+impl Job for Insert {
+    type Draft = UnixMillis;
+    type Answer = Token;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<UnixMillis, Fault> {
+        let NewToken {
+            id,
+            name,
+            sha256,
+            scopes,
+            agents,
+            groups,
+            expires_at,
+        } = &self.token;
+        let now = tx.now();
+        tx.execute(
+            "INSERT INTO tokens (id, name, sha256, scopes, agents, groups, created_ms, expires_ms) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            (
+                id.as_str(),
+                name,
+                sha256,
+                text(scopes),
+                agents.as_ref().map(text),
+                text(groups),
+                now.get(),
+                expires_at.map(UnixMillis::get),
+            ),
+        )?;
+        let detail = json!({ "name": name, "scopes": scopes, "agents": agents });
+        tx.audit(&entry(AuditAction::TokenCreated, id, &self.by, detail))?;
+        Ok(now)
+    }
+
+    fn committed(self, created_at: UnixMillis, _proof: &Committed) -> Token {
+        let NewToken {
+            id,
+            name,
+            sha256: _,
+            scopes,
+            agents,
+            groups,
+            expires_at,
+        } = self.token;
+        Token {
+            id,
+            name,
+            scopes,
+            agents,
+            groups,
+            created_at,
+            expires_at,
+            last_used_at: None,
+            revoked_at: None,
+        }
+    }
+}
+
+struct Revoke {
+    id: TokenId,
+    by: Actor,
+}
+
+impl Job for Revoke {
+    type Draft = Option<Token>;
+    type Answer = Option<Token>;
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Token>, Fault> {
+        let now = tx.now();
+        let changed = tx.execute(
+            "UPDATE tokens SET revoked_ms = ?2 WHERE id = ?1 AND revoked_ms IS NULL",
+            (self.id.as_str(), now.get()),
+        )?;
+        let token = fetch_token(tx.connection, &self.id)?;
+        if let (1, Some(token)) = (changed, &token) {
+            let detail = json!({ "name": token.name });
+            tx.audit(&entry(AuditAction::TokenRevoked, &self.id, &self.by, detail))?;
+        }
+        Ok(token)
+    }
+
+    fn committed(self, draft: Option<Token>, _proof: &Committed) -> Option<Token> {
+        draft
+    }
+}
+
+fn entry(action: AuditAction, id: &TokenId, by: &Actor, detail: Value) -> Entry {
+    Entry {
+        actor: by.clone(),
+        address: None,
+        action,
+        target: Target {
+            kind: "token".to_owned(),
+            id: id.to_string(),
+        },
+        outcome: AuditOutcome::Ok,
+        detail: without_nulls(detail),
+    }
+}
+
+fn without_nulls(detail: Value) -> serde_json::Map<String, Value> {
+    let Value::Object(mut members) = detail else {
+        return serde_json::Map::new();
+    };
+    members.retain(|_name, value| !value.is_null());
+    members
+}
+
+/// Writes down when tokens were last used.
+pub(super) fn write_uses(tx: &Tx<'_>, uses: &Uses) -> Result<(), Fault> {
+    for (token, at) in uses {
+        tx.execute(
+            "UPDATE tokens SET last_used_ms = max(coalesce(last_used_ms, 0), ?2) WHERE id = ?1",
+            (token.as_str(), at.get()),
+        )?;
+    }
+    Ok(())
+}
+
+fn fetch_token(connection: &Connection, id: &TokenId) -> Result<Option<Token>, Fault> {
+    let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = ?1");
+    fetch(connection, &sql, (id.as_str(),), from_row)
+}
+
+const COLUMNS: &str =
+    "id, name, scopes, agents, groups, created_ms, expires_ms, last_used_ms, revoked_ms, sha256";
+
+fn from_row(row: &Row<'_>) -> Result<Token, Fault> {
+    let mut columns = Columns::of("tokens", row);
+    Ok(Token {
+        id: columns.word()?,
+        name: columns.take()?,
+        scopes: columns.json()?,
+        agents: columns.maybe_json()?,
+        groups: columns.json()?,
+        created_at: columns.time()?,
+        expires_at: columns.maybe_time()?,
+        last_used_at: columns.maybe_time()?,
+        revoked_at: columns.maybe_time()?,
+    })
+}
