@@ -11,8 +11,11 @@ pub mod command;
 pub mod events;
 pub mod output;
 pub mod policy;
+pub mod runner;
 
 pub mod ledger;
 pub mod settings;
 
 pub mod approvals;
+
+pub mod hosts;

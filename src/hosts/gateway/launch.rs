@@ -1,0 +1,462 @@
+//! Starting a run: the last checks, the run file, the start frame.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags, Stat};
+use tokio::net::UnixStream;
+
+use crate::{
+    domain::{Bound, FileIdentity, LaunchId, Leftovers, RunId},
+    hosts::{Attempt, Host, RunTerms},
+    ledger::launch::{Permit, PermitParts},
+    runner::{
+        RunnerHandle,
+        run_file::{self, Inspected, Voided},
+        wire::{MAX_FRAME_BYTES, Order, Plan},
+    },
+    sys::socket,
+};
+
+use super::supervised::Supervised;
+
+/// How long leftovers may go on writing (`exec-tool.md` 4).
+const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
+
+/// The shell that runs canonical renderings (`command-analysis.md` X1).
+const RENDERED_SHELL: &str = "/bin/sh";
+
+/// Room in a start frame for everything but the plan.
+const FRAME_HEAD_BYTES: usize = 512;
+
+/// Everything a supervisor needs to start a run.
+#[derive(Debug)]
+pub struct LaunchSpec {
+    /// The run.
+    pub run_id: RunId,
+    /// The permission to start it.
+    pub launch_id: LaunchId,
+    /// Whether it was tried before.
+    pub attempt: Attempt,
+    /// What to execute.
+    pub bound: Bound,
+    /// Working directory, absolute.
+    pub cwd: PathBuf,
+    /// Its device number when it was judged.
+    pub cwd_dev: u64,
+    /// Its inode number when it was judged.
+    pub cwd_ino: u64,
+    /// The whole environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// The programs that were judged.
+    pub executables: Vec<FileIdentity>,
+    /// Time limit.
+    pub timeout: Option<Duration>,
+    /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
+    pub kill_grace: Duration,
+    /// What becomes of what it leaves running.
+    pub leftovers: Leftovers,
+    /// Whether it goes on without a server: a background run, or one with an idempotency key.
+    pub keep_when_orphaned: bool,
+    /// Whether its standard input stays open; otherwise it reads end of file.
+    pub stdin_open: bool,
+    /// Most bytes of output that are kept.
+    pub max_run_bytes: u64,
+}
+
+/// What is no longer what was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The working directory.
+    WorkingDirectory,
+    /// A program.
+    Executable,
+}
+
+/// Nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Something is no longer what was judged.
+    #[error("{path} is no longer what was judged")]
+    BindingMismatch {
+        /// What kind of thing.
+        what: Mismatch,
+        /// Which.
+        path: PathBuf,
+    },
+    /// The working directory cannot be opened.
+    #[error("cannot open the working directory {path}")]
+    WorkingDirectory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
+    #[error("an argument or variable cannot be passed to a program")]
+    NotPassable,
+    /// The program was found nowhere: its name is no path, and no directory but those of PATH is looked into.
+    #[error("{0}: no such program in the run PATH")]
+    NoProgram(String),
+    /// A run file is there although this is the first attempt.
+    #[error("run {0} was attempted before")]
+    AttemptedBefore(RunId),
+    /// The run file cannot be made.
+    #[error("cannot make the file of run {run_id}")]
+    RunFile {
+        /// Of which run.
+        run_id: RunId,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The runner cannot be reached.
+    #[error("cannot hand the run to the runner")]
+    Runner(#[source] io::Error),
+}
+
+/// This machine as a host.
+#[derive(Debug, Clone)]
+pub struct GatewayHost {
+    runner: RunnerHandle,
+    runs: PathBuf,
+    output: PathBuf,
+}
+
+impl GatewayHost {
+    /// A host that keeps run files in `runs` and spools in `output`, the directories that the runner has too.
+    pub fn new(runner: RunnerHandle, runs: PathBuf, output: PathBuf) -> Self {
+        Self { runner, runs, output }
+    }
+
+    /// The runner behind it.
+    pub const fn runner(&self) -> &RunnerHandle {
+        &self.runner
+    }
+
+    /// Where the file of a run is.
+    pub fn run_file(&self, run_id: &RunId) -> PathBuf {
+        self.runs.join(run_id.as_str())
+    }
+
+    /// Where the spool of a run is, if it has one.
+    pub fn spool(&self, run_id: &RunId) -> PathBuf {
+        self.output.join(run_id.as_str())
+    }
+
+    pub(super) fn attach_socket(&self, run_id: &RunId) -> PathBuf {
+        self.runs.join(format!("{run_id}.s"))
+    }
+
+    /// What the file of a run says.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn inspect(&self, run_id: &RunId) -> io::Result<Inspected> {
+        run_file::inspect(&self.run_file(run_id))
+    }
+
+    /// Makes a run that did not start impossible to start.
+    ///
+    /// # Errors
+    /// When its file cannot be written.
+    pub fn void(&self, run_id: &RunId) -> io::Result<Voided> {
+        run_file::void(&self.run_file(run_id))
+    }
+
+    /// Starts a run without a permit, for tests of the runner, which have no ledger. No other build has this.
+    ///
+    /// # Errors
+    /// As [`Host::run`].
+    #[cfg(feature = "test-hooks")]
+    pub async fn start(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
+        self.launch(spec).await
+    }
+
+    async fn launch(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
+        let directory = open_directory(&spec)?;
+        for identity in &spec.executables {
+            check_identity(identity)?;
+        }
+        let (program, plan) = plan(&spec)?;
+        if !program.is_absolute() {
+            return Err(StartError::NoProgram(program.to_string_lossy().into_owned()));
+        }
+        // The program itself is started from this descriptor, whatever its path means by then. One that cannot be
+        // opened cannot be executed either: that is for the supervisor to find out and to record.
+        let executable = open_path(&program, OFlags::empty()).ok();
+        if let Some(executable) = &executable {
+            recheck_program(&spec, &program, executable)?;
+        }
+        let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
+        let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
+        let run_file = self.create_run_file(&spec)?;
+
+        let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
+        descriptors.extend(executable.as_ref().map(AsFd::as_fd));
+        let mut order = order(&spec, executable.is_some());
+        let memory_file;
+        if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
+            order.plan = Some(plan);
+        } else {
+            memory_file = sealed(&plan).map_err(|error| self.withdraw(&spec, error))?;
+            descriptors.push(memory_file.as_fd());
+        }
+        self.runner
+            .send(&order.encode(), &descriptors)
+            .await
+            .map_err(|error| self.withdraw(&spec, error))?;
+        // The supervisor's lock lasts as long as any copy of this descriptor; ours is closed here.
+        drop(run_file);
+        Ok(Supervised::new(
+            stream,
+            spec.run_id.clone(),
+            self.run_file(&spec.run_id),
+            spec.keep_when_orphaned,
+            spec.max_run_bytes,
+        ))
+    }
+
+    fn create_run_file(&self, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
+        let exclusive = match spec.attempt {
+            Attempt::First => OFlags::EXCL,
+            Attempt::Again => OFlags::empty(),
+        };
+        let flags =
+            OFlags::RDWR | OFlags::APPEND | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | exclusive;
+        rustix::fs::open(self.run_file(&spec.run_id), flags, Mode::RUSR | Mode::WUSR).map_err(|error| {
+            match error {
+                rustix::io::Errno::EXIST => StartError::AttemptedBefore(spec.run_id.clone()),
+                error => StartError::RunFile {
+                    run_id: spec.run_id.clone(),
+                    source: error.into(),
+                },
+            }
+        })
+    }
+
+    /// Takes the run file of a first attempt away again: nothing was sent.
+    fn withdraw(&self, spec: &LaunchSpec, error: io::Error) -> StartError {
+        if spec.attempt == Attempt::First
+            && let Err(error) = std::fs::remove_file(self.run_file(&spec.run_id))
+        {
+            tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
+        }
+        StartError::Runner(error)
+    }
+}
+
+impl Host for GatewayHost {
+    /// # Cancel safety
+    /// Cancelled while the runner's queue is full, it has started nothing, but the empty run file stays.
+    async fn run(&self, permit: Permit, terms: RunTerms) -> Result<Supervised, StartError> {
+        let PermitParts {
+            run_id,
+            launch_id,
+            binding,
+            env: _,
+            not_after: _,
+        } = permit.into_parts();
+        let RunTerms {
+            attempt,
+            env,
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open,
+            max_run_bytes,
+        } = terms;
+        let spec = LaunchSpec {
+            run_id,
+            launch_id,
+            attempt,
+            bound: binding.bound,
+            cwd: binding.cwd.into(),
+            cwd_dev: binding.cwd_dev,
+            cwd_ino: binding.cwd_ino,
+            env,
+            executables: binding.executables,
+            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open,
+            max_run_bytes,
+        };
+        self.launch(spec).await
+    }
+}
+
+fn order(spec: &LaunchSpec, has_executable: bool) -> Order {
+    let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+    Order {
+        run_id: spec.run_id.clone(),
+        launch_id: spec.launch_id.clone(),
+        outlives_server: spec.keep_when_orphaned,
+        keeps_leftovers: spec.leftovers == Leftovers::Keep,
+        stdin_open: spec.stdin_open,
+        has_executable,
+        timeout_ms: spec.timeout.map_or(0, |limit| {
+            u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
+        }),
+        kill_grace_ms: millis(spec.kill_grace),
+        leftovers_grace_ms: millis(LEFTOVERS_GRACE),
+        max_run_bytes: spec.max_run_bytes,
+        plan: None,
+    }
+}
+
+/// The program's path and what the supervisor executes, as it goes over the wire.
+fn plan(spec: &LaunchSpec) -> Result<(PathBuf, Vec<u8>), StartError> {
+    let shell = |path: &str, text: &str| {
+        let mut arguments = vec![path.to_owned(), "-c".to_owned()];
+        // Shells go on reading options after `-c`: text that looks like one must not become one.
+        if text.starts_with(['-', '+']) {
+            arguments.push("--".to_owned());
+        }
+        arguments.push(text.to_owned());
+        (PathBuf::from(path), arguments)
+    };
+    let (program, arguments) = match &spec.bound {
+        Bound::Exec { path, argv } => (PathBuf::from(path), argv.clone()),
+        Bound::Rendered { script } => shell(RENDERED_SHELL, script),
+        Bound::Text { shell: path, text } => shell(path, text),
+    };
+    let mut environment = Vec::new();
+    for (name, value) in &spec.env {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return Err(StartError::NotPassable);
+        }
+        push_text(&mut environment, &[name, OsStr::new("="), value])?;
+    }
+    let mut all_arguments = Vec::new();
+    for argument in &arguments {
+        push_text(&mut all_arguments, &[OsStr::new(argument)])?;
+    }
+    let mut path = Vec::new();
+    push_text(&mut path, &[program.as_os_str()])?;
+    if all_arguments.is_empty() {
+        return Err(StartError::NotPassable);
+    }
+    let plan = Plan {
+        program: path,
+        arguments: all_arguments,
+        environment,
+    };
+    Ok((program, plan.encode()))
+}
+
+fn push_text(list: &mut Vec<u8>, parts: &[&OsStr]) -> Result<(), StartError> {
+    for part in parts {
+        if part.as_bytes().contains(&0) {
+            return Err(StartError::NotPassable);
+        }
+        list.extend(part.as_bytes());
+    }
+    list.push(0);
+    Ok(())
+}
+
+fn open_path(path: &Path, flags: OFlags) -> Result<OwnedFd, rustix::io::Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
+}
+
+fn open_directory(spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
+    use rustix::io::Errno;
+    let mismatch = || StartError::BindingMismatch {
+        what: Mismatch::WorkingDirectory,
+        path: spec.cwd.clone(),
+    };
+    let failure = |error: Errno| match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => mismatch(),
+        error => StartError::WorkingDirectory {
+            path: spec.cwd.clone(),
+            source: error.into(),
+        },
+    };
+    let directory = open_path(&spec.cwd, OFlags::DIRECTORY).map_err(failure)?;
+    let stat = rustix::fs::fstat(&directory).map_err(failure)?;
+    if (stat.st_dev, stat.st_ino) == (spec.cwd_dev, spec.cwd_ino) {
+        Ok(directory)
+    } else {
+        Err(mismatch())
+    }
+}
+
+fn check_identity(identity: &FileIdentity) -> Result<(), StartError> {
+    let stat = rustix::fs::statat(CWD, identity.path.as_str(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+    match stat {
+        Ok(stat) if is_identical(identity, &stat) => Ok(()),
+        Ok(_) | Err(_) => Err(executable_mismatch(Path::new(&identity.path))),
+    }
+}
+
+/// The program may have been replaced between its check and its opening, and its path may be a link: what was
+/// opened must be one of the programs that were judged. The shell of a shell text is not among them.
+fn recheck_program(spec: &LaunchSpec, program: &Path, executable: &OwnedFd) -> Result<(), StartError> {
+    let is_judged = match &spec.bound {
+        Bound::Exec { .. } => !spec.executables.is_empty(),
+        Bound::Rendered { .. } | Bound::Text { .. } => false,
+    };
+    let is_one = || {
+        let stat = rustix::fs::fstat(executable);
+        stat.is_ok_and(|stat| {
+            spec.executables
+                .iter()
+                .any(|identity| is_identical(identity, &stat))
+        })
+    };
+    if !is_judged || is_one() {
+        Ok(())
+    } else {
+        Err(executable_mismatch(program))
+    }
+}
+
+fn executable_mismatch(path: &Path) -> StartError {
+    StartError::BindingMismatch {
+        what: Mismatch::Executable,
+        path: path.to_owned(),
+    }
+}
+
+fn is_identical(identity: &FileIdentity, stat: &Stat) -> bool {
+    let FileIdentity {
+        path: _,
+        dev,
+        ino,
+        size,
+        mtime_ns,
+        ctime_ns,
+    } = identity;
+    let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
+    (*dev, *ino) == (stat.st_dev, stat.st_ino)
+        && i128::from(*size) == i128::from(stat.st_size)
+        && *mtime_ns == nanoseconds(stat.st_mtime, stat.st_mtime_nsec)
+        && *ctime_ns == nanoseconds(stat.st_ctime, stat.st_ctime_nsec)
+}
+
+/// A memory file that nobody can change any more.
+fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(
+        "countersign-plan",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}

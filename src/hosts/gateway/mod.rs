@@ -1,0 +1,13 @@
+//! The gateway host: this machine, by way of the warm runner.
+//!
+//! [`Host::run`](super::Host::run) checks once more that directory and programs are the ones that were judged, opens
+//! them, makes the run's file and sends everything to a supervisor as descriptors. [`Supervised`] is a run that
+//! has a supervisor; [`GatewayHost::recover`] finds out what became of a run of an earlier server.
+
+mod launch;
+mod recover;
+mod supervised;
+
+pub use launch::{GatewayHost, LaunchSpec, Mismatch, StartError};
+pub use recover::{RecoverError, Recovered};
+pub use supervised::{EndedRun, InputClosed, KeptOutput, RunControl, RunEvents, Supervised, SupervisorEvent};

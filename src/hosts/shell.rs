@@ -1,0 +1,116 @@
+//! Which shell runs text as it was written (`exec-tool.md` 6).
+//!
+//! Chosen once, when the server starts, from the server's own environment or its settings; never from a
+//! request. A shell that others can write is no shell at all: the start fails.
+
+use std::{
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+/// The shell that runs approved or unrestricted text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostShell(PathBuf);
+
+/// No shell can be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoShell {
+    /// The configured path cannot be used.
+    #[error("exec.shell: {path} is not an executable file that only its owner may write")]
+    Unusable {
+        /// The path.
+        path: PathBuf,
+    },
+    /// Nothing was found.
+    #[error("exec.shell: no sh found in the run PATH")]
+    NotFound,
+}
+
+impl HostShell {
+    /// The shell by the order of `exec-tool.md` 6: the setting; `SHELL` unless it is fish; for fish the
+    /// first `bash`, else `sh`, of `path`, else fish itself; `sh` when `SHELL` is unset.
+    ///
+    /// # Errors
+    /// [`NoShell`] when what this order gives is not an executable that neither group nor others may write.
+    pub fn choose(
+        setting: Option<&Path>,
+        shell_variable: Option<&str>,
+        path: &[PathBuf],
+    ) -> Result<Self, NoShell> {
+        let wanted = shell_variable
+            .filter(|value| !value.trim().is_empty())
+            .map(Path::new);
+        let chosen = match (setting, wanted) {
+            (Some(setting), _) => setting.to_owned(),
+            (None, Some(shell)) if is_fish(shell) => find(path, "bash")
+                .or_else(|| find(path, "sh"))
+                .unwrap_or_else(|| shell.to_owned()),
+            (None, Some(shell)) => shell.to_owned(),
+            (None, None) => find(path, "sh").ok_or(NoShell::NotFound)?,
+        };
+        if is_safe_executable(&chosen) {
+            Ok(Self(chosen))
+        } else {
+            Err(NoShell::Unusable { path: chosen })
+        }
+    }
+
+    /// Its absolute path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+fn is_fish(shell: &Path) -> bool {
+    shell.file_name().is_some_and(|name| name == "fish")
+}
+
+fn find(path: &[PathBuf], name: &str) -> Option<PathBuf> {
+    path.iter()
+        .map(|dir| dir.join(name))
+        .find(|candidate| is_safe_executable(candidate))
+}
+
+fn is_safe_executable(path: &Path) -> bool {
+    path.is_absolute()
+        && std::fs::metadata(path).is_ok_and(|meta| {
+            let mode = meta.permissions().mode();
+            let ours = meta.uid() == 0 || meta.uid() == rustix::process::geteuid().as_raw();
+            meta.is_file() && ours && mode & 0o111 != 0 && mode & 0o022 == 0
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(setting: Option<&str>, variable: Option<&str>) -> Result<PathBuf, NoShell> {
+        let path = [PathBuf::from("/usr/bin"), PathBuf::from("/bin")];
+        HostShell::choose(setting.map(Path::new), variable, &path).map(|shell| shell.path().to_owned())
+    }
+
+    #[test]
+    fn the_setting_wins_then_the_variable_then_sh() {
+        assert_eq!(choose(Some("/bin/sh"), Some("/bin/bash")), Ok("/bin/sh".into()));
+        assert_eq!(choose(None, Some("/bin/bash")), Ok("/bin/bash".into()));
+        assert_eq!(choose(None, None), Ok("/usr/bin/sh".into()));
+    }
+
+    #[test]
+    fn fish_gives_way_to_bash() {
+        assert_eq!(choose(None, Some("/nowhere/fish")), Ok("/usr/bin/bash".into()));
+    }
+
+    #[test]
+    fn a_shell_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let shell = dir.path().join("sh");
+        std::fs::copy("/bin/sh", &shell).unwrap();
+        std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o775)).unwrap();
+        assert!(matches!(
+            choose(shell.to_str(), None),
+            Err(NoShell::Unusable { .. })
+        ));
+        assert!(matches!(choose(Some("sh"), None), Err(NoShell::Unusable { .. })));
+    }
+}

@@ -1,0 +1,117 @@
+//! The working directory of a gateway run: found, checked, and pinned by device and inode.
+
+use std::{
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+/// A directory that existed when it was looked at, with what tells it from another of the same name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workdir {
+    /// Canonical path.
+    pub path: PathBuf,
+    /// Device number.
+    pub dev: u64,
+    /// Inode number.
+    pub ino: u64,
+}
+
+/// The working directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkdirError {
+    /// Neither absolute nor below the home directory.
+    #[error("the working directory must be absolute or begin with ~/")]
+    Relative,
+    /// It is not there, or it cannot be entered.
+    #[error("the working directory does not exist or cannot be entered")]
+    Missing(#[source] std::io::Error),
+    /// It is something else.
+    #[error("the working directory is not a directory")]
+    NotADirectory,
+    /// Its path is not UTF-8, which no record could show.
+    #[error("the working directory's path is not valid UTF-8")]
+    NotText,
+}
+
+impl Workdir {
+    /// The directory that a call named.
+    ///
+    /// # Errors
+    /// [`WorkdirError`] unless it is an existing directory.
+    pub fn named(text: &str, home: &Path) -> Result<Self, WorkdirError> {
+        let path = match text.strip_prefix('~') {
+            Some("") => home.to_owned(),
+            Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+            _ => PathBuf::from(text),
+        };
+        if path.is_absolute() {
+            Self::at(&path)
+        } else {
+            Err(WorkdirError::Relative)
+        }
+    }
+
+    /// An agent's workspace, created 0700 when it is missing.
+    ///
+    /// # Errors
+    /// [`WorkdirError`] when it cannot be created or is no directory.
+    pub fn workspace(path: &Path) -> Result<Self, WorkdirError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(WorkdirError::Missing)?;
+        Self::at(path)
+    }
+
+    /// Looks at a directory as it is now.
+    ///
+    /// # Errors
+    /// [`WorkdirError`] unless it is an existing directory with a UTF-8 path.
+    pub fn at(path: &Path) -> Result<Self, WorkdirError> {
+        let path = std::fs::canonicalize(path).map_err(WorkdirError::Missing)?;
+        let meta = std::fs::metadata(&path).map_err(WorkdirError::Missing)?;
+        if !meta.is_dir() {
+            return Err(WorkdirError::NotADirectory);
+        }
+        if path.to_str().is_none() {
+            return Err(WorkdirError::NotText);
+        }
+        Ok(Self {
+            path,
+            dev: meta.dev(),
+            ino: meta.ino(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_existing_directories_are_taken() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("d")).unwrap();
+        let real = home.path().canonicalize().unwrap();
+        assert_eq!(Workdir::named("~/d", home.path()).unwrap().path, real.join("d"));
+        assert_eq!(Workdir::named("~", home.path()).unwrap().path, real);
+        assert!(matches!(
+            Workdir::named("d", home.path()),
+            Err(WorkdirError::Relative)
+        ));
+        assert!(matches!(
+            Workdir::named("~other/d", home.path()),
+            Err(WorkdirError::Relative)
+        ));
+        assert!(matches!(
+            Workdir::named("~/nothing", home.path()),
+            Err(WorkdirError::Missing(_))
+        ));
+        assert!(matches!(
+            Workdir::named("/bin/sh", home.path()),
+            Err(WorkdirError::NotADirectory)
+        ));
+    }
+}

@@ -1,0 +1,39 @@
+//! The warm runner (`design/exactly-once.md`): a small process that keeps supervisors ready, so that starting a
+//! command costs neither a fork of the server nor the start of a program.
+//!
+//! ```text
+//! server ── start frame + descriptors ──▶ (one SEQPACKET pair) ──▶ a waiting supervisor ── vfork ──▶ command
+//!    ▲                                          runner: forks supervisors, sweeps up after dead ones
+//!    └────────── the run's own stream: started, output, exit / kill, background, input ──────────┘
+//! ```
+//!
+//! [`Runner::start`] starts it before any thread of the server exists; [`main_if_asked`] is its entry point.
+//! Everything but [`client`] runs in the runner's own single-threaded processes, without an async runtime, and
+//! is the only code that starts a command. It enforces what must hold without a server: time limits, output
+//! caps, the kill of a whole tree, and that a run starts at most once ([`run_file`]).
+
+mod limits;
+pub(crate) mod wire;
+
+mod cgroup;
+pub mod run_file;
+mod tree;
+
+pub mod client;
+mod pool;
+mod seats;
+mod supervisor;
+
+mod attach;
+mod input;
+mod outbox;
+mod retained;
+mod watch;
+
+pub use client::{Runner, RunnerError, RunnerHandle, RunnerOptions};
+pub use limits::INLINE_BYTES;
+pub(crate) use limits::{INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
+pub use pool::main_if_asked;
+pub(crate) use retained::InlineFrames;
+pub use tree::{KillLevel, kill_session};
+pub use wire::NotStarted;

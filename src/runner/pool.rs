@@ -1,0 +1,316 @@
+//! The runner process: keeps enough supervisors idle, and sweeps up after those that die.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags},
+    process::Signal,
+};
+
+use crate::sys::{
+    hooks,
+    process::{self, ChildSignals, Forked, InheritedLimits, Pid, Reaped},
+};
+
+use super::{
+    cgroup::Home,
+    limits::{IDLE_INTERVAL, MIN_IDLE, SPARE_SUPERVISORS},
+    seats::{Seat, Seats},
+    supervisor::{self, Post},
+    tree,
+};
+
+/// The word that makes this program a runner. Not for people: it refuses to work without a server's descriptors.
+const MODE: &str = "__runner";
+
+/// How many supervisors more than usual are forked at a time while start frames wait.
+const BURST: usize = 6;
+
+/// How soon a failed fork is tried again.
+const RETRY: Duration = Duration::from_millis(50);
+
+/// Becomes the warm runner if the command line says so, and then never returns. To be called first in `main`,
+/// before any thread exists.
+pub fn main_if_asked() {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_none_or(|mode| mode != MODE) {
+        return;
+    }
+    let arguments: Vec<String> = arguments
+        .filter_map(|argument| argument.into_string().ok())
+        .collect();
+    let is_done = Settings::parse(&arguments).is_some_and(|settings| run(&settings).is_ok());
+    process::exit_now(if is_done { 0 } else { 2 })
+}
+
+/// The command line that makes this program a runner.
+pub(super) fn arguments(limits: InheritedLimits, max_running: usize, home: Option<&Home>) -> Vec<String> {
+    let InheritedLimits {
+        open_files,
+        umask,
+        nice,
+    } = limits;
+    let open_files = open_files.map_or_else(|| "-".to_owned(), |files| files.to_string());
+    vec![
+        "countersign-runner".to_owned(),
+        MODE.to_owned(),
+        open_files,
+        umask.to_string(),
+        nice.to_string(),
+        max_running.saturating_add(SPARE_SUPERVISORS).to_string(),
+        home.and_then(|home| home.path().to_str())
+            .unwrap_or("-")
+            .to_owned(),
+    ]
+}
+
+#[derive(Debug)]
+struct Settings {
+    limits: InheritedLimits,
+    max_supervisors: usize,
+    home: Option<Home>,
+}
+
+impl Settings {
+    fn parse(arguments: &[String]) -> Option<Self> {
+        let [open_files, umask, nice, max_supervisors, home] = arguments else {
+            return None;
+        };
+        let open_files = if open_files == "-" {
+            None
+        } else {
+            Some(open_files.parse().ok()?)
+        };
+        let limits = InheritedLimits {
+            open_files,
+            umask: umask.parse().ok()?,
+            nice: nice.parse().ok()?,
+        };
+        let home = (home != "-").then(|| Home::at(PathBuf::from(home)));
+        Some(Self {
+            limits,
+            max_supervisors: max_supervisors.parse().ok()?,
+            home,
+        })
+    }
+}
+
+fn run(settings: &Settings) -> io::Result<()> {
+    process::forbid_dumping()?;
+    process::reset_dispositions()?;
+    let [socket, runs, output] = process::inherited_descriptors(3)?;
+    settings.limits.apply()?;
+    process::become_subreaper()?;
+    // Pins no directory that somebody may want to unmount.
+    rustix::process::chdir("/")?;
+    rustix::thread::set_name(c"countersign-run")?;
+    let mut pool = Pool {
+        socket,
+        runs,
+        output,
+        seats: Seats::new(settings.max_supervisors)?,
+        signals: ChildSignals::open()?,
+        boot_id: process::boot_id()?,
+        home: settings.home.clone(),
+        supervisors: BTreeMap::new(),
+        serves: true,
+    };
+    hooks::reach("runner.started");
+    if let Some(home) = &pool.home {
+        home.sweep();
+    }
+    pool.run()
+}
+
+struct Pool {
+    /// The end at which all supervisors wait.
+    socket: OwnedFd,
+    runs: OwnedFd,
+    output: OwnedFd,
+    seats: Seats,
+    signals: ChildSignals,
+    boot_id: String,
+    home: Option<Home>,
+    supervisors: BTreeMap<Pid, Seat>,
+    /// False once the server is gone.
+    serves: bool,
+}
+
+impl Pool {
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            let is_short = self.serves && !self.fill();
+            if !self.serves && self.supervisors.is_empty() {
+                if let Some(home) = &self.home {
+                    home.leave();
+                }
+                return Ok(());
+            }
+            // Only hang-ups of the socket are of interest: frames are for the supervisors.
+            let mut descriptors = vec![
+                PollFd::new(&self.signals, PollFlags::IN),
+                PollFd::from_borrowed_fd(self.seats.bell(), PollFlags::IN),
+            ];
+            if self.serves {
+                descriptors.push(PollFd::new(&self.socket, PollFlags::empty()));
+            }
+            let timeout = if is_short {
+                Some(RETRY)
+            } else {
+                self.home.as_ref().map(|_| IDLE_INTERVAL)
+            };
+            process::poll(&mut descriptors, timeout)?;
+            let is_quiet = descriptors
+                .iter()
+                .all(|descriptor| descriptor.revents().is_empty());
+            if let Some(home) = self.home.as_ref().filter(|_| is_quiet) {
+                // A supervisor of a runner that died is no child of ours: its death is seen only here.
+                home.sweep();
+            }
+            let is_closed = descriptors
+                .get(2)
+                .is_some_and(|socket| !socket.revents().is_empty());
+            if is_closed {
+                self.serves = false;
+            }
+            self.seats.clear_bell();
+            self.signals.clear();
+            self.collect()?;
+        }
+    }
+
+    /// Forks until enough are idle. False when it could not.
+    fn fill(&mut self) -> bool {
+        let mut enough = MIN_IDLE;
+        loop {
+            let idle = self.seats.idle();
+            if idle == 0 && is_readable(self.socket.as_fd()) {
+                hooks::reach("runner.frame-waiting");
+                enough = MIN_IDLE + BURST;
+            }
+            if idle >= enough {
+                return true;
+            }
+            let Some(seat) = self.seats.take() else {
+                // All that there may be are there; the frames wait for one of them.
+                return true;
+            };
+            if self.fork(seat).is_err() {
+                seat.free();
+                return false;
+            }
+        }
+    }
+
+    fn fork(&mut self, seat: Seat) -> io::Result<()> {
+        let runner = rustix::process::getpid().as_raw_pid();
+        match process::fork()? {
+            Forked::Parent(pid) => {
+                self.supervisors.insert(pid, seat);
+                hooks::reach("runner.forked");
+                Ok(())
+            }
+            Forked::Child => {
+                let Self {
+                    socket,
+                    runs,
+                    output,
+                    seats,
+                    boot_id,
+                    home,
+                    ..
+                } = self;
+                if let (Some(home), Ok(own)) = (home, process::current()) {
+                    // Refused, it still has its reapers.
+                    home.join(&own).unwrap_or(());
+                }
+                let result = supervisor::serve(&Post {
+                    socket: socket.as_fd(),
+                    runs: runs.as_fd(),
+                    output: output.as_fd(),
+                    boot_id,
+                    seats,
+                    seat,
+                    runner,
+                });
+                process::exit_now(i32::from(result.is_err()))
+            }
+        }
+    }
+
+    /// Reaps what ended. When a supervisor did, what it left is ours now, and is killed.
+    fn collect(&mut self) -> io::Result<()> {
+        let mut lost_supervisor = false;
+        loop {
+            match process::reap()? {
+                Reaped::Child(pid, _ended) => {
+                    if let Some(seat) = self.supervisors.remove(&pid) {
+                        seat.free();
+                        lost_supervisor = true;
+                    }
+                }
+                // Read only when a supervisor died: otherwise there cannot be any.
+                Reaped::NoneEnded if lost_supervisor && self.has_orphans() => {
+                    let spared: Vec<_> = self.supervisors.keys().copied().collect();
+                    tree::signal_descendants_except(&spared, Signal::KILL);
+                    // A killed process takes a moment; more may have been forked before it died.
+                    let mut end = [PollFd::new(&self.signals, PollFlags::IN)];
+                    process::poll(&mut end, Some(Duration::from_millis(5)))?;
+                    self.signals.clear();
+                }
+                Reaped::NoneEnded | Reaped::NoChildren => {
+                    if let Some(home) = self.home.as_ref().filter(|_| lost_supervisor) {
+                        home.sweep();
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Whether there is a child that is no supervisor.
+    fn has_orphans(&self) -> bool {
+        let own = rustix::process::getpid().as_raw_pid();
+        let children = process::children(own).unwrap_or_default();
+        children.iter().any(|pid| !self.supervisors.contains_key(pid))
+    }
+}
+
+fn is_readable(socket: BorrowedFd<'_>) -> bool {
+    let mut descriptors = [PollFd::from_borrowed_fd(socket, PollFlags::IN)];
+    let polled = process::poll(&mut descriptors, Some(Duration::ZERO));
+    let [socket] = descriptors;
+    polled.is_ok() && socket.revents().contains(PollFlags::IN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_read_back() {
+        let home = Home::at(PathBuf::from("/sys/fs/cgroup/x"));
+        for (open_files, home) in [(None, None), (Some(1024), Some(&home))] {
+            let limits = InheritedLimits {
+                open_files,
+                umask: 0o22,
+                nice: -5,
+            };
+            let arguments = arguments(limits, 1024, home);
+            assert_eq!(arguments[1], MODE);
+            let settings = Settings::parse(&arguments[2..]).unwrap();
+            assert_eq!(
+                (settings.limits, settings.max_supervisors),
+                (limits, 1024 + SPARE_SUPERVISORS)
+            );
+            assert_eq!(settings.home.as_ref().map(Home::path), home.map(Home::path));
+        }
+        assert!(Settings::parse(&[]).is_none());
+    }
+}

@@ -1,0 +1,302 @@
+//! A supervisor: waits for a start frame, passes the fence, starts the command and stays with it.
+
+use std::{
+    ffi::CString,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, SendFlags},
+    pipe::PipeFlags,
+};
+
+use crate::{
+    domain::Exit,
+    sys::{
+        hooks,
+        process::{
+            self, ChildSignals, Launch, LaunchError, Launched, Launcher, Pid, Process, Reaped, Strings,
+        },
+        socket::{self, Received},
+    },
+};
+
+use super::{
+    input::Input,
+    limits::MAX_QUIET_IDLE,
+    run_file::{self, Claim},
+    seats::{Seat, Seats},
+    watch::{Command, READ_BYTES, Watch},
+    wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan},
+};
+
+/// Where a supervisor stands and what it was born with.
+#[derive(Debug)]
+pub(super) struct Post<'a> {
+    /// The end at which all supervisors wait.
+    pub(super) socket: BorrowedFd<'a>,
+    /// Directory of the run files.
+    pub(super) runs: BorrowedFd<'a>,
+    /// Directory of the spools.
+    pub(super) output: BorrowedFd<'a>,
+    pub(super) boot_id: &'a str,
+    pub(super) seats: &'a Seats,
+    pub(super) seat: Seat,
+    pub(super) runner: Pid,
+}
+
+/// The life of a supervisor: one run after the other, until the server is gone or it is not needed.
+pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
+    process::become_subreaper()?;
+    let tools = Tools {
+        signals: ChildSignals::open()?,
+        launcher: Launcher::new()?,
+    };
+    let mut frame = vec![0; MAX_FRAME_BYTES];
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match socket::receive_frame(post.socket, &mut frame)? {
+            Received::Closed => return Ok(()),
+            Received::Nothing => {
+                if post.seats.idle() > MAX_QUIET_IDLE || process::parent() != post.runner {
+                    return Ok(());
+                }
+            }
+            // No frame of ours is ever cut; the server sees that the run's stream was closed.
+            Received::Cut => {}
+            Received::Frame(length, descriptors) => {
+                post.seat.set_busy(post.seats);
+                hooks::reach("sup.order-taken");
+                let bytes = frame.get_mut(..length).unwrap_or_default();
+                if let Some(start) = Start::of_frame(bytes, descriptors) {
+                    serve_run(post, &tools, &start, &mut buffer);
+                }
+                // Environments hold secrets.
+                bytes.fill(0);
+                // The proof that nothing of the run is left; without it the next run could be mixed up with this one.
+                if process::reap()? != Reaped::NoChildren || process::parent() != post.runner {
+                    return Ok(());
+                }
+                post.seat.set_idle();
+            }
+        }
+    }
+}
+
+/// What a supervisor uses for every run.
+#[derive(Debug)]
+pub(super) struct Tools {
+    pub(super) signals: ChildSignals,
+    launcher: Launcher,
+}
+
+/// A start frame with its descriptors.
+struct Start {
+    order: Order,
+    run_file: OwnedFd,
+    control: OwnedFd,
+    directory: OwnedFd,
+    executable: Option<OwnedFd>,
+    memory_file: Option<OwnedFd>,
+}
+
+impl Start {
+    fn of_frame(frame: &[u8], descriptors: Vec<OwnedFd>) -> Option<Self> {
+        let order = Order::decode(frame)?;
+        let mut descriptors = descriptors.into_iter();
+        let (run_file, control, directory) = (descriptors.next()?, descriptors.next()?, descriptors.next()?);
+        let executable = if order.has_executable {
+            Some(descriptors.next()?)
+        } else {
+            None
+        };
+        let memory_file = if order.plan.is_none() {
+            Some(descriptors.next()?)
+        } else {
+            None
+        };
+        let start = Self {
+            order,
+            run_file,
+            control,
+            directory,
+            executable,
+            memory_file,
+        };
+        descriptors.next().is_none().then_some(start)
+    }
+
+    fn plan(&self) -> Result<Plan, Errno> {
+        let bytes = match (&self.order.plan, &self.memory_file) {
+            (Some(plan), _) => plan,
+            (None, Some(file)) => &read_all(file)?,
+            (None, None) => return Err(Errno::INVAL),
+        };
+        Plan::decode(bytes).ok_or(Errno::INVAL)
+    }
+}
+
+fn read_all(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
+    let size = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(0);
+    let mut bytes = vec![0; size];
+    let mut at = 0;
+    while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pread(file, rest, u64::try_from(at).unwrap_or(u64::MAX))? {
+            0 => return Err(Errno::INVAL),
+            read => at += read,
+        }
+    }
+    Ok(bytes)
+}
+
+fn serve_run(post: &Post<'_>, tools: &Tools, start: &Start, buffer: &mut [u8]) {
+    if let Err(why) = start_and_watch(post, tools, start, buffer) {
+        say(&start.control, &FromSupervisor::NotStarted(why));
+    }
+}
+
+fn start_and_watch(
+    post: &Post<'_>,
+    tools: &Tools,
+    start: &Start,
+    buffer: &mut [u8],
+) -> Result<(), NotStarted> {
+    // Whoever wanted it is gone, or has thought better of it: the file stays empty, and nothing is lost.
+    if is_called_off(&start.control) {
+        return Err(NotStarted::Cancelled);
+    }
+    hooks::reach("sup.before-lock");
+    let run_file = start.run_file.as_fd();
+    match run_file::claim(run_file) {
+        Ok(Claim::Free) => {}
+        Ok(Claim::Held) => return Err(NotStarted::Held),
+        Ok(Claim::Lost) => return Err(NotStarted::FenceLost),
+        Err(error) => return Err(NotStarted::System(error.raw_os_error().unwrap_or(0))),
+    }
+    hooks::reach("sup.locked");
+    let plan = start.plan().map_err(system)?;
+    let invalid = || system(Errno::INVAL);
+    let program = CString::from_vec_with_nul(plan.program).map_err(|_no_path| invalid())?;
+    let arguments = Strings::from_nul_terminated(plan.arguments).ok_or_else(invalid)?;
+    let environment = Strings::from_nul_terminated(plan.environment).ok_or_else(invalid)?;
+
+    let (output, output_end) = pipe()?;
+    let (errors, errors_end) = pipe()?;
+    let (input, input_end) = open_input(start)?;
+    let launch = Launch {
+        program: &program,
+        executable: start.executable.as_ref().map(AsFd::as_fd),
+        arguments: &arguments,
+        environment: &environment,
+        directory: start.directory.as_fd(),
+        // Descriptor 0 of every supervisor is /dev/null.
+        standard: [
+            input_end
+                .as_ref()
+                .map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd),
+            output_end.as_fd(),
+            errors_end.as_fd(),
+        ],
+    };
+    let own = rustix::process::getpid().as_raw_pid();
+    let mut fence = |process: &Process| {
+        run_file::append_fence(run_file, process, post.boot_id, &start.order.launch_id)?;
+        hooks::reach_for("sup.fence-written", own);
+        Ok(())
+    };
+    let launched = tools.launcher.launch(&launch, &mut fence);
+    drop((output_end, errors_end, input_end));
+    match launched {
+        Ok(Launched::Running(process)) => {
+            hooks::reach("sup.child-started");
+            let command = Command {
+                process,
+                output,
+                errors,
+                input,
+            };
+            Watch::new(
+                post,
+                tools,
+                &start.order,
+                run_file,
+                &start.control,
+                command,
+                buffer,
+            )
+            .run();
+            Ok(())
+        }
+        Ok(Launched::NotExecuted(errno)) => {
+            let exit = Exit {
+                spawn_errno: Some(errno.raw_os_error()),
+                ..Exit::default()
+            };
+            end_without_start(start, exit);
+            Ok(())
+        }
+        Err(LaunchError::Process(error)) => Err(NotStarted::System(error.raw_os_error().unwrap_or(0))),
+        Err(LaunchError::BeforeExecution(errno)) => {
+            // A fence that was torn by a full disk must not look like a run that may have happened.
+            rustix::fs::ftruncate(run_file, 0).map_err(system)?;
+            Err(system(errno))
+        }
+        Err(LaunchError::Vanished) => Err(system(Errno::INTR)),
+    }
+}
+
+const fn system(errno: Errno) -> NotStarted {
+    NotStarted::System(errno.raw_os_error())
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd), NotStarted> {
+    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)
+}
+
+/// Our side of the input, and the command's when it is not `/dev/null`.
+fn open_input(start: &Start) -> Result<(Input, Option<OwnedFd>), NotStarted> {
+    if !start.order.stdin_open {
+        return Ok((Input::default(), None));
+    }
+    let (read_end, write_end) = pipe()?;
+    rustix::io::ioctl_fionbio(&write_end, true).map_err(system)?;
+    Ok((Input::open(write_end), Some(read_end)))
+}
+
+/// Whether the server let go of the run, or told it to end, before it began.
+fn is_called_off(control: &OwnedFd) -> bool {
+    let mut first = [0; 1];
+    match rustix::net::recv(control, &mut first, RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+        Ok((0, _)) => true,
+        Ok(_) => first == *b"K",
+        Err(Errno::AGAIN | Errno::INTR) => false,
+        Err(_) => true,
+    }
+}
+
+/// The program could not be executed: that is the end of the run, and is recorded like any other.
+fn end_without_start(start: &Start, exit: Exit) {
+    hooks::reach("sup.before-exit-line");
+    // Should the record fail, the server still learns it now; only a later one would call the run lost.
+    run_file::append_exit(start.run_file.as_fd(), &exit).unwrap_or(());
+    hooks::reach("sup.exit-line-written");
+    say(
+        &start.control,
+        &FromSupervisor::Exited {
+            exit,
+            is_spooled: false,
+            leftovers_run: false,
+        },
+    );
+    hooks::reach("sup.exit-sent");
+}
+
+/// A few bytes on a fresh stream, which has room for them.
+fn say(control: &OwnedFd, message: &FromSupervisor) {
+    let mut bytes = Vec::new();
+    message.encode(&mut bytes);
+    // Nobody there to hear it: the run file says the same.
+    rustix::net::send(control, &bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).unwrap_or(0);
+}

@@ -1,0 +1,93 @@
+//! Killing everything that a run started, however it hides.
+//!
+//! A process may leave its group, its session and its parent, and may ignore every signal but `SIGKILL`. What it
+//! cannot leave is its reaper: orphans of a run become children of its supervisor, so a supervisor that keeps
+//! killing its descendants until it has none has reached all of them. When a supervisor itself is killed, its
+//! children go to the runner, which does the same ([`signal_descendants_except`]). Should both be killed, what
+//! stayed in the run's session can still be found by anybody who reads the fence ([`kill_session`]).
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+
+use crate::sys::process::{self, Pid, Process};
+
+use super::run_file::Fence;
+
+/// How far a kill reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KillLevel {
+    /// Every descendant, as long as the supervisor or the runner lives; the session after that.
+    Subreaper,
+    /// Every descendant even when supervisor and runner are both killed: each supervisor has a control group.
+    ControlGroup,
+}
+
+/// Passes over the process list after which a session counts as unkillable. Each pass kills what the one before
+/// could not see yet.
+const MAX_PASSES: usize = 64;
+
+/// Sends a signal to every descendant of this process but those in `spared`, and to none of their descendants.
+pub(super) fn signal_descendants_except(spared: &[Pid], signal: Signal) {
+    let own = rustix::process::getpid().as_raw_pid();
+    let mut queue = process::children(own).unwrap_or_default();
+    let mut seen = BTreeSet::from([own]);
+    seen.extend(spared);
+    while let Some(pid) = queue.pop() {
+        if seen.insert(pid) {
+            process::signal_process(pid, signal);
+            queue.extend(process::children(pid).unwrap_or_default());
+        }
+    }
+}
+
+/// Kills the processes that are left in the session of a run whose supervisor is gone, and their descendants.
+///
+/// The session's number cannot belong to another session as long as one of its members lives, so nothing else is
+/// hit. To be called only for a fence of this boot.
+pub fn kill_session(fence: &Fence) {
+    for _pass in 0..MAX_PASSES {
+        let members = members(fence);
+        if members.is_empty() {
+            return;
+        }
+        for pid in members {
+            process::signal_process(pid, Signal::KILL);
+        }
+    }
+}
+
+fn members(fence: &Fence) -> BTreeSet<Pid> {
+    let processes: Vec<Process> = process::list()
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(process::inspect)
+        .collect();
+    let is_another_leader =
+        |process: &Process| process.pid == fence.pid && process.start_time != fence.start_time;
+    if processes.iter().any(is_another_leader) {
+        return BTreeSet::new();
+    }
+    let mut members: BTreeSet<Pid> = processes
+        .iter()
+        .filter(|process| process.session == fence.pid && process.start_time >= fence.start_time)
+        .map(|process| process.pid)
+        .collect();
+    loop {
+        let before = members.len();
+        let children = processes
+            .iter()
+            .filter(|process| members.contains(&process.parent))
+            .map(|process| process.pid);
+        let children: Vec<_> = children.collect();
+        members.extend(children);
+        if members.len() == before {
+            break;
+        }
+    }
+    let zombies = processes.iter().filter(|process| process.is_zombie);
+    for zombie in zombies {
+        members.remove(&zombie.pid);
+    }
+    members
+}
