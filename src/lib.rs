@@ -17,5 +17,8 @@ pub mod ledger;
 pub mod settings;
 
 pub mod approvals;
+pub mod auth;
 
 pub mod hosts;
+
+pub mod engine;

@@ -1,0 +1,288 @@
+//! The analysis of a command under the policy of one moment: the settings' and the document's rules as the
+//! analysis wants them.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use crate::{
+    command::{Code, PathLookup as _, Plan, safe_bin},
+    domain::{Binding, Bound, EntryId, UnixMillis},
+    engine::{Engine, call::Call, judge::PolicyNow},
+    hosts::{path_lookup::SystemLookup, workdir::Workdir},
+    ledger::GrantUse,
+    policy::{
+        allowlist::{
+            self, Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, DenyRule, Entry,
+            Grant, MatchKind, Protected, SkillBin,
+        },
+        pattern::PathCase,
+    },
+    settings::{self, ExecSettings, Settings},
+};
+
+/// The directories trusted for safe bins, with where their real files lie (`command-analysis.md` 3). Looked up
+/// once for each configured list, not on every call.
+#[derive(Debug, Default)]
+pub(super) struct TrustedDirs(Mutex<KnownDirs>);
+
+#[derive(Debug, Default)]
+struct KnownDirs {
+    generation: u64,
+    by_list: HashMap<ConfiguredDirs, Arc<Vec<String>>>,
+}
+
+/// The safe bins and the trusted directories of some agents, as configured.
+type ConfiguredDirs = (Vec<String>, Vec<PathBuf>);
+
+impl TrustedDirs {
+    fn of(&self, exec: &ExecSettings, generation: u64, lookup: &SystemLookup) -> Arc<Vec<String>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.generation != generation {
+            *known = KnownDirs {
+                generation,
+                by_list: HashMap::new(),
+            };
+        }
+        let list = (exec.safe_bins.clone(), exec.safe_bin_trusted_dirs.clone());
+        let dirs = known.by_list.entry(list).or_insert_with(|| {
+            let mut dirs: Vec<String> = exec
+                .safe_bin_trusted_dirs
+                .iter()
+                .map(|dir| dir.to_string_lossy().into_owned())
+                .collect();
+            dirs.extend(lookup.safe_bin_directories(&exec.safe_bins, &dirs));
+            Arc::new(dirs)
+        });
+        Arc::clone(dirs)
+    }
+}
+
+impl Engine {
+    /// Analyses a call's command. `spent` are grants found to have no use left.
+    pub(super) fn analyse(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Analysis {
+        let agent = call.agent.as_str();
+        let document = &now.document;
+        let entries = document.entries(agent);
+        let entries: Vec<Entry<'_>> = entries
+            .iter()
+            .map(|listed| Entry {
+                owner: listed.owner,
+                id: listed.id.as_str(),
+                pattern: &listed.item.pattern,
+                arg_pattern: listed.item.arg_pattern.as_deref(),
+                source: listed.item.source.as_deref(),
+                command_sha256: listed.item.command_sha256.as_deref(),
+            })
+            .collect();
+        let grants = document.grants(agent);
+        let grants: Vec<Grant<'_>> = grants
+            .iter()
+            .filter(|listed| !spent.contains(listed.id))
+            .map(|listed| Grant {
+                owner: listed.owner,
+                id: listed.id.as_str(),
+                pattern: &listed.item.pattern,
+                arg_pattern: listed.item.arg_pattern.as_deref(),
+                expires_at: listed
+                    .item
+                    .expires_at_ms
+                    .as_ref()
+                    .map(|at| UnixMillis::new(at.floor())),
+                max_uses: listed.item.max_uses,
+                // The ledger counts, in the transaction that would spend one more.
+                uses: 0,
+                sha256: listed.item.sha256.as_deref(),
+            })
+            .collect();
+        let rules = document.deny_rules(agent);
+        let deny_rules: Vec<DenyRule<'_>> = rules
+            .iter()
+            .map(|listed| DenyRule {
+                owner: listed.owner,
+                id: listed.id.as_str(),
+                pattern: &listed.item.pattern,
+                arg_pattern: listed.item.arg_pattern.as_deref(),
+                reason: listed.item.reason.as_deref(),
+            })
+            .collect();
+        let exec = now.settings.policy.exec(&call.agent);
+        let path_policy = &now.settings.server.policy;
+        let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
+        let lookup = self.path_lookup(&call.agent, &now.settings);
+        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &lookup);
+        let skills = Self::skills(call, now);
+        let cwd = call.workdir.path.to_string_lossy();
+        allowlist::analyze(
+            &call.command,
+            &AnalysisRequest {
+                cwd: &cwd,
+                cwd_real: &cwd,
+                env: &call.env,
+                agent: &call.agent,
+            },
+            &AnalysisPolicy {
+                entries: &entries,
+                grants: &grants,
+                deny_rules: &deny_rules,
+                safe_bins: &exec.safe_bins,
+                safe_bin_profiles: &profiles,
+                trusted_dirs: &trusted_dirs,
+                skills: &skills,
+                strict_inline_eval: exec.strict_inline_eval.value,
+                strict_delegation: exec.strict_delegation.value && path_policy.delegation_table,
+                exact_text_grants: path_policy.exact_text_grants,
+                path_case: path_case(path_policy.path_case),
+                now: self.clock.now(),
+                protected: &self.protected,
+                cache: &self.patterns,
+            },
+            &lookup,
+        )
+    }
+
+    fn skills(call: &Call, now: &PolicyNow) -> Vec<SkillBin> {
+        let allowed = now.effective(&call.agent, call.wanted).auto_allow_skills.value;
+        let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
+        table
+            .map(|bin| SkillBin {
+                name: bin.name.clone(),
+                path: bin.path.to_string_lossy().into_owned(),
+            })
+            .collect()
+    }
+
+    /// The run PATH of an agent, as look-up sees it.
+    pub(super) fn path_lookup(&self, agent: &crate::domain::AgentId, settings: &Settings) -> SystemLookup {
+        let path = self
+            .environment
+            .run_path(&settings.policy.exec(agent).path_prepend);
+        SystemLookup::new(path, self.home.to_string_lossy().into_owned())
+    }
+
+    /// Whether a deny rule of this moment matches what was bound earlier.
+    pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
+        if now.document.deny_rules(binding.agent.as_str()).is_empty() {
+            return false;
+        }
+        let Ok(workdir) = Workdir::at(Path::new(&binding.cwd)) else {
+            return true;
+        };
+        let call = Call::of_binding(binding, workdir);
+        self.analyse(&call, now, &[]).denylisted.is_some()
+    }
+}
+
+impl Analysis {
+    /// Why the command is a bad request, if it is one.
+    pub(super) fn rejection(&self) -> Option<String> {
+        match &self.verdict {
+            AnalysisVerdict::Reject(finding) => Some(finding.detail.clone()),
+            AnalysisVerdict::Allow | AnalysisVerdict::Ask(_) => None,
+        }
+    }
+
+    /// What is started when the plan decides: the program itself, or the canonical script.
+    pub(super) fn to_bound(&self) -> Option<Bound> {
+        if let Some(direct) = self.plan.as_ref().and_then(Plan::direct) {
+            return Some(Bound::Exec {
+                path: direct.path,
+                argv: direct.argv,
+            });
+        }
+        self.rendered.clone().map(|script| Bound::Rendered { script })
+    }
+
+    /// The grants that let it through and count their uses.
+    pub(super) fn grant_uses(&self, now: &PolicyNow, agent: &str) -> Vec<GrantUse> {
+        let grants = now.document.grants(agent);
+        let limited = |owner: &str, id: &str| {
+            grants
+                .iter()
+                .find(|listed| listed.owner == owner && listed.id.as_str() == id)
+                .and_then(|listed| {
+                    Some(GrantUse {
+                        owner: owner.to_owned(),
+                        entry_id: listed.id.clone(),
+                        max_uses: listed.item.max_uses?,
+                    })
+                })
+        };
+        let credited = self
+            .credited
+            .iter()
+            .filter(|credit| credit.kind == CreditKind::Grant);
+        credited
+            .filter_map(|credit| limited(&credit.owner, &credit.id))
+            .collect()
+    }
+
+    /// The file of the first segment that nothing covers.
+    pub(super) fn first_uncovered_path(&self) -> Option<&str> {
+        self.segments
+            .iter()
+            .find(|segment| segment.matched.kind == MatchKind::None)
+            .and_then(|segment| segment.resolved_path.as_deref())
+    }
+
+    /// Whether an allowlist entry is what is missing, and not something that no entry can help.
+    pub(super) fn an_entry_would_help(&self) -> bool {
+        self.verdict
+            .finding()
+            .is_some_and(|finding| finding.code == Code::NotAllowlisted)
+    }
+}
+
+const fn path_case(setting: settings::PathCase) -> PathCase {
+    match setting {
+        settings::PathCase::Insensitive => PathCase::Insensitive,
+        // `auto` on Linux; other platforms decide in their platform module once they are supported.
+        settings::PathCase::Auto | settings::PathCase::Sensitive => PathCase::Sensitive,
+    }
+}
+
+fn safe_bin_profiles(
+    configured: &BTreeMap<String, settings::SafeBinProfile>,
+) -> BTreeMap<String, safe_bin::SafeBinProfile> {
+    let convert = |profile: &settings::SafeBinProfile| safe_bin::SafeBinProfile {
+        min_positional: profile.min_positional,
+        max_positional: profile.max_positional,
+        allowed_value_flags: profile.allowed_value_flags.clone(),
+        allowed_boolean_flags: profile.allowed_boolean_flags.clone(),
+        denied_flags: Some(profile.denied_flags.clone()),
+    };
+    configured
+        .iter()
+        .map(|(name, profile)| (name.clone(), convert(profile)))
+        .collect()
+}
+
+/// What no command may be auto-allowed to touch (rule P6): the state directory but its workspaces, and this
+/// program itself.
+pub(super) fn protected(state_dir: &Path, workspaces: &[&Path], own_binary: Option<&Path>) -> Protected {
+    let both = |path: &Path| {
+        let mut names = vec![path.to_string_lossy().into_owned()];
+        if let Ok(real) = std::fs::canonicalize(path)
+            && real != path
+        {
+            names.push(real.to_string_lossy().into_owned());
+        }
+        names
+    };
+    Protected {
+        own_binary: own_binary.map(|path| path.to_string_lossy().into_owned()),
+        roots: both(state_dir),
+        exceptions: workspaces.iter().flat_map(|path| both(path)).collect(),
+    }
+}
+
+/// The path of a program as an argv request names it, for a start that nothing was analysed for.
+pub(super) fn program_path(name: &str, cwd: &Path, lookup: &SystemLookup) -> String {
+    if name.contains('/') {
+        return cwd.join(name).to_string_lossy().into_owned();
+    }
+    // Not found: the host refuses to start what is no path.
+    lookup.search(name).unwrap_or_else(|| name.to_owned())
+}

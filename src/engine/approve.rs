@@ -1,0 +1,455 @@
+//! Asking a person, taking the answer, and what follows from it.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use crate::{
+    domain::{Approval, ApprovalId, ApprovalStatus, Binding, Principal, Reason, RunId, Security},
+    engine::{
+        Engine,
+        call::Call,
+        exec::{Admitted, Attempt, admitted},
+        judge::{self, Judgement, PolicyNow},
+        reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
+        slots::SlotLimits,
+        supervise::Custody,
+    },
+    hosts::workdir::Workdir,
+    ledger::{
+        self, AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback,
+        NewApproval, NewRun, NoRoute, NoRouteOutcome,
+        launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
+    },
+    policy::{
+        combine::Wanted,
+        gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
+    },
+    settings::Settings,
+    sys::hooks,
+};
+
+/// How often a launch is tried again because the policy changed in between.
+const ATTEMPTS: usize = 8;
+/// Pause before an approved launch is tried again that failed for a reason which may pass.
+const LAUNCH_AGAIN: Duration = Duration::from_secs(1);
+
+impl Engine {
+    /// Asks a person; when nobody can be reached the fallback counts at once (`exec-tool.md` 3).
+    pub(super) async fn ask(
+        self: &Arc<Self>,
+        call: &Call,
+        judged: &Judgement,
+        spec: AskSpec,
+        settings: &Settings,
+        key: Option<ledger::IdempotencyKey>,
+    ) -> Result<Attempt, ExecError> {
+        let run_id = self.ids.run_id(self.clock.now());
+        let run = call.to_new_run(run_id.clone(), judged);
+        let approval = NewApproval {
+            id: self.ids.approval_id(),
+            card: judged.to_card(spec),
+            timeout: settings.server.approvals.timeout,
+        };
+        if !self.is_approver_reachable(settings) {
+            return self.ask_nobody(call, judged, run, approval, settings, key).await;
+        }
+        let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
+        hooks::reach("engine.before-ask");
+        match admitted(
+            self.ledger
+                .admit_asking(Asking {
+                    run,
+                    approval,
+                    key,
+                    max_pending,
+                })
+                .await?,
+        )? {
+            Admitted::New(AskOutcome::Asked(_approval)) => {
+                hooks::reach("engine.asked");
+                self.deadlines.notify_one();
+                Ok(Attempt::Follow(run_id))
+            }
+            Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
+            Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
+        }
+    }
+
+    async fn ask_nobody(
+        self: &Arc<Self>,
+        call: &Call,
+        judged: &Judgement,
+        run: NewRun,
+        approval: NewApproval,
+        settings: &Settings,
+        key: Option<ledger::IdempotencyKey>,
+    ) -> Result<Attempt, ExecError> {
+        let (run_id, outlives_caller) = (run.id.clone(), key.is_some() || call.background);
+        let verdict = gate::fallback(&judged.input, Unanswered::NoRoute);
+        let (slot, fallback) = match verdict {
+            FallbackVerdict::Run => {
+                let slot = self.take_slot(&call.agent, settings).await?;
+                if slot.was_waited_for() && self.rebind(&judged.binding, &self.policy_now()) != judged.binding
+                {
+                    return Ok(Attempt::Stale);
+                }
+                (Some(slot), Fallback::Run(judged.terms(settings)))
+            }
+            FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
+        };
+        let outcome = match admitted(
+            self.ledger
+                .admit_no_route(NoRoute {
+                    run,
+                    approval,
+                    key,
+                    fallback,
+                })
+                .await?,
+        )? {
+            Admitted::New(outcome) => outcome,
+            Admitted::Known(run_id) => return Ok(Attempt::Follow(run_id)),
+        };
+        match (outcome, slot) {
+            (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
+                let custody = Custody {
+                    slot,
+                    outlives_caller,
+                    notice_after: None,
+                };
+                let live = self.start(permit, custody).await;
+                Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
+            }
+            (NoRouteOutcome::Stale, _) => Ok(Attempt::Stale),
+            (NoRouteOutcome::UsedUp(entry), _) => Ok(Attempt::UsedUp(entry)),
+            (NoRouteOutcome::Denied(_) | NoRouteOutcome::Launched { .. }, _) => {
+                let reason = match verdict {
+                    FallbackVerdict::Deny(reason) => reason,
+                    FallbackVerdict::Run => Reason::NoApprover,
+                };
+                Err(ExecError::Denied(Box::new(Denial {
+                    run_id,
+                    reason,
+                    detail: Some("a person would have to be asked, and nobody can be reached".to_owned()),
+                    hint: Some(
+                        "run: countersign approvals watch, or set [approvals] always_reachable = true in \
+                         countersign.toml"
+                            .to_owned(),
+                    ),
+                })))
+            }
+        }
+    }
+
+    fn is_approver_reachable(&self, settings: &Settings) -> bool {
+        settings.server.approvals.always_reachable || self.broker.has_approver()
+    }
+
+    /// Takes a person's answer (`http-api.md`, approval object: the table of answers).
+    ///
+    /// # Errors
+    /// [`DecideError`] when this answer is not the one that counts.
+    pub async fn decide(
+        self: &Arc<Self>,
+        caller: &Principal,
+        id: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Decided, DecideError> {
+        let Answer {
+            decision,
+            reason,
+            patterns,
+        } = answer;
+        let decide = Decide {
+            approval: id.clone(),
+            decision,
+            by: caller.actor.clone(),
+            reason,
+            patterns: patterns.map(|patterns| {
+                let chosen = |(pattern, arg_pattern)| ChosenPattern { pattern, arg_pattern };
+                patterns.into_iter().map(chosen).collect()
+            }),
+        };
+        // In a task of its own: an answer that is in the ledger is followed up even if the answerer left.
+        let engine = Arc::clone(self);
+        let task = self
+            .launches
+            .spawn(async move { engine.decide_and_follow_up(decide).await });
+        task.await
+            .unwrap_or(Err(DecideError::Storage(StorageTrouble::Unavailable)))
+    }
+
+    async fn decide_and_follow_up(self: &Arc<Self>, decide: Decide) -> Result<Decided, DecideError> {
+        hooks::reach("engine.before-decide");
+        let mut outcome = self.ledger.decide(decide.clone()).await?;
+        if let DecideOutcome::Due(approval) = outcome {
+            self.expire(&approval, Expiry::Live).await;
+            outcome = self.ledger.decide(decide).await?;
+        }
+        match outcome {
+            DecideOutcome::Decided { applied, approval } => {
+                hooks::reach("engine.decided");
+                if applied {
+                    self.broker.touch(&approval.run_id);
+                    if approval.state.status() == ApprovalStatus::Allowed {
+                        let (engine, id) = (Arc::clone(self), approval.id.clone());
+                        self.launches
+                            .spawn(async move { engine.launch_approved(&id).await });
+                    }
+                }
+                Ok(Decided {
+                    applied,
+                    approval: *approval,
+                })
+            }
+            DecideOutcome::Conflict(approval) => Err(DecideError::AlreadyResolved(approval)),
+            DecideOutcome::Expired(approval) | DecideOutcome::Due(approval) => {
+                Err(DecideError::Expired(approval))
+            }
+            DecideOutcome::Cancelled(approval) => Err(DecideError::Cancelled(approval)),
+            DecideOutcome::NotAllowedDecision => Err(DecideError::NotAllowed {
+                detail: "only one of allowedDecisions, and with allow-always only proposedPatterns"
+                    .to_owned(),
+            }),
+            DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
+            DecideOutcome::NotFound => Err(DecideError::NotFound),
+        }
+    }
+
+    /// Starts a run that a person allowed: remembers what is to be remembered, looks at everything that the
+    /// answer was bound to once more, consumes the approval and starts.
+    pub(super) async fn launch_approved(self: &Arc<Self>, id: &ApprovalId) {
+        // Until the ledger says that its start-by passed. A server that stops leaves it allowed and unconsumed:
+        // the next one comes back to it.
+        while let Err(error) = self.try_launch_approved(id).await {
+            tracing::error!(approval.id = %id, error = &error as &dyn std::error::Error, "an approved run was not started yet");
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = tokio::time::sleep(LAUNCH_AGAIN) => {}
+            }
+        }
+    }
+
+    async fn try_launch_approved(self: &Arc<Self>, id: &ApprovalId) -> Result<(), ExecError> {
+        let Some(approval) = self.ledger.approval(id).await? else {
+            return Ok(());
+        };
+        self.persist_patterns(&approval).await;
+        let run_id = approval.run_id.clone();
+        let outlives_caller = !self.broker.is_awaited(&run_id) || self.is_keyed(&run_id).await?;
+        if outlives_caller {
+            self.ledger
+                .background(run_id.clone(), self.new_session_id())
+                .await?;
+        }
+        for _ in 0..ATTEMPTS {
+            let now = self.policy_now();
+            if let Some(reason) = self.is_stricter_now(&approval, &now) {
+                self.end_run(
+                    &run_id,
+                    reason,
+                    Some("the policy became stricter after the answer".to_owned()),
+                )
+                .await;
+                return Ok(());
+            }
+            let limits = SlotLimits::from(&now.settings.server.limits);
+            let slot = self.slots.wait(&approval.card.binding.agent, limits);
+            let slot = tokio::time::timeout(now.settings.server.approvals.start_by, slot);
+            let slot = tokio::select! {
+                biased;
+                () = self.stopping.cancelled() => return Ok(()),
+                slot = slot => slot,
+            };
+            let Ok(slot) = slot else {
+                let detail = "no place to run was free in time".to_owned();
+                self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
+                return Ok(());
+            };
+            if self.is_draining() {
+                return Ok(());
+            }
+            hooks::reach("engine.before-launch-approved");
+            let launch = ApprovedLaunch {
+                approval: id.clone(),
+                binding: self.rebind(&approval.card.binding, &now),
+                stamp: now.stamp(),
+                start_by: now.settings.server.approvals.start_by,
+            };
+            match self.ledger.launch(launch).await? {
+                ApprovedOutcome::Launched(permit) => {
+                    hooks::reach("engine.approved-launched");
+                    let agent = &approval.card.binding.agent;
+                    let notice_after = now.settings.policy.exec(agent).approval_running_notice;
+                    let custody = Custody {
+                        slot,
+                        outlives_caller,
+                        notice_after,
+                    };
+                    self.start_for_whoever_waits(permit, custody).await;
+                    return Ok(());
+                }
+                ApprovedOutcome::Stale => {}
+                ApprovedOutcome::BindingMismatch
+                | ApprovedOutcome::StartByPassed
+                | ApprovedOutcome::AlreadyConsumed
+                | ApprovedOutcome::NotAllowed(_)
+                | ApprovedOutcome::RunEnded(_)
+                | ApprovedOutcome::NotFound => {
+                    self.broker.touch(&run_id);
+                    return Ok(());
+                }
+            }
+        }
+        Err(ExecError::Overloaded)
+    }
+
+    async fn is_keyed(&self, run_id: &RunId) -> Result<bool, ExecError> {
+        Ok(self.ledger.is_keyed(run_id).await?)
+    }
+
+    /// Whether the policy of this moment forbids what a person allowed under an earlier one.
+    fn is_stricter_now(&self, approval: &Approval, now: &PolicyNow) -> Option<Reason> {
+        let binding = &approval.card.binding;
+        let effective = now.effective(&binding.agent, Wanted::default());
+        if now.is_tool_denied(&binding.agent) {
+            return Some(Reason::ToolDenied);
+        }
+        if effective.security.value < approval.card.security
+            && effective.security.value == Security::Allowlist
+            && !approval.card.satisfied
+        {
+            return Some(Reason::AllowlistMiss);
+        }
+        if effective.security.value == Security::Deny {
+            return Some(if effective.document_refused {
+                Reason::DocumentRefused
+            } else {
+                Reason::SecurityDeny
+            });
+        }
+        self.is_denylisted(binding, now).then_some(Reason::Denylist)
+    }
+
+    /// Ends an approval whose deadline has come, with what its fallback says.
+    pub(super) async fn expire(self: &Arc<Self>, approval: &Approval, expiry: Expiry) {
+        let card = &approval.card;
+        for _ in 0..ATTEMPTS {
+            // What a server that stops leaves is found by the next one, which lets nothing start.
+            if self.is_draining() {
+                return;
+            }
+            let now = self.policy_now();
+            let effective = now.effective(&card.binding.agent, Wanted::default());
+            // Whatever became stricter since it was asked counts.
+            let security = card.security.min(effective.security.value);
+            let input = GateInput {
+                security,
+                ask: card.ask.max(effective.ask.value),
+                ask_fallback: card.ask_fallback.min(effective.ask_fallback.value),
+                coverage: Coverage {
+                    satisfied: card.satisfied,
+                    analysis_ok: card.satisfied,
+                    durable: false,
+                },
+                denylisted: self.is_denylisted(&card.binding, &now),
+                needs_person: card.needs_person,
+                document_refused: effective.document_refused,
+                tool_denied: now.is_tool_denied(&card.binding.agent),
+            };
+            let after = if now.settings.server.approvals.fallback_after_timeout {
+                AfterTimeout::Fallback
+            } else {
+                AfterTimeout::Deny
+            };
+            let unanswered = match expiry {
+                Expiry::Live => Unanswered::Timeout(after),
+                Expiry::FoundAfterRestart => Unanswered::FoundExpired,
+            };
+            let (slot, fallback) = match gate::fallback(&input, unanswered) {
+                FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
+                FallbackVerdict::Run => match self.take_slot(&card.binding.agent, &now.settings).await {
+                    Ok(slot) => {
+                        let terms = LaunchTerms {
+                            binding: self.rebind(&card.binding, &now),
+                            stamp: now.stamp(),
+                            grants: Vec::new(),
+                            start_by: now.settings.server.approvals.start_by,
+                        };
+                        (Some(slot), Fallback::Run(terms))
+                    }
+                    Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
+                },
+            };
+            match self
+                .ledger
+                .expire(Expire {
+                    approval: approval.id.clone(),
+                    fallback,
+                })
+                .await
+            {
+                Ok(ExpireOutcome::Launched { permit, approval }) => {
+                    if let Some(slot) = slot {
+                        // Whoever waits for it under a key may leave and join again; not knowing is no reason to kill.
+                        let outlives_caller = !self.broker.is_awaited(&approval.run_id)
+                            || self.is_keyed(&approval.run_id).await.unwrap_or(true);
+                        let custody = Custody {
+                            slot,
+                            outlives_caller,
+                            notice_after: None,
+                        };
+                        self.start_for_whoever_waits(permit, custody).await;
+                    }
+                    return;
+                }
+                Ok(ExpireOutcome::Stale | ExpireOutcome::UsedUp(_)) => {}
+                Ok(
+                    ExpireOutcome::Denied(_)
+                    | ExpireOutcome::NotDue(_)
+                    | ExpireOutcome::Ended(_)
+                    | ExpireOutcome::NotFound,
+                ) => break,
+                Err(error) => {
+                    tracing::error!(approval.id = %approval.id, error = &error as &dyn std::error::Error, "an approval cannot be expired yet");
+                    break;
+                }
+            }
+        }
+        self.broker.touch(&approval.run_id);
+    }
+
+    /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
+    /// caller may have given up or left while it was being started.
+    async fn start_for_whoever_waits(self: &Arc<Self>, permit: Permit, custody: Custody) {
+        if let Some(live) = self.start(permit, custody).await
+            && !self.broker.is_awaited(&live.run_id)
+        {
+            self.let_go(&live).await;
+        }
+    }
+
+    /// The same binding with what is there now: equal digests mean that nothing changed. Programs are looked up
+    /// again, not only looked at: another file may come first in the PATH, or be there at last.
+    pub(super) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Binding {
+        let mut present = approved.clone();
+        let directory = Workdir::at(Path::new(&approved.cwd)).ok();
+        let Some(directory) = directory.filter(|now| now.path.to_str() == Some(&approved.cwd)) else {
+            (present.cwd_dev, present.cwd_ino) = (0, 0);
+            return present;
+        };
+        (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
+        let analysis = self.analyse(&Call::of_binding(approved, directory), now, &[]);
+        present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd));
+        present.executables = analysis.executables;
+        present
+    }
+}
+
+/// When it was noticed that a deadline had come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expiry {
+    /// By the server that asked, or one that was there at the time.
+    Live,
+    /// By a server that started after it: then nothing is ever let through.
+    FoundAfterRestart,
+}

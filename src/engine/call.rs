@@ -1,0 +1,279 @@
+//! From a request to a call that can be judged: where it would run, in which directory, with which
+//! overrides. Whatever cannot be meant is refused here, before policy is looked at.
+
+use std::{path::Path, time::Duration};
+
+use crate::{
+    command::env_policy,
+    domain::{
+        Actor, AgentId, Binding, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation, Principal,
+        Run, RunId, SessionKey,
+    },
+    engine::{Engine, judge::Judgement, reply::ExecError},
+    hosts::workdir::Workdir,
+    ledger::NewRun,
+    policy::{
+        combine::Wanted,
+        host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
+    },
+    settings::{Settings, Tool},
+};
+
+/// A call on the gateway host, ready to be judged.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) agent: AgentId,
+    pub(super) session: SessionKey,
+    pub(super) requested_by: Actor,
+    pub(super) command: Command,
+    pub(super) workdir: Workdir,
+    pub(super) env: EnvOverrides,
+    /// Only tightens.
+    pub(super) wanted: Wanted,
+    pub(super) timeout: Option<Duration>,
+    /// How long the caller waits for the run; `None` for as long as it takes.
+    pub(super) yield_after: Option<Duration>,
+    pub(super) approval_wait: Duration,
+    /// Asked for in the background from the start.
+    pub(super) background: bool,
+}
+
+impl Call {
+    /// The call behind something that was bound earlier, to judge it again. Environment values are not known
+    /// any more, and no deny rule looks at them.
+    pub(super) fn of_binding(binding: &Binding, workdir: Workdir) -> Self {
+        Self {
+            agent: binding.agent.clone(),
+            session: binding.session.clone(),
+            requested_by: Actor::system(),
+            command: binding.command.clone(),
+            workdir,
+            env: EnvOverrides::default(),
+            wanted: Wanted::default(),
+            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
+            yield_after: None,
+            approval_wait: Duration::ZERO,
+            background: true,
+        }
+    }
+
+    /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
+    /// still there.
+    pub(super) fn of_run(run: &Run) -> Option<Self> {
+        if !run.env_names.is_empty() {
+            return None;
+        }
+        Some(Self {
+            agent: run.agent.clone(),
+            session: run.session.clone(),
+            requested_by: run.requested_by.clone(),
+            command: run.command.clone(),
+            workdir: Workdir::at(Path::new(&run.cwd)).ok()?,
+            env: EnvOverrides::default(),
+            wanted: Wanted {
+                security: Some(run.security),
+                ask: Some(run.ask),
+            },
+            timeout: run.timeout,
+            yield_after: None,
+            approval_wait: Duration::ZERO,
+            background: run.background,
+        })
+    }
+
+    /// The run that this call becomes.
+    pub(super) fn to_new_run(&self, id: RunId, judged: &Judgement) -> NewRun {
+        NewRun {
+            id,
+            host: Host::Gateway,
+            node_id: None,
+            agent: self.agent.clone(),
+            session: self.session.clone(),
+            command: self.command.clone(),
+            cwd: self.workdir.path.to_string_lossy().into_owned(),
+            env: judged.env.clone(),
+            requested_by: self.requested_by.clone(),
+            security: judged.effective.security.value,
+            ask: judged.effective.ask.value,
+            pty: false,
+            background: self.background,
+            diverted: false,
+            isolation: Isolation::SameUser,
+            timeout: self.timeout,
+        }
+    }
+}
+
+impl Engine {
+    /// Settles everything about a call that is not a question of permission.
+    pub(super) fn prepare(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+        settings: &Settings,
+    ) -> Result<Call, ExecError> {
+        let ExecRequest {
+            command,
+            workdir,
+            env,
+            yield_after,
+            background,
+            timeout,
+            pty,
+            host,
+            security,
+            ask,
+            node,
+            elevated,
+            agent,
+            session,
+            approval_wait,
+        } = request;
+        if !caller.may_act_for(&agent) {
+            return Err(ExecError::AgentNotAllowed);
+        }
+        refuse_what_is_not_there(pty, elevated)?;
+        refuse_chat_commands(&command)?;
+        Self::check_host(&agent, host, node.as_deref(), settings)?;
+        let env = env_policy::check_overrides(&env)
+            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
+        let workdir = match workdir {
+            Some(text) => Workdir::named(&text, &self.home),
+            None => Workdir::workspace(settings.policy.workspace(&agent)),
+        }
+        .map_err(|error| ExecError::WorkdirUnavailable {
+            detail: error.to_string(),
+        })?;
+        let exec = settings.policy.exec(&agent);
+        let may_background = settings
+            .policy
+            .tool_policy(&agent)
+            .denied_by(Tool::Process)
+            .is_none();
+        let yield_after = may_background.then(|| {
+            if background {
+                Duration::ZERO
+            } else {
+                yield_after.unwrap_or(exec.background_after)
+            }
+        });
+        Ok(Call {
+            requested_by: caller.actor.clone(),
+            command,
+            workdir,
+            env,
+            wanted: Wanted { security, ask },
+            timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
+            yield_after,
+            approval_wait,
+            background: background && may_background,
+            agent,
+            session,
+        })
+    }
+
+    /// Resolves the host; every host but the gateway is refused, since no other exists yet.
+    fn check_host(
+        agent: &AgentId,
+        call: Option<HostChoice>,
+        node: Option<&str>,
+        settings: &Settings,
+    ) -> Result<(), ExecError> {
+        let resolved = host::resolve_host(HostLayers {
+            configured: &settings.policy.host(agent),
+            session: None,
+            call,
+            sandbox: Sandbox::Inactive,
+            elevation: Elevation::None,
+        });
+        let host = match resolved {
+            Ok(resolved) => resolved.value,
+            Err(refusal) => return Err(host_error(&refusal)),
+        };
+        if node.is_some() && host != Host::Node {
+            return Err(ExecError::ConfigConflict {
+                detail: "node can be named only where the host is node".to_owned(),
+            });
+        }
+        match host {
+            Host::Gateway => Ok(()),
+            Host::Sandbox => Err(no_sandbox("tools.exec.host")),
+            Host::Node => Err(ExecError::NodeUnavailable {
+                detail: "this version cannot run commands on nodes yet".to_owned(),
+            }),
+        }
+    }
+}
+
+fn host_error(refusal: &HostRefusal) -> ExecError {
+    match refusal {
+        HostRefusal::NotAllowed { key, .. } => ExecError::HostNotAllowed {
+            detail: refusal.to_string(),
+            hint: format!("set {key} to auto or to the wanted host"),
+        },
+        HostRefusal::SandboxUnavailable { key } => no_sandbox(key),
+    }
+}
+
+fn no_sandbox(key: &str) -> ExecError {
+    let key = if key == "call" { "the call's host" } else { key };
+    ExecError::SandboxUnavailable {
+        detail: format!("no sandbox is available, and {key} asks for one; this version has none yet"),
+        hint: "set tools.exec.host to gateway in openclaw.json, or run: countersign init --preset cautious"
+            .to_owned(),
+    }
+}
+
+fn refuse_what_is_not_there(pty: bool, elevated: bool) -> Result<(), ExecError> {
+    if pty {
+        return Err(ExecError::InvalidRequest {
+            path: "pty",
+            message: "pseudo-terminals are not available in this version".to_owned(),
+        });
+    }
+    if elevated {
+        return Err(ExecError::ElevatedUnavailable {
+            gates: vec!["tools.elevated is not available in this version".to_owned()],
+        });
+    }
+    Ok(())
+}
+
+/// Two texts that are no commands but belong into a chat or a terminal (`exec-tool.md` 6).
+fn refuse_chat_commands(command: &Command) -> Result<(), ExecError> {
+    let text = command.to_text();
+    let mut words = text.split_whitespace();
+    let message = match (words.next(), words.next(), words.next()) {
+        (Some("/approve"), _, _) => {
+            "/approve is no command; answer with: countersign approvals resolve ID DECISION"
+        }
+        (Some("openclaw"), Some("channels"), Some("login")) => {
+            "openclaw channels login is interactive; run it in a terminal on the gateway host"
+        }
+        _ => return Ok(()),
+    };
+    Err(ExecError::InvalidRequest {
+        path: "command",
+        message: message.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chat_texts_are_refused_and_their_look_alikes_are_not() {
+        let refused = |text: &str| refuse_chat_commands(&Command::shell(text.to_owned()).unwrap()).is_err();
+        for text in [
+            "/approve abc allow-once",
+            "  /approve",
+            "openclaw  channels login",
+        ] {
+            assert!(refused(text), "{text}");
+        }
+        for text in ["/approved", "openclaw channels list", "echo /approve"] {
+            assert!(!refused(text), "{text}");
+        }
+    }
+}

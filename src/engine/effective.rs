@@ -1,0 +1,133 @@
+//! The policy in force for an agent, every value with the layer that set it (`http-api.md`, effective policy).
+
+use crate::{
+    approvals::{document::Warning, store::DocumentStatus},
+    domain::{AgentId, Ask, Host, HostChoice, OnMiss, Security, SessionKey},
+    engine::Engine,
+    policy::{
+        combine::Wanted,
+        host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
+        layers::{Resolved, Spoken},
+    },
+};
+
+/// Every value that counts for an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EffectivePolicy {
+    /// The agent.
+    pub agent: AgentId,
+    /// The session.
+    pub session: SessionKey,
+    /// The host it was asked about, or what resolution gives.
+    pub host: Resolved<Host>,
+    /// The node that the agent is bound to.
+    pub node: Option<Resolved<String>>,
+    /// Effective security.
+    pub security: Resolved<Security>,
+    /// Effective ask.
+    pub ask: Resolved<Ask>,
+    /// Effective fallback.
+    pub ask_fallback: Resolved<Security>,
+    /// Whether skills are allowed by themselves.
+    pub auto_allow_skills: Resolved<bool>,
+    /// Whether inline evaluation always needs a person.
+    pub strict_inline_eval: Resolved<bool>,
+    /// Whether delegation is judged strictly.
+    pub strict_delegation: Resolved<bool>,
+    /// What happens to a miss.
+    pub on_miss: Resolved<OnMiss>,
+    /// Whether approvals apply on this host.
+    pub approvals_apply: bool,
+    /// The approvals document.
+    pub document: DocumentView,
+    /// Why an edit of a settings file is not in force.
+    pub config_error: Option<String>,
+}
+
+/// The approvals document as the effective policy shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentView {
+    /// What it is, with reason and pointer of a refusal.
+    pub status: DocumentStatus,
+    /// Its hash.
+    pub hash: String,
+    /// What was odd about it.
+    pub warnings: Vec<Warning>,
+}
+
+impl Engine {
+    /// The policy in force for an agent. `host` is the place that is asked about; without it, what resolution
+    /// gives.
+    pub fn effective_policy(
+        &self,
+        agent: &AgentId,
+        host: Option<Host>,
+        session: &SessionKey,
+    ) -> EffectivePolicy {
+        let now = self.policy_now();
+        let policy = &now.settings.policy;
+        let effective = now.effective(agent, Wanted::default());
+        let resolved = resolved_host(&policy.host(agent));
+        let host = match host {
+            Some(host) => Resolved {
+                value: host,
+                ..resolved
+            },
+            None => resolved,
+        };
+        let exec = policy.exec(agent);
+        let node = policy.node(agent);
+        EffectivePolicy {
+            agent: agent.clone(),
+            session: session.clone(),
+            approvals_apply: host.value != Host::Sandbox,
+            host,
+            node: node.last().map(|said| Resolved {
+                value: said.value.clone(),
+                source: said.source.clone(),
+                layers: node.clone(),
+            }),
+            security: effective.security,
+            ask: effective.ask,
+            ask_fallback: effective.ask_fallback,
+            auto_allow_skills: effective.auto_allow_skills,
+            strict_inline_eval: exec.strict_inline_eval.clone(),
+            strict_delegation: exec.strict_delegation.clone(),
+            on_miss: exec.on_miss.clone(),
+            document: DocumentView {
+                status: now.document.status.clone(),
+                hash: now.document.hash.clone(),
+                warnings: now.document.warnings.clone(),
+            },
+            config_error: self.settings.config_error(),
+        }
+    }
+}
+
+/// Where a call without a host of its own would go, also when that is a sandbox that is not there.
+fn resolved_host(configured: &[Spoken<HostChoice>]) -> Resolved<Host> {
+    let resolve = |sandbox| {
+        let layers = HostLayers {
+            configured,
+            session: None,
+            call: None,
+            sandbox,
+            elevation: Elevation::None,
+        };
+        host::resolve_host(layers)
+    };
+    resolve(Sandbox::Inactive)
+        .or_else(|_unavailable: HostRefusal| resolve(Sandbox::Active))
+        .unwrap_or_else(|refusal| {
+            // Without a call only a missing sandbox is refused, and the second attempt has one.
+            tracing::error!(
+                error = &refusal as &dyn std::error::Error,
+                "a host cannot be resolved"
+            );
+            Resolved {
+                value: Host::Sandbox,
+                source: "default".to_owned(),
+                layers: Vec::new(),
+            }
+        })
+}

@@ -1,0 +1,84 @@
+//! The environment of gateway commands (`exec-tool.md` 6).
+
+use std::{ffi::OsString, path::PathBuf};
+
+use crate::{command::env_policy, domain::EnvOverrides, hosts::run_path, settings::Environment};
+
+/// What commands inherit, settled once when the server starts.
+#[derive(Debug, Clone)]
+pub struct HostEnvironment {
+    inherited: Vec<(OsString, OsString)>,
+    login_path: Option<String>,
+    own_path: Option<String>,
+}
+
+impl HostEnvironment {
+    /// The server's environment, sanitised, and the PATH that the login shell told.
+    pub fn new(environment: &dyn Environment, login_path: Option<String>) -> Self {
+        let mut inherited = env_policy::sanitise_inherited(environment.inherited());
+        inherited.retain(|(name, _value)| name != "PATH" && name != "OPENCLAW_SHELL");
+        Self {
+            inherited,
+            login_path,
+            own_path: environment.get("PATH"),
+        }
+    }
+
+    /// The run PATH: the one that look-up and execution both use.
+    pub fn run_path(&self, prepend: &[PathBuf]) -> Vec<PathBuf> {
+        run_path::compose(prepend, self.login_path.as_deref(), self.own_path.as_deref())
+    }
+
+    /// The whole environment of one command. Overrides win over what is inherited; PATH and our own mark
+    /// win over everything.
+    pub(super) fn of_command(&self, path: &[PathBuf], overrides: &EnvOverrides) -> Vec<(OsString, OsString)> {
+        let overridden = |name: &OsString| overrides.iter().any(|(other, _value)| name == other);
+        let mut all: Vec<_> = self
+            .inherited
+            .iter()
+            .filter(|(name, _value)| !overridden(name))
+            .cloned()
+            .collect();
+        all.extend(
+            overrides
+                .iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+        );
+        all.push((OsString::from("PATH"), run_path::join(path)));
+        all.push((OsString::from("OPENCLAW_SHELL"), OsString::from("exec")));
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::settings::MapEnvironment;
+
+    #[test]
+    fn commands_get_overrides_path_and_mark_but_nothing_of_ours() {
+        let environment = MapEnvironment::new([
+            ("PATH", "/own:rel"),
+            ("LANG", "C"),
+            ("LD_PRELOAD", "/evil.so"),
+            ("COUNTERSIGN_TOKEN", "cst_secret"),
+            ("OPENCLAW_STATE_DIR", "/state"),
+        ]);
+        let host = HostEnvironment::new(&environment, Some("/login".to_owned()));
+        let overrides = EnvOverrides::accepted(BTreeMap::from([("LANG".to_owned(), "de".to_owned())]));
+        let path = host.run_path(&[]);
+        let mut of_command = host.of_command(&path, &overrides);
+        of_command.sort();
+        let expected = [
+            ("LANG", "de"),
+            ("OPENCLAW_SHELL", "exec"),
+            ("PATH", "/login:/own:/usr/local/bin:/usr/bin:/bin"),
+        ];
+        let expected: Vec<_> = expected
+            .map(|(n, v)| (OsString::from(n), OsString::from(v)))
+            .into();
+        assert_eq!(of_command, expected);
+    }
+}

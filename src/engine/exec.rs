@@ -1,0 +1,521 @@
+//! The flow of one exec call, from request to answer.
+
+use std::{sync::Arc, task::Poll, time::Duration};
+
+use tokio::{sync::oneshot, time::Instant};
+
+use crate::{
+    approvals::broker::Subscription,
+    domain::{
+        ActorKind, AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
+        TokenId,
+    },
+    engine::{
+        Engine,
+        call::Call,
+        judge::{Judgement, PolicyNow},
+        live::LiveRun,
+        reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble, Warning},
+        slots::{NoSlot, Slot, SlotLimits},
+        supervise::{Custody, LEFTOVERS_KILLED},
+    },
+    ledger::{self, Admission, DirectLaunch, Kept, KeyState, launch::LaunchOutcome},
+    policy::gate::Verdict,
+    settings::Settings,
+    sys::hooks,
+};
+
+/// How often a call is judged again because the policy changed between the judgement and the launch.
+const ATTEMPTS: usize = 8;
+/// How much of the output so far an answer about a running command carries (`exec-tool.md` 4).
+const RUNNING_TAIL_CHARS: usize = 2_000;
+
+/// A key under which the same call is answered once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    /// 1 to 255 printable ASCII characters.
+    pub key: String,
+    /// SHA-256 of the body as it came.
+    pub body_sha256: [u8; 32],
+}
+
+/// How long whoever follows a run waits.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// For a person's answer.
+    approval: Duration,
+    /// For the run, once it started; `None` for as long as it takes.
+    run: Option<Duration>,
+    /// Whether the run ends when its follower leaves.
+    leaving: Leaving,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    Kills,
+    Leaves,
+}
+
+impl Engine {
+    /// Runs a command, asks for it, or refuses it (`http-api.md`, "POST /v1/exec answers").
+    ///
+    /// # Errors
+    /// [`ExecError`] says why nothing was run.
+    ///
+    /// # Cancel safety
+    /// Dropping the future of a run that started without an idempotency key and was not moved to the
+    /// background kills the run. A pending approval stays pending.
+    pub async fn exec(
+        self: &Arc<Self>,
+        caller: &Principal,
+        request: ExecRequest,
+        key: Option<IdempotencyKey>,
+    ) -> Result<ExecReply, ExecError> {
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        let key = key.map(|key| ledger_key(caller, key)).transpose()?;
+        if let Some(run_id) = self.known_run(key.as_ref()).await? {
+            let settings = self.settings.current();
+            let default = settings.policy.exec(&request.agent).background_after;
+            let wait = if request.background {
+                Duration::ZERO
+            } else {
+                request.yield_after.unwrap_or(default)
+            };
+            let patience = Patience {
+                approval: request.approval_wait,
+                run: Some(wait),
+                leaving: Leaving::Leaves,
+            };
+            return self.follow(&run_id, patience).await;
+        }
+        let mut now = self.policy_now();
+        let call = Arc::new(self.prepare(caller, request, &now.settings)?);
+        let patience = Patience {
+            approval: call.approval_wait,
+            run: call.yield_after,
+            leaving: if key.is_some() || call.background {
+                Leaving::Leaves
+            } else {
+                Leaving::Kills
+            },
+        };
+        let mut spent: Vec<EntryId> = Vec::new();
+        let mut stale = 0;
+        while stale < ATTEMPTS {
+            let mut judged = self.judge(&call, &now, &spent)?;
+            let mut slot = None;
+            if judged.verdict == Verdict::Run {
+                // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
+                let taken = self.take_slot(&call.agent, &now.settings).await?;
+                if taken.was_waited_for() {
+                    // Links and files are not what they were when it was judged, and grants may have expired.
+                    now = self.policy_now();
+                    judged = self.judge(&call, &now, &spent)?;
+                }
+                slot = (judged.verdict == Verdict::Run).then_some(taken);
+            }
+            match self
+                .attempt_detached(&call, (judged, slot), &now, key.clone(), patience.leaving)
+                .await?
+            {
+                Attempt::Started(live) => return self.follow_live(&live, patience).await,
+                Attempt::Follow(run_id) => return self.follow(&run_id, patience).await,
+                Attempt::Stale => stale += 1,
+                // There are only so many grants, and each is left out from now on.
+                Attempt::UsedUp(entry) => spent.push(entry),
+            }
+            now = self.policy_now();
+        }
+        Err(ExecError::Overloaded)
+    }
+
+    /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
+    /// leaves while the ledger works must not take a permit with it. What was started for a caller that has left
+    /// is killed. `judged` comes with a place to run in when the verdict is to run.
+    async fn attempt_detached(
+        self: &Arc<Self>,
+        call: &Arc<Call>,
+        (judged, slot): (Judgement, Option<Slot>),
+        now: &PolicyNow,
+        key: Option<ledger::IdempotencyKey>,
+        leaving: Leaving,
+    ) -> Result<Attempt, ExecError> {
+        let (engine, call, settings) = (Arc::clone(self), Arc::clone(call), Arc::clone(&now.settings));
+        let mut attempt = Box::pin(self.launches.track_future(async move {
+            let attempt = match (judged.verdict, slot) {
+                // Looked at in here: a server that stops waits for this before it looks what runs.
+                _ if engine.is_draining() => Err(ExecError::ShuttingDown),
+                (Verdict::Run, Some(slot)) => engine.launch(&call, &judged, slot, &settings, key).await,
+                (Verdict::Run, None) => Err(ExecError::Overloaded),
+                (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
+                (Verdict::Ask(spec), _) => engine.ask(&call, &judged, spec, &settings, key).await,
+            };
+            let live = match &attempt {
+                Ok(Attempt::Started(live)) if leaving == Leaving::Kills => Some(Arc::clone(live)),
+                _ => None,
+            };
+            (attempt, KillOnDrop(live))
+        }));
+        // Mostly nothing has to be waited for, and then a task would only cost the waking of another thread. The
+        // caller cannot leave in the middle of a poll.
+        let first = std::future::poll_fn(|context| Poll::Ready(attempt.as_mut().poll(context))).await;
+        let (attempt, guard) = match first {
+            Poll::Ready(done) => done,
+            Poll::Pending => {
+                let (answer, answered) = oneshot::channel();
+                // An answer that nobody takes is dropped, now or later, and the run with it.
+                self.launches
+                    .spawn(async move { drop(answer.send(attempt.await)) });
+                // The sender is dropped unused only by a panic, which is logged where it happens.
+                let Ok(done) = answered.await else {
+                    return Err(ExecError::Storage(StorageTrouble::Unavailable));
+                };
+                done
+            }
+        };
+        guard.disarm();
+        attempt
+    }
+
+    async fn known_run(&self, key: Option<&ledger::IdempotencyKey>) -> Result<Option<RunId>, ExecError> {
+        let Some(key) = key else { return Ok(None) };
+        match self.ledger.key_state(key).await? {
+            KeyState::New => Ok(None),
+            KeyState::Known(kept) => kept_run(kept).map(Some),
+            KeyState::Mismatch => Err(ExecError::IdempotencyMismatch),
+        }
+    }
+
+    async fn deny(
+        &self,
+        call: &Call,
+        judged: &Judgement,
+        reason: Reason,
+        key: Option<ledger::IdempotencyKey>,
+    ) -> Result<Attempt, ExecError> {
+        let run_id = self.ids.run_id(self.clock.now());
+        let (detail, hint) = judged.explain_denial(&call.agent, reason);
+        let denial = ledger::Denial {
+            run: call.to_new_run(run_id.clone(), judged),
+            key,
+            reason,
+            detail: detail.clone(),
+        };
+        match admitted(self.ledger.admit_denied(denial).await?)? {
+            Admitted::New(()) => Err(ExecError::Denied(Box::new(Denial {
+                run_id,
+                reason,
+                detail,
+                hint,
+            }))),
+            Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
+        }
+    }
+
+    async fn launch(
+        self: &Arc<Self>,
+        call: &Call,
+        judged: &Judgement,
+        slot: Slot,
+        settings: &Settings,
+        key: Option<ledger::IdempotencyKey>,
+    ) -> Result<Attempt, ExecError> {
+        let keyed = key.is_some();
+        let run_id = self.ids.run_id(self.clock.now());
+        hooks::reach("engine.before-launch");
+        let launch = DirectLaunch {
+            run: call.to_new_run(run_id, judged),
+            key,
+            terms: judged.terms(settings),
+        };
+        let outcome = match admitted(self.ledger.admit_and_launch(launch).await?)? {
+            Admitted::New(outcome) => outcome,
+            Admitted::Known(run_id) => return Ok(Attempt::Follow(run_id)),
+        };
+        match outcome {
+            LaunchOutcome::Launched(permit) => {
+                hooks::reach("engine.launched");
+                self.note_uses(call, judged);
+                let run_id = permit.run_id().clone();
+                let outlives_caller = keyed || call.background;
+                let custody = Custody {
+                    slot,
+                    outlives_caller,
+                    notice_after: None,
+                };
+                let live = self.start(permit, custody).await;
+                Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
+            }
+            LaunchOutcome::Stale => Ok(Attempt::Stale),
+            LaunchOutcome::UsedUp(entry) => Ok(Attempt::UsedUp(entry)),
+        }
+    }
+
+    /// Takes a place to run in.
+    pub(super) async fn take_slot(&self, agent: &AgentId, settings: &Settings) -> Result<Slot, ExecError> {
+        let limits = SlotLimits::from(&settings.server.limits);
+        let slot = tokio::select! {
+            biased;
+            slot = self.slots.acquire(agent, limits) => slot,
+            () = self.stopping.cancelled() => return Err(ExecError::ShuttingDown),
+        };
+        slot.map_err(|full| match full {
+            NoSlot::AgentShare => ExecError::RateLimited,
+            NoSlot::Full => ExecError::Overloaded,
+        })
+    }
+
+    /// Waits for a run wherever it stands, as long as the follower has patience.
+    async fn follow(self: &Arc<Self>, run_id: &RunId, patience: Patience) -> Result<ExecReply, ExecError> {
+        let mut follower = Follower {
+            engine: self,
+            run_id,
+            leaving: patience.leaving,
+            changes: Some(self.broker.subscribe(run_id)),
+        };
+        let answer_by = Instant::now() + patience.approval;
+        let start_by = patience.run.map(|wait| answer_by + wait);
+        loop {
+            if let Some(live) = self.live.get(run_id) {
+                return self.follow_live(&live, patience).await;
+            }
+            let run = self.fetch_run(run_id).await?;
+            let give_up = match run.status {
+                RunStatus::Asking => Some(answer_by),
+                RunStatus::Requested | RunStatus::Launching | RunStatus::Running => start_by,
+                RunStatus::Completed
+                | RunStatus::Failed
+                | RunStatus::Denied
+                | RunStatus::Cancelled
+                | RunStatus::Lost => return self.ended_reply(run).await,
+            };
+            if !follower.sees_change_before(give_up).await {
+                follower.leaving = Leaving::Leaves;
+                return self.waiting_reply(run).await;
+            }
+        }
+    }
+
+    /// Waits for a run that this server holds a line to.
+    async fn follow_live(
+        self: &Arc<Self>,
+        live: &Arc<LiveRun>,
+        patience: Patience,
+    ) -> Result<ExecReply, ExecError> {
+        let guard = (patience.leaving == Leaving::Kills && !live.is_background())
+            .then(|| KillOnDrop(Some(Arc::clone(live))));
+        let ended = match patience.run {
+            None => Some(live.ended().await),
+            Some(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
+        };
+        if let Some(guard) = guard {
+            guard.disarm();
+        }
+        match ended {
+            Some(ended) => reply_to_end(&ended.run, &ended.output),
+            None => self.move_to_background(live).await,
+        }
+    }
+
+    /// Lets a run go on that nobody waits for.
+    pub(super) async fn let_go(&self, live: &Arc<LiveRun>) {
+        let session_id = live.to_background(self.new_session_id());
+        if let Err(error) = self.ledger.background(live.run_id.clone(), session_id).await {
+            tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
+        }
+    }
+
+    async fn move_to_background(&self, live: &Arc<LiveRun>) -> Result<ExecReply, ExecError> {
+        let session_id = live.to_background(self.new_session_id());
+        // "Running" is said of what runs: a process, its id and its start.
+        live.started().await;
+        if !self.ledger.background(live.run_id.clone(), session_id).await? {
+            // It ended in between.
+            let ended = live.ended().await;
+            return reply_to_end(&ended.run, &ended.output);
+        }
+        let run = self.fetch_run(&live.run_id).await?;
+        let tail = live.with_capture(|capture| capture.tail(RUNNING_TAIL_CHARS));
+        Ok(ExecReply::Running(RunningRun {
+            run,
+            tail,
+            warnings: Vec::new(),
+        }))
+    }
+
+    async fn waiting_reply(&self, run: Run) -> Result<ExecReply, ExecError> {
+        let pending = match (run.status, &run.approval_id) {
+            (RunStatus::Asking, Some(id)) => self.ledger.approval(id).await?,
+            _ => None,
+        };
+        Ok(match pending {
+            Some(approval) => ExecReply::Pending(Box::new(PendingRun {
+                run,
+                approval,
+                warnings: Vec::new(),
+            })),
+            None => ExecReply::Running(RunningRun {
+                run,
+                tail: String::new(),
+                warnings: Vec::new(),
+            }),
+        })
+    }
+
+    async fn ended_reply(&self, run: Run) -> Result<ExecReply, ExecError> {
+        let output = self.output_text(&run).await?;
+        reply_to_end(&run, &output)
+    }
+
+    pub(super) async fn fetch_run(&self, run_id: &RunId) -> Result<Run, ExecError> {
+        // Nothing removes a run within the time that anybody follows it.
+        self.ledger
+            .run(run_id)
+            .await?
+            .ok_or(ExecError::Storage(StorageTrouble::Unavailable))
+    }
+}
+
+/// What one attempt at a call came to.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// It runs here.
+    Started(Arc<LiveRun>),
+    /// Its record says how it stands.
+    Follow(RunId),
+    /// The policy changed; judge again.
+    Stale,
+    /// A grant has no use left; judge again without it.
+    UsedUp(EntryId),
+}
+
+/// A new admission, or the run that the key stands for.
+pub(super) enum Admitted<T> {
+    New(T),
+    Known(RunId),
+}
+
+pub(super) fn admitted<T>(admission: Admission<T>) -> Result<Admitted<T>, ExecError> {
+    match admission {
+        Admission::New(value) => Ok(Admitted::New(value)),
+        Admission::Known(kept) => kept_run(kept).map(Admitted::Known),
+        Admission::Mismatch => Err(ExecError::IdempotencyMismatch),
+    }
+}
+
+fn kept_run(kept: Kept) -> Result<RunId, ExecError> {
+    match kept {
+        Kept::Run(run_id) => Ok(run_id),
+        // Exec calls keep runs only.
+        Kept::Answer { .. } => Err(ExecError::IdempotencyMismatch),
+    }
+}
+
+fn ledger_key(caller: &Principal, key: IdempotencyKey) -> Result<ledger::IdempotencyKey, ExecError> {
+    let not_a_token = || ExecError::InvalidRequest {
+        path: "Idempotency-Key",
+        message: "only callers with a token can use one".to_owned(),
+    };
+    if caller.actor.kind != ActorKind::Token {
+        return Err(not_a_token());
+    }
+    Ok(ledger::IdempotencyKey {
+        token: TokenId::parse(caller.actor.id.clone()).map_err(|_invalid| not_a_token())?,
+        key: key.key,
+        body_sha256: crate::domain::hex(&key.body_sha256),
+    })
+}
+
+/// The answer about a run that has ended: what it did, or why it never ran.
+fn reply_to_end(run: &Run, output: &crate::output::Captured) -> Result<ExecReply, ExecError> {
+    match (run.status, run.reason) {
+        (RunStatus::Denied, reason) => Err(ExecError::Denied(Box::new(Denial {
+            run_id: run.id.clone(),
+            reason: reason.unwrap_or(Reason::SecurityDeny),
+            detail: run.detail.clone(),
+            hint: None,
+        }))),
+        _ => Ok(ExecReply::Ended(EndedRun {
+            run: run.clone(),
+            output: output.clone(),
+            warnings: warnings_of(run),
+        })),
+    }
+}
+
+fn warnings_of(run: &Run) -> Vec<Warning> {
+    let left_behind = run.warnings.iter().any(|code| code == LEFTOVERS_KILLED);
+    left_behind
+        .then(|| Warning {
+            code: LEFTOVERS_KILLED,
+            message:
+                "processes that the command left running were killed; start a server with background, or set \
+                      tools.exec.leftovers to keep"
+                    .to_owned(),
+        })
+        .into_iter()
+        .collect()
+}
+
+/// Somebody who waits for a run wherever it stands. When they leave, a run that was started for them meanwhile
+/// ends with them, or goes on alone: nobody else knows of it.
+struct Follower<'a> {
+    engine: &'a Arc<Engine>,
+    run_id: &'a RunId,
+    leaving: Leaving,
+    /// There until it is dropped.
+    changes: Option<Subscription>,
+}
+
+impl Follower<'_> {
+    /// Waits for a change; false when none came in time.
+    async fn sees_change_before(&mut self, give_up: Option<Instant>) -> bool {
+        match (&mut self.changes, give_up) {
+            (Some(changes), Some(give_up)) => {
+                tokio::time::timeout_at(give_up, changes.changed()).await.is_ok()
+            }
+            (Some(changes), None) => {
+                changes.changed().await;
+                true
+            }
+            (None, _) => false,
+        }
+    }
+}
+
+impl Drop for Follower<'_> {
+    fn drop(&mut self) {
+        // First, so that a start that goes on just now either shows up below or sees that nobody waits.
+        drop(self.changes.take());
+        let live = self.engine.live.get(self.run_id);
+        let Some(live) = live.filter(|live| !live.is_background() && !live.has_ended()) else {
+            return;
+        };
+        match self.leaving {
+            Leaving::Kills => live.kill(KillCause::Cancelled),
+            Leaving::Leaves => {
+                let engine = Arc::clone(self.engine);
+                self.engine.tasks.spawn(async move { engine.let_go(&live).await });
+            }
+        }
+    }
+}
+
+/// Kills the run when its caller leaves before it ended.
+struct KillOnDrop(Option<Arc<LiveRun>>);
+
+impl KillOnDrop {
+    fn disarm(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        if let Some(live) = &self.0 {
+            live.kill(KillCause::Cancelled);
+        }
+    }
+}

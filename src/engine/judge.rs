@@ -1,0 +1,422 @@
+//! One judgement of one call: the layers combined, the command analysed, the gate asked.
+//!
+//! `exec`, the launch of an approved run and the fallback of an unanswered one all come through here, so
+//! they cannot disagree.
+
+use std::path::{Path, PathBuf};
+
+use crate::{
+    approvals::{
+        binding,
+        store::{DocumentStatus, Snapshot},
+    },
+    command::{env_policy, names},
+    domain::{
+        AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
+        Reason, Security, Why,
+    },
+    engine::{Engine, analyse, call::Call, reply::ExecError},
+    hosts::path_lookup,
+    ledger::{GrantUse, PolicyStamp, launch::LaunchTerms},
+    policy::{
+        allowlist::{Analysis, SegmentReport},
+        combine::{self, Effective, PolicyLayers, Wanted},
+        gate::{self, AskSpec, Coverage, GateInput, Verdict},
+    },
+    settings::{Settings, Tool},
+};
+
+/// What one look at the policy says about a call.
+#[derive(Debug)]
+pub(super) struct Judgement {
+    pub(super) effective: Effective,
+    pub(super) analysis: Option<Analysis>,
+    pub(super) input: GateInput,
+    pub(super) verdict: Verdict,
+    pub(super) binding: Binding,
+    pub(super) stamp: PolicyStamp,
+    pub(super) grants: Vec<GrantUse>,
+    /// The overrides that reach the command.
+    pub(super) env: EnvOverrides,
+    refusal: Option<String>,
+}
+
+/// The policy of one moment.
+pub(super) struct PolicyNow {
+    pub(super) settings: std::sync::Arc<Settings>,
+    pub(super) document: std::sync::Arc<Snapshot>,
+}
+
+impl PolicyNow {
+    pub(super) fn stamp(&self) -> PolicyStamp {
+        PolicyStamp {
+            document_hash: self.document.hash.clone(),
+            settings_generation: self.settings.generation,
+        }
+    }
+
+    /// Combines every layer for an agent.
+    pub(super) fn effective(&self, agent: &AgentId, wanted: Wanted) -> Effective {
+        let policy = &self.settings.policy;
+        combine::combine(PolicyLayers {
+            security: &policy.security(agent),
+            ask: &policy.ask(agent),
+            session: Wanted::default(),
+            call: wanted,
+            document: &self.document.policy(agent.as_str()),
+        })
+    }
+
+    pub(super) fn is_tool_denied(&self, agent: &AgentId) -> bool {
+        self.settings
+            .policy
+            .tool_policy(agent)
+            .denied_by(Tool::Exec)
+            .is_some()
+    }
+}
+
+impl Engine {
+    /// Looks at settings and document again and returns what holds now.
+    pub(super) fn policy_now(&self) -> PolicyNow {
+        let document = self.look_at_policy();
+        PolicyNow {
+            settings: self.settings.current(),
+            document,
+        }
+    }
+
+    /// Judges a call under `now`. `spent` are grants found to have no use left.
+    pub(super) fn judge(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+        spent: &[EntryId],
+    ) -> Result<Judgement, ExecError> {
+        let effective = now.effective(&call.agent, call.wanted);
+        let tool_denied = now.is_tool_denied(&call.agent);
+        let analysis = self.analyse_if_it_matters(call, now, &effective, spent);
+        if let Some(message) = analysis.as_ref().and_then(Analysis::rejection) {
+            return Err(ExecError::InvalidRequest {
+                path: "command",
+                message,
+            });
+        }
+        let coverage = analysis.as_ref().map_or(
+            Coverage {
+                satisfied: false,
+                analysis_ok: false,
+                durable: false,
+            },
+            |analysis| Coverage {
+                satisfied: analysis.satisfied,
+                analysis_ok: analysis.ok,
+                durable: analysis.durable,
+            },
+        );
+        let input = GateInput {
+            security: effective.security.value,
+            ask: effective.ask.value,
+            ask_fallback: effective.ask_fallback.value,
+            coverage,
+            denylisted: analysis
+                .as_ref()
+                .is_some_and(|analysis| analysis.denylisted.is_some()),
+            needs_person: analysis.as_ref().is_some_and(|analysis| analysis.needs_person),
+            document_refused: effective.document_refused,
+            tool_denied,
+        };
+        let verdict = gate::gate(&input);
+        // Whatever a shell reads at its start must not come from the request (`command-analysis.md` E3).
+        let env = match &analysis {
+            Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
+            Some(_) | None => call.env.clone(),
+        };
+        let binding = self.bind(call, now, &effective, analysis.as_ref(), &env);
+        let refusal = match &now.document.status {
+            DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
+            DocumentStatus::Missing | DocumentStatus::Ok => None,
+        };
+        Ok(Judgement {
+            grants: analysis
+                .as_ref()
+                .map_or_else(Vec::new, |analysis| analysis.grant_uses(now, call.agent.as_str())),
+            stamp: now.stamp(),
+            env,
+            effective,
+            analysis,
+            input,
+            verdict,
+            binding,
+            refusal,
+        })
+    }
+
+    /// Under `full` nothing depends on the words of the command, unless deny rules or strict inline
+    /// evaluation look at them, a person will, or a shell inside must not get an override.
+    fn analyse_if_it_matters(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+        effective: &Effective,
+        spent: &[EntryId],
+    ) -> Option<Analysis> {
+        let exec = now.settings.policy.exec(&call.agent);
+        let matters = match effective.security.value {
+            Security::Deny => false,
+            Security::Allowlist => true,
+            Security::Full => {
+                effective.ask.value == Ask::Always
+                    || exec.strict_inline_eval.value
+                    || !call.env.is_empty()
+                    || !now.document.deny_rules(call.agent.as_str()).is_empty()
+            }
+        };
+        matters.then(|| self.analyse(call, now, spent))
+    }
+
+    /// What would be started, pinned (`command-analysis.md` X1, X2, T1).
+    fn bind(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+        effective: &Effective,
+        analysis: Option<&Analysis>,
+        env: &EnvOverrides,
+    ) -> Binding {
+        let from_plan = effective.security.value == Security::Allowlist;
+        let planned = analysis.filter(|_| from_plan).and_then(Analysis::to_bound);
+        let lookup = self.path_lookup(&call.agent, &now.settings);
+        let bound = planned.unwrap_or_else(|| match &call.command {
+            Command::Shell(text) => Bound::Text {
+                shell: self.shell.path().to_string_lossy().into_owned(),
+                text: text.clone(),
+            },
+            Command::Argv(argv) => Bound::Exec {
+                path: analyse::program_path(
+                    argv.first().map_or("", String::as_str),
+                    &call.workdir.path,
+                    &lookup,
+                ),
+                argv: argv.clone(),
+            },
+        });
+        let executables = match (&bound, analysis) {
+            (_, Some(analysis)) => analysis.executables.clone(),
+            (Bound::Exec { path, .. }, None) => path_lookup::identity_now(path).into_iter().collect(),
+            (Bound::Text { .. } | Bound::Rendered { .. }, None) => Vec::new(),
+        };
+        let script = analysis.and_then(|analysis| scripts_of(analysis, &call.workdir.path));
+        Binding {
+            host: Host::Gateway,
+            node_id: None,
+            agent: call.agent.clone(),
+            session: call.session.clone(),
+            command: call.command.clone(),
+            bound,
+            cwd: call.workdir.path.to_string_lossy().into_owned(),
+            cwd_dev: call.workdir.dev,
+            cwd_ino: call.workdir.ino,
+            env_hash: binding::env_hash(env),
+            executables,
+            executable_sha256: None,
+            script,
+            pty: false,
+            timeout_ms: call
+                .timeout
+                .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// The key or command that takes `deny` away where it was said.
+fn how_to_loosen(source: &str) -> String {
+    match source {
+        "default" => "set tools.exec.security to allowlist in openclaw.json, or run: countersign init --preset cautious"
+            .to_owned(),
+        "call" => "leave security out of the call".to_owned(),
+        source => format!("set {source} to allowlist"),
+    }
+}
+
+/// Operands of one command that are looked at as scripts.
+const MAX_OPERANDS: usize = 1024;
+/// Directories that a command may be in by then, as far as its `cd`s are followed.
+const MAX_DIRECTORIES: usize = 8;
+
+/// The scripts that the command hands to shells and interpreters, with the digest of their content: an answer
+/// covers what the person could have read (`command-analysis.md` T2). Which operand is the script is known to the
+/// interpreter alone, so every one that is a file counts: a file that is called like the value of an option
+/// must not stand in for the script.
+pub(super) fn scripts_of(analysis: &Analysis, cwd: &Path) -> Option<(String, String)> {
+    let mut directories = vec![cwd.to_owned()];
+    let mut operands = Vec::new();
+    collect_operands(&analysis.segments, &mut directories, &mut operands);
+    binding::bind_scripts(operands)
+}
+
+fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, operands: &mut Vec<PathBuf>) {
+    for segment in segments {
+        let words = segment.argv.iter().skip(1);
+        if segment.executable == "cd" {
+            let reached: Vec<PathBuf> = words
+                .flat_map(|word| directories.iter().map(move |from| from.join(word)))
+                .take(MAX_DIRECTORIES.saturating_sub(directories.len()))
+                .collect();
+            directories.extend(reached);
+            continue;
+        }
+        let path = segment.resolved_path.as_deref().unwrap_or(&segment.executable);
+        if names::runs_scripts(path) {
+            let files = words.filter_map(|word| match word.strip_prefix('-') {
+                // `--require=./hook.js`
+                Some(option) => option.split_once('=').map(|(_name, value)| value),
+                None => Some(word.as_str()),
+            });
+            let paths = files.flat_map(|word| directories.iter().map(move |from| from.join(word)));
+            operands.extend(paths.take(MAX_OPERANDS.saturating_sub(operands.len())));
+        }
+        collect_operands(&segment.segments, directories, operands);
+    }
+}
+
+impl Judgement {
+    /// On which terms the call may start without anybody being asked.
+    pub(super) fn terms(&self, settings: &Settings) -> LaunchTerms {
+        LaunchTerms {
+            binding: self.binding.clone(),
+            stamp: self.stamp.clone(),
+            grants: self.grants.clone(),
+            start_by: settings.server.approvals.start_by,
+        }
+    }
+
+    /// What a person is shown.
+    pub(super) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
+        let proposed = match &self.analysis {
+            Some(analysis) if spec.allow_always_offered => analysis.proposed_patterns.clone(),
+            Some(_) | None => Vec::new(),
+        };
+        let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
+        if proposed.iter().any(|pattern| pattern.default) {
+            allowed_decisions.push(ApprovalDecision::AllowAlways);
+        }
+        allowed_decisions.push(ApprovalDecision::Deny);
+        ApprovalCard {
+            binding: self.binding.clone(),
+            security: self.input.security,
+            ask: self.input.ask,
+            ask_fallback: self.input.ask_fallback,
+            satisfied: self.input.coverage.satisfied,
+            needs_person: self.input.needs_person,
+            why: self.why(spec),
+            allowed_decisions,
+            proposed_patterns: proposed,
+            resolved_path: self.binding.executables.first().map(|file| file.path.clone()),
+            segments: self
+                .analysis
+                .as_ref()
+                .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
+            document_hash: self.stamp.document_hash.clone(),
+        }
+    }
+
+    fn why(&self, spec: AskSpec) -> Why {
+        let finding = self
+            .analysis
+            .as_ref()
+            .and_then(|analysis| analysis.verdict.finding());
+        let (layer, detail, span) = match spec.why {
+            gate::AskWhy::AskAlways => (
+                &self.effective.ask.source,
+                "every command is asked about".to_owned(),
+                None,
+            ),
+            gate::AskWhy::AllowlistMiss | gate::AskWhy::NeedsPerson => {
+                let detail = finding.map_or_else(
+                    || "the allowlist does not cover the command".to_owned(),
+                    |finding| finding.detail.clone(),
+                );
+                (
+                    &self.effective.security.source,
+                    detail,
+                    finding.map(|finding| (finding.span.start, finding.span.end)),
+                )
+            }
+        };
+        Why {
+            layer: layer.clone(),
+            rule: spec.why.as_str().to_owned(),
+            detail,
+            span,
+        }
+    }
+
+    /// A denial in words, and the command or key that would change it.
+    pub(super) fn explain_denial(&self, agent: &AgentId, reason: Reason) -> (Option<String>, Option<String>) {
+        match reason {
+            Reason::SecurityDeny => (
+                Some(format!("security is deny ({})", self.effective.security.source)),
+                Some(how_to_loosen(&self.effective.security.source)),
+            ),
+            Reason::DocumentRefused => (
+                self.refusal.clone(),
+                Some("repair exec-approvals.json; countersign doctor says where it is wrong".to_owned()),
+            ),
+            Reason::ToolDenied => (
+                Some("tool policy denies exec".to_owned()),
+                Some("change tools.deny or tools.allow in openclaw.json".to_owned()),
+            ),
+            Reason::Denylist => (
+                self.analysis
+                    .as_ref()
+                    .and_then(|analysis| analysis.denylisted.as_ref())
+                    .map(|hit| match &hit.reason {
+                        Some(reason) => format!("deny rule {} matched: {reason}", hit.pattern),
+                        None => format!("deny rule {} matched", hit.pattern),
+                    }),
+                None,
+            ),
+            // What the gate says by itself is only the first of these.
+            Reason::AllowlistMiss
+            | Reason::UserDenied
+            | Reason::ApprovalTimeout
+            | Reason::NoApprover
+            | Reason::ApprovalCancelled
+            | Reason::ApprovalRequestFailed
+            | Reason::BindingMismatch
+            | Reason::ApprovalRequired
+            | Reason::NodeRefused
+            | Reason::Preflight
+            | Reason::RateLimited
+            | Reason::SpawnFailed
+            | Reason::Timeout
+            | Reason::NotStarted
+            | Reason::InvokeFailed
+            | Reason::NodeDisconnected
+            | Reason::ServerRestart
+            | Reason::RunnerLost
+            | Reason::Cancelled
+            | Reason::Shutdown => {
+                let finding = self
+                    .analysis
+                    .as_ref()
+                    .and_then(|analysis| analysis.verdict.finding());
+                (
+                    finding.map(|finding| finding.detail.clone()),
+                    self.hint_to_allow(agent),
+                )
+            }
+        }
+    }
+
+    /// The command that would add the first executable that nothing covers.
+    fn hint_to_allow(&self, agent: &AgentId) -> Option<String> {
+        let analysis = self
+            .analysis
+            .as_ref()
+            .filter(|analysis| analysis.an_entry_would_help())?;
+        let path = analysis.first_uncovered_path()?;
+        Some(format!("countersign allowlist add --agent {agent} {path}"))
+    }
+}

@@ -1,0 +1,199 @@
+//! The engine: from a request to its outcome, one flow for every front door.
+//!
+//! It owns nothing that must survive: the ledger decides and remembers, supervisors hold the processes,
+//! and the engine joins them. Its invariants: nothing starts without a
+//! [`Permit`](crate::ledger::launch::Permit); nothing is answered before the ledger has it; the one
+//! function that decides is [`crate::policy::gate::gate`]. Entry point: [`Engine::exec`].
+
+pub mod reply;
+
+mod analyse;
+mod call;
+mod judge;
+
+mod approve;
+mod exec;
+mod persist;
+mod slots;
+
+pub mod environment;
+mod live;
+mod outcome;
+mod supervise;
+
+mod recover;
+mod shutdown;
+
+pub mod effective;
+mod query;
+mod watch;
+
+pub mod allowlist;
+pub mod tokens;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use tokio::sync::Notify;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use exec::IdempotencyKey;
+pub use query::{Check, OutputBytes, Readiness};
+pub use watch::PolicyFiles;
+
+use crate::{
+    approvals::{broker::Broker, store::DocumentStore},
+    clock::{Clock, Ids},
+    engine::environment::HostEnvironment,
+    hosts::{gateway::GatewayHost, shell::HostShell},
+    ledger::Ledger,
+    policy::{allowlist::Protected, pattern::PatternCache},
+    settings::{SettingsStore, StateDir},
+};
+
+/// Everything the engine is joined from.
+#[derive(Debug)]
+pub struct EngineParts {
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Ids.
+    pub ids: Arc<dyn Ids>,
+    /// The state directory.
+    pub state_dir: StateDir,
+    /// The account's home directory.
+    pub home: PathBuf,
+    /// Settings.
+    pub settings: Arc<SettingsStore>,
+    /// The approvals document.
+    pub documents: Arc<DocumentStore>,
+    /// The ledger.
+    pub ledger: Ledger,
+    /// The gateway host.
+    pub gateway: GatewayHost,
+    /// The shell for text as it was written.
+    pub shell: HostShell,
+    /// What commands inherit.
+    pub environment: HostEnvironment,
+    /// Identity of this boot of the machine.
+    pub boot_id: String,
+    /// This program, which no command may be allowed to be.
+    pub own_binary: Option<PathBuf>,
+}
+
+/// The engine. Shared by every front door.
+#[derive(Debug)]
+pub struct Engine {
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    home: PathBuf,
+    settings: Arc<SettingsStore>,
+    documents: Arc<DocumentStore>,
+    ledger: Ledger,
+    gateway: GatewayHost,
+    shell: HostShell,
+    environment: HostEnvironment,
+    boot_id: String,
+    protected: Protected,
+    patterns: PatternCache,
+    trusted_dirs: analyse::TrustedDirs,
+    broker: Arc<Broker>,
+    live: live::LiveRuns,
+    slots: Arc<slots::Slots>,
+    use_notes: persist::UseNotes,
+    policy_seen: watch::PolicySeen,
+    /// Wakes the task that ends questions in time.
+    deadlines: Notify,
+    /// Nothing new is taken.
+    draining: AtomicBool,
+    /// The streams end.
+    stopping: CancellationToken,
+    tasks: TaskTracker,
+    /// Tasks that may start a run. A server that stops waits for them before it looks what runs.
+    launches: TaskTracker,
+}
+
+impl Engine {
+    /// Joins an engine. Nothing runs before [`Engine::recover`] and [`Engine::begin`].
+    pub fn new(parts: EngineParts) -> Arc<Self> {
+        let EngineParts {
+            clock,
+            ids,
+            state_dir,
+            home,
+            settings,
+            documents,
+            ledger,
+            gateway,
+            shell,
+            environment,
+            boot_id,
+            own_binary,
+        } = parts;
+        let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
+        let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
+        let engine = Self {
+            protected: analyse::protected(state_dir.root(), &workspaces, own_binary.as_deref()),
+            clock,
+            ids,
+            home,
+            settings,
+            documents,
+            ledger,
+            gateway,
+            shell,
+            environment,
+            boot_id,
+            patterns: PatternCache::default(),
+            trusted_dirs: analyse::TrustedDirs::default(),
+            broker: Arc::default(),
+            live: live::LiveRuns::default(),
+            slots: Arc::default(),
+            use_notes: persist::UseNotes::default(),
+            policy_seen: watch::PolicySeen::default(),
+            deadlines: Notify::new(),
+            draining: AtomicBool::new(false),
+            stopping: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            launches: TaskTracker::new(),
+        };
+        Arc::new(engine)
+    }
+
+    /// The ledger.
+    pub const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The approvals document.
+    pub fn documents(&self) -> &Arc<DocumentStore> {
+        &self.documents
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &SettingsStore {
+        &self.settings
+    }
+
+    /// Time.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
+    /// Ids.
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.ids
+    }
+
+    /// Ends when the server begins to stop.
+    pub const fn stopping(&self) -> &CancellationToken {
+        &self.stopping
+    }
+
+    /// A short name for a process session.
+    fn new_session_id(&self) -> String {
+        let random = self.ids.random().simple().to_string();
+        random.get(..12).unwrap_or(&random).to_owned()
+    }
+}

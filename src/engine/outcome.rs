@@ -1,0 +1,184 @@
+//! From how a process ended to how its run ended. Pure.
+
+use std::time::Duration;
+
+use crate::domain::{Exit, KillCause, Reason, RunEnd, RunStatus, UnixMillis};
+
+/// What of the output belongs into the record.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct OutputSummary {
+    /// Whether text was cut in answers.
+    pub(crate) truncated: bool,
+    /// The last characters.
+    pub(crate) tail: String,
+}
+
+/// The end of a run whose supervisor reported `exit`.
+pub(crate) fn end_of(
+    exit: &Exit,
+    timeout: Option<Duration>,
+    output: OutputSummary,
+    now: UnixMillis,
+) -> RunEnd {
+    let (status, reason, detail) = judge(exit, timeout);
+    RunEnd {
+        status,
+        reason,
+        detail,
+        exit_code: exit.code,
+        exit_signal: exit.signal.map(signal_name),
+        timed_out: exit.killed == Some(KillCause::Timeout),
+        truncated: output.truncated || exit.kept_bytes < exit.output_bytes,
+        output_bytes: exit.output_bytes,
+        tail: output.tail,
+        ended_at: now,
+    }
+}
+
+/// The end of a run about which nothing more will be known, or which never started.
+pub(crate) fn end_without_exit(
+    reason: Reason,
+    detail: Option<String>,
+    output: OutputSummary,
+    now: UnixMillis,
+) -> RunEnd {
+    RunEnd {
+        status: reason.run_status(),
+        reason: Some(reason),
+        detail,
+        exit_code: None,
+        exit_signal: None,
+        timed_out: false,
+        truncated: output.truncated,
+        output_bytes: 0,
+        tail: output.tail,
+        ended_at: now,
+    }
+}
+
+fn judge(exit: &Exit, timeout: Option<Duration>) -> (RunStatus, Option<Reason>, Option<String>) {
+    if let Some(errno) = exit.spawn_errno {
+        let error = std::io::Error::from_raw_os_error(errno);
+        return (
+            RunStatus::Failed,
+            Some(Reason::SpawnFailed),
+            Some(format!("could not be started: {error}")),
+        );
+    }
+    match exit.killed {
+        Some(KillCause::Timeout) => {
+            let limit = timeout.unwrap_or_default().as_secs_f64();
+            (
+                RunStatus::Failed,
+                Some(Reason::Timeout),
+                Some(format!("killed by its time limit of {limit} s")),
+            )
+        }
+        Some(KillCause::Cancelled) => (RunStatus::Cancelled, Some(Reason::Cancelled), None),
+        Some(KillCause::Shutdown) => (RunStatus::Cancelled, Some(Reason::Shutdown), None),
+        None if exit.code == Some(0) => (RunStatus::Completed, None, None),
+        None => (RunStatus::Failed, None, None),
+    }
+}
+
+/// The name of a Linux signal, `SIG40` and the like for those without one.
+pub(crate) fn signal_name(number: i32) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let name = usize::try_from(number)
+        .ok()
+        .and_then(|n| NAMES.get(n.checked_sub(1)?));
+    name.map_or_else(|| format!("SIG{number}"), |name| format!("SIG{name}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(exit: &Exit, status: RunStatus, reason: Option<Reason>) {
+        let end = end_of(
+            exit,
+            Some(Duration::from_secs(2)),
+            OutputSummary::default(),
+            UnixMillis::new(1),
+        );
+        assert_eq!((end.status, end.reason), (status, reason));
+        if let Some(reason) = end.reason {
+            assert_eq!(reason.run_status(), end.status);
+        }
+    }
+
+    #[test]
+    fn an_exit_becomes_the_end_of_its_run() {
+        check(
+            &Exit {
+                code: Some(0),
+                ..Exit::default()
+            },
+            RunStatus::Completed,
+            None,
+        );
+        check(
+            &Exit {
+                code: Some(3),
+                ..Exit::default()
+            },
+            RunStatus::Failed,
+            None,
+        );
+        check(
+            &Exit {
+                signal: Some(15),
+                ..Exit::default()
+            },
+            RunStatus::Failed,
+            None,
+        );
+        check(
+            &Exit {
+                spawn_errno: Some(2),
+                ..Exit::default()
+            },
+            RunStatus::Failed,
+            Some(Reason::SpawnFailed),
+        );
+        for (cause, status, reason) in [
+            (KillCause::Timeout, RunStatus::Failed, Reason::Timeout),
+            (KillCause::Cancelled, RunStatus::Cancelled, Reason::Cancelled),
+            (KillCause::Shutdown, RunStatus::Cancelled, Reason::Shutdown),
+        ] {
+            check(
+                &Exit {
+                    signal: Some(9),
+                    killed: Some(cause),
+                    ..Exit::default()
+                },
+                status,
+                Some(reason),
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_that_were_not_kept_count_as_truncated() {
+        let exit = Exit {
+            code: Some(0),
+            output_bytes: 2,
+            kept_bytes: 1,
+            ..Exit::default()
+        };
+        assert!(end_of(&exit, None, OutputSummary::default(), UnixMillis::new(1)).truncated);
+    }
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!(signal_name(9), "SIGKILL");
+        assert_eq!(signal_name(31), "SIGSYS");
+        assert_eq!(signal_name(40), "SIG40");
+        assert_eq!(signal_name(0), "SIG0");
+    }
+}

@@ -1,0 +1,234 @@
+//! What "always" leaves in the approvals document, and the notes of which entries are used.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    approvals::{
+        document::{Entry, Use},
+        store::{Base, DocumentStatus},
+    },
+    domain::{Actor, Approval, ApprovalId, ApprovalState, EntryId, Pattern, Persist, UnixMillis},
+    engine::{Engine, call::Call, judge::Judgement},
+    events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
+    policy::allowlist::CreditKind,
+    sys::hooks,
+};
+
+/// How often notes of use are written; they are for people, and no run waits for them.
+const NOTE_INTERVAL: Duration = Duration::from_secs(1);
+/// How many notes wait at most; more are dropped.
+const MAX_NOTES: usize = 10_000;
+
+/// Notes of used entries that wait to be written, by owner and pattern.
+#[derive(Debug, Default)]
+pub(super) struct UseNotes(Mutex<BTreeMap<NoteKey, Note>>);
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct NoteKey {
+    owner: String,
+    pattern: String,
+    arg_pattern: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+struct Note {
+    at: UnixMillis,
+    command: String,
+    resolved_path: Option<String>,
+}
+
+impl Engine {
+    /// Writes the entries of an `allow-always`, once.
+    pub(super) async fn persist_patterns(&self, approval: &Approval) {
+        let ApprovalState::Allowed {
+            persist: Persist::Todo,
+            by,
+            ..
+        } = &approval.state
+        else {
+            return;
+        };
+        hooks::reach("engine.before-persist");
+        let entries: Vec<(EntryId, Entry)> = approval
+            .chosen_patterns
+            .iter()
+            .map(|pattern| {
+                (
+                    entry_id(&approval.id, pattern),
+                    to_entry(pattern, self.clock.now()),
+                )
+            })
+            .collect();
+        let agent = approval.card.binding.agent.clone();
+        let documents = Arc::clone(&self.documents);
+        let added = tokio::task::spawn_blocking(move || {
+            documents.update(Base::Any, |document| {
+                let added = entries
+                    .iter()
+                    .map(|(id, entry)| document.add_entry(agent.as_str(), id.clone(), entry.clone()));
+                Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
+            })
+        })
+        .await;
+        hooks::reach("engine.persisted");
+        let settled = match added {
+            Ok(Ok((added, _snapshot))) => {
+                for added in added.into_iter().filter(|added| added.created) {
+                    self.tell_entry_added(approval, added.id, by).await;
+                }
+                self.ledger.persist_done(approval.id.clone()).await
+            }
+            Ok(Err(error)) => {
+                tracing::error!(approval.id = %approval.id, error = %error, "entries of an answer cannot be stored; it counts once");
+                self.ledger.persist_dropped(approval.id.clone()).await
+            }
+            Err(_panicked) => self.ledger.persist_dropped(approval.id.clone()).await,
+        };
+        if let Err(error) = settled {
+            tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries are stored");
+        }
+    }
+
+    /// Comes back to entries that an earlier server had still to write: only if nobody changed the document
+    /// since the person looked at it.
+    pub(super) async fn persist_after_restart(&self, approval: &Approval) {
+        let document = self.documents.snapshot();
+        let is_there = |pattern: &Pattern| {
+            let id = entry_id(&approval.id, pattern);
+            document
+                .entries(approval.card.binding.agent.as_str())
+                .iter()
+                .any(|listed| *listed.id == id)
+        };
+        let already_written = approval.chosen_patterns.iter().all(is_there);
+        let unchanged = document.hash == approval.card.document_hash
+            && !matches!(document.status, DocumentStatus::Refused(_));
+        if already_written || unchanged {
+            self.persist_patterns(approval).await;
+        } else if let Err(error) = self.ledger.persist_dropped(approval.id.clone()).await {
+            tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries were dropped");
+        }
+    }
+
+    async fn tell_entry_added(&self, approval: &Approval, entry_id: EntryId, by: &Actor) {
+        let kind = EventKind::AllowlistChanged {
+            change: AllowlistChange::Added,
+            list: AllowlistList::Allowlist,
+            entry_id,
+            by: Some(by.clone()),
+        };
+        let subject = Subject {
+            approval_id: Some(approval.id.clone()),
+            agent: Some(approval.card.binding.agent.clone()),
+            ..Subject::default()
+        };
+        self.tell(Event { subject, kind }, by.clone()).await;
+    }
+
+    /// Notes that a run used the entries that let it through.
+    pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
+        let Some(analysis) = &judged.analysis else { return };
+        let mut notes = self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for credit in analysis
+            .credited
+            .iter()
+            .filter(|credit| credit.kind == CreditKind::Entry)
+        {
+            let key = NoteKey {
+                owner: credit.owner.clone(),
+                pattern: credit.pattern.clone(),
+                arg_pattern: credit.arg_pattern.clone(),
+            };
+            if notes.len() < MAX_NOTES || notes.contains_key(&key) {
+                let note = Note {
+                    at: self.clock.now(),
+                    command: call.command.to_text(),
+                    resolved_path: credit.resolved.clone(),
+                };
+                notes.insert(key, note);
+            }
+        }
+    }
+
+    /// Writes notes of use now and then, until the server stops.
+    pub(super) async fn write_notes(self: Arc<Self>) {
+        loop {
+            tokio::select! {
+                () = self.stopping.cancelled() => break,
+                () = tokio::time::sleep(NOTE_INTERVAL) => {}
+            }
+            self.write_notes_now().await;
+        }
+        self.write_notes_now().await;
+    }
+
+    async fn write_notes_now(&self) {
+        let notes = std::mem::take(&mut *self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner));
+        if notes.is_empty() {
+            return;
+        }
+        let documents = Arc::clone(&self.documents);
+        let written = tokio::task::spawn_blocking(move || {
+            documents.update(Base::Any, |document| {
+                for (key, note) in &notes {
+                    let used = document
+                        .agent(&key.owner)
+                        .into_iter()
+                        .flat_map(|agent| agent.allowlist.iter().flatten());
+                    let id = used
+                        .filter(|known| {
+                            known.item.pattern.trim() == key.pattern.trim()
+                                && known.item.arg_pattern == key.arg_pattern
+                        })
+                        .map(|known| known.id.clone())
+                        .next();
+                    if let Some(id) = id {
+                        let used = Use {
+                            at: note.at,
+                            command: &note.command,
+                            resolved_path: note.resolved_path.as_deref(),
+                        };
+                        document.record_use(&key.owner, &id, used);
+                    }
+                }
+                Ok::<_, std::convert::Infallible>(())
+            })
+        })
+        .await;
+        match written {
+            Ok(Ok(((), snapshot))) => self.policy_seen.expect_document(&snapshot.hash),
+            // Best effort: it never delays or fails a run.
+            Ok(Err(error)) => tracing::warn!(error = %error, "notes of used entries were not written"),
+            Err(_panicked) => {}
+        }
+    }
+}
+
+/// The entry's id follows from answer and pattern, so that writing it twice changes nothing.
+fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
+    let text =
+        serde_json::json!([approval, pattern.segment, pattern.pattern, pattern.arg_pattern]).to_string();
+    let digest = Sha256::digest(text.as_bytes());
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().zip(digest) {
+        *to = from;
+    }
+    let uuid = uuid::Builder::from_custom_bytes(bytes).into_uuid();
+    EntryId::parse(uuid.to_string()).expect("a UUID is an id")
+}
+
+fn to_entry(pattern: &Pattern, now: UnixMillis) -> Entry {
+    Entry {
+        pattern: pattern.pattern.clone(),
+        arg_pattern: pattern.arg_pattern.clone(),
+        source: pattern.source.clone(),
+        last_used_at: Some(now.get().into()),
+        ..Entry::default()
+    }
+}

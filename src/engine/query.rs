@@ -1,0 +1,240 @@
+//! Looking things up, each for those who may see it.
+
+use bytes::Bytes;
+
+use crate::{
+    approvals::{broker::ApproverGuard, store::DocumentStatus},
+    domain::{Approval, ApprovalId, Principal, Run, RunId, Scope, TokenId},
+    engine::{
+        Engine,
+        reply::{ExecError, StorageTrouble},
+        supervise,
+    },
+    ledger::{ApprovalFilter, Health, LedgerError, Listing, Page, RunFilter, StoredOutput},
+    output::{Capture, Captured, spool},
+};
+
+/// Whether the server can do its work (`http-api.md`, `/readyz`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Readiness {
+    /// The ledger can be written.
+    pub database: Check,
+    /// The approvals document can be used.
+    pub document: Check,
+    /// The settings files are as they are in force.
+    pub config: Check,
+    /// The server is stopping.
+    pub draining: bool,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// Whether it holds.
+    pub ok: bool,
+    /// What is wrong.
+    pub detail: Option<String>,
+}
+
+impl Check {
+    fn of(problem: Option<String>) -> Self {
+        Self {
+            ok: problem.is_none(),
+            detail: problem,
+        }
+    }
+}
+
+/// Where the exact bytes of a run's output are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutputBytes {
+    /// Here, in the spool's frames.
+    Frames(Bytes),
+    /// In a spool file.
+    Spool(std::path::PathBuf),
+}
+
+impl Engine {
+    /// A run, if the caller may see it: callers with only `exec` see their own.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn run(&self, caller: &Principal, id: &RunId) -> Result<Option<Run>, StorageTrouble> {
+        let run = self.ledger.run(id).await?;
+        Ok(run
+            .filter(|run| may_see(caller, run))
+            .map(|run| self.with_live_tail(run)))
+    }
+
+    /// Runs that the caller may see, newest first.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn runs(
+        &self,
+        caller: &Principal,
+        mut filter: RunFilter,
+        page: Page,
+    ) -> Result<Listing<Run>, StorageTrouble> {
+        if !caller.has(Scope::Read) {
+            match TokenId::parse(caller.actor.id.clone()) {
+                Ok(owner) => filter.owner = Some(owner),
+                Err(_no_token) => {
+                    return Ok(Listing {
+                        items: Vec::new(),
+                        next: None,
+                    });
+                }
+            }
+        }
+        let mut listing = self.ledger.runs(filter, page).await?;
+        listing.items = listing
+            .items
+            .into_iter()
+            .map(|run| self.with_live_tail(run))
+            .collect();
+        Ok(listing)
+    }
+
+    /// The output of a run as text, so far if it still runs.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when it cannot be read.
+    pub async fn output_text(&self, run: &Run) -> Result<Captured, StorageTrouble> {
+        if let Some(live) = self.live.get(&run.id) {
+            return Ok(live.with_capture(|capture| capture.captured()));
+        }
+        let limits = self.capture_limits();
+        let capture = match self.ledger.output(&run.id).await? {
+            None => Capture::new(limits),
+            Some(StoredOutput::Inline(frames)) => {
+                let mut capture = Capture::new(limits);
+                // Frames in memory cannot fail to be read; a torn last one is tolerated.
+                if let Err(error) = spool::replay(std::io::Cursor::new(&frames), |stream, bytes| {
+                    capture.push(stream, bytes);
+                }) {
+                    tracing::error!(run.id = %run.id, error = %error, "stored output is unreadable");
+                }
+                capture.finish();
+                capture
+            }
+            Some(StoredOutput::Spooled) => {
+                let path = self.gateway.spool(&run.id);
+                let read = tokio::task::spawn_blocking(move || supervise::read_spool(&path, limits)).await;
+                match read {
+                    Ok(Ok(capture)) => capture,
+                    Ok(Err(_)) | Err(_) => return Err(StorageTrouble::Unavailable),
+                }
+            }
+        };
+        Ok(capture.captured())
+    }
+
+    /// Where the exact bytes of a run's output are; `None` when there is no such run.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn output_bytes(&self, id: &RunId) -> Result<Option<OutputBytes>, StorageTrouble> {
+        Ok(self.ledger.output(id).await?.map(|stored| match stored {
+            StoredOutput::Inline(frames) => OutputBytes::Frames(frames.into()),
+            StoredOutput::Spooled => OutputBytes::Spool(self.gateway.spool(id)),
+        }))
+    }
+
+    /// Approvals, newest first.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn approvals(
+        &self,
+        filter: ApprovalFilter,
+        page: Page,
+    ) -> Result<Listing<Approval>, StorageTrouble> {
+        Ok(self.ledger.approvals(filter, page).await?)
+    }
+
+    /// One approval.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
+        Ok(self.ledger.approval(id).await?)
+    }
+
+    /// Counts an approver for as long as the guard lives.
+    pub fn approver_connected(&self) -> ApproverGuard {
+        self.broker.approver_connected()
+    }
+
+    /// Whether the server can do its work.
+    pub fn readiness(&self) -> Readiness {
+        let now = self.policy_now();
+        Readiness {
+            database: Check::of(match self.ledger.health() {
+                Health::Ready => None,
+                Health::StorageFull => Some("no space is left for the ledger".to_owned()),
+                Health::Unavailable => Some("the ledger cannot be written".to_owned()),
+            }),
+            document: Check::of(match &now.document.status {
+                DocumentStatus::Missing | DocumentStatus::Ok => None,
+                DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
+            }),
+            config: Check::of(self.settings.config_error()),
+            draining: self.is_draining(),
+        }
+    }
+
+    fn with_live_tail(&self, mut run: Run) -> Run {
+        if let Some(live) = self.live.get(&run.id) {
+            let limit = self.capture_limits().tail_chars;
+            (run.tail, run.output_bytes) =
+                live.with_capture(|capture| (capture.tail(limit), capture.bytes()));
+        }
+        run
+    }
+}
+
+/// Callers with `read` see everything, approvers what they are asked about, others their own.
+pub(super) fn may_see(caller: &Principal, run: &Run) -> bool {
+    caller.has(Scope::Read)
+        || (caller.has(Scope::Approve) && run.approval_id.is_some())
+        || is_own(caller, run)
+}
+
+/// Whether the caller asked for the run.
+pub(super) fn is_own(caller: &Principal, run: &Run) -> bool {
+    caller.actor.kind == run.requested_by.kind && caller.actor.id == run.requested_by.id
+}
+
+impl From<LedgerError> for StorageTrouble {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::StorageFull => Self::Full,
+            LedgerError::Unavailable(_)
+            | LedgerError::Inconsistent(_)
+            | LedgerError::Refused(_)
+            | LedgerError::Closed => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the ledger failed");
+                Self::Unavailable
+            }
+        }
+    }
+}
+
+impl From<LedgerError> for ExecError {
+    fn from(error: LedgerError) -> Self {
+        Self::Storage(error.into())
+    }
+}
+
+impl From<LedgerError> for super::reply::DecideError {
+    fn from(error: LedgerError) -> Self {
+        Self::Storage(error.into())
+    }
+}
+
+impl From<LedgerError> for super::reply::CancelError {
+    fn from(error: LedgerError) -> Self {
+        Self::Storage(error.into())
+    }
+}

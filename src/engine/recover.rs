@@ -1,0 +1,202 @@
+//! What an earlier server left: every run that had not ended is brought to an end or back under care
+//! (`design/exactly-once.md`, step 7).
+
+use std::sync::Arc;
+
+use crate::{
+    domain::{Approval, ApprovalStatus, Exit, Reason, RunId, RunStatus},
+    engine::{
+        Engine,
+        approve::Expiry,
+        outcome::{self, OutputSummary},
+        supervise::{self, Custody, LEFTOVERS_KILLED},
+    },
+    hosts::{Attempt, gateway::Recovered},
+    ledger::{
+        Finish, LaunchRecord, LedgerError, RunOutput, UnfinishedRun,
+        launch::{Relaunch, RelaunchOutcome},
+    },
+    sys::hooks,
+};
+
+impl Engine {
+    /// Settles what an earlier server left. Call it before listening.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn recover(self: &Arc<Self>) -> Result<(), LedgerError> {
+        hooks::reach("engine.recover");
+        for approval in self.ledger.approvals_to_persist().await? {
+            self.persist_after_restart(&approval).await;
+        }
+        let mut foreground = Vec::new();
+        for unfinished in self.ledger.unfinished_runs().await? {
+            match (unfinished.run.status, &unfinished.launch, &unfinished.approval) {
+                (RunStatus::Asking, _, Some(approval)) => self.recover_asking(approval).await,
+                (RunStatus::Requested, _, Some(approval)) => {
+                    self.recover_requested(&unfinished.run.id, approval).await;
+                }
+                (RunStatus::Launching | RunStatus::Running, Some(_), _) => {
+                    // A supervisor may still be ending its run; runs are waited for side by side.
+                    let engine = Arc::clone(self);
+                    foreground.push(
+                        self.tasks
+                            .spawn(async move { engine.recover_launched(unfinished).await }),
+                    );
+                }
+                (_, _, _) => {
+                    self.end_run(&unfinished.run.id, Reason::ServerRestart, None)
+                        .await;
+                }
+            }
+        }
+        for task in foreground {
+            if task.await.is_err() {
+                tracing::error!("a run of an earlier server could not be settled");
+            }
+        }
+        hooks::reach("engine.recovered");
+        Ok(())
+    }
+
+    /// A question whose time ran out meanwhile never lets anything start.
+    async fn recover_asking(self: &Arc<Self>, approval: &Approval) {
+        match approval.state.status() {
+            ApprovalStatus::Pending if approval.is_due(self.clock.now()) => {
+                self.expire(approval, Expiry::FoundAfterRestart).await;
+            }
+            ApprovalStatus::Pending => {}
+            ApprovalStatus::Allowed => self.recover_requested(&approval.run_id, approval).await,
+            ApprovalStatus::Denied | ApprovalStatus::Expired | ApprovalStatus::Cancelled => {
+                self.end_run(&approval.run_id, Reason::ApprovalCancelled, None)
+                    .await;
+            }
+        }
+    }
+
+    /// Decided but without permission yet: goes on at step 4.
+    async fn recover_requested(self: &Arc<Self>, run_id: &RunId, approval: &Approval) {
+        if approval.state.status() == ApprovalStatus::Allowed {
+            let (engine, id) = (Arc::clone(self), approval.id.clone());
+            self.launches
+                .spawn(async move { engine.launch_approved(&id).await });
+        } else {
+            self.end_run(run_id, Reason::ApprovalCancelled, None).await;
+        }
+    }
+
+    async fn recover_launched(self: Arc<Self>, unfinished: UnfinishedRun) {
+        let UnfinishedRun { run, launch, .. } = &unfinished;
+        let Some(launch) = launch else { return };
+        let run_id = &run.id;
+        let recovered = match self.gateway.recover(run_id).await {
+            Ok(recovered) => recovered,
+            Err(error) => {
+                tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "nobody knows what became of a run");
+                self.end_run(run_id, Reason::ServerRestart, Some(error.to_string()))
+                    .await;
+                return;
+            }
+        };
+        match recovered {
+            Recovered::Exited { exit, spool: _ } => self.finish_recovered(&unfinished, &exit).await,
+            Recovered::Attached(supervised) => {
+                let slot = self.slots.take(&run.agent);
+                let custody = Custody {
+                    slot,
+                    outlives_caller: true,
+                    notice_after: None,
+                };
+                self.adopt(run_id.clone(), run.timeout, *supervised, custody);
+            }
+            // The fence was never taken, so nothing ran; but on another boot nobody waits for it any more.
+            Recovered::NotStarted if launch.boot_id == self.boot_id => {
+                self.start_again(&unfinished, launch).await;
+            }
+            Recovered::NotStarted | Recovered::Voided => {
+                self.void(run_id).await;
+                self.end_run(run_id, Reason::NotStarted, None).await;
+            }
+            Recovered::StartedAndGone => self.end_run(run_id, Reason::ServerRestart, None).await,
+        }
+    }
+
+    async fn finish_recovered(&self, unfinished: &UnfinishedRun, exit: &Exit) {
+        let run = &unfinished.run;
+        let (path, limits) = (self.gateway.spool(&run.id), self.capture_limits());
+        let read = tokio::task::spawn_blocking(move || supervise::read_spool(&path, limits)).await;
+        let summary = match read {
+            Ok(Ok(capture)) => OutputSummary {
+                truncated: capture.truncated(),
+                tail: capture.tail(limits.tail_chars),
+            },
+            Ok(Err(_)) | Err(_) => OutputSummary {
+                truncated: true,
+                tail: String::new(),
+            },
+        };
+        let end = outcome::end_of(exit, run.timeout, summary, self.clock.now());
+        let warnings = exit
+            .leftovers_killed
+            .then(|| LEFTOVERS_KILLED.to_owned())
+            .into_iter()
+            .collect();
+        let finish = Finish {
+            run_id: run.id.clone(),
+            end,
+            output: RunOutput::Spooled,
+            warnings,
+        };
+        self.record_end(finish).await;
+        self.broker.touch(&run.id);
+    }
+
+    /// Starts a run that outlives its caller under the launch it already has, if everything is as it was.
+    async fn start_again(self: &Arc<Self>, unfinished: &UnfinishedRun, launch: &LaunchRecord) {
+        let run = &unfinished.run;
+        let outlives_caller = run.background || unfinished.keyed;
+        if outlives_caller
+            && self.clock.now() <= launch.not_after
+            && let Some(binding) = self.present_binding(unfinished)
+        {
+            let relaunch = Relaunch {
+                run_id: run.id.clone(),
+                binding,
+            };
+            match self.ledger.relaunch(relaunch).await {
+                Ok(RelaunchOutcome::Launched(permit)) => {
+                    let slot = self.slots.take(&run.agent);
+                    let custody = Custody {
+                        slot,
+                        outlives_caller: true,
+                        notice_after: None,
+                    };
+                    self.start_attempt(permit, custody, Attempt::Again).await;
+                    return;
+                }
+                Ok(RelaunchOutcome::NotPossible) => {}
+                Err(error) => {
+                    tracing::error!(run.id = %run.id, error = &error as &dyn std::error::Error, "a run is not started again");
+                }
+            }
+        }
+        self.void(&run.id).await;
+        self.end_run(&run.id, Reason::NotStarted, None).await;
+    }
+
+    /// What the run would be now: as it was approved, or as the policy judges it at this moment.
+    fn present_binding(&self, unfinished: &UnfinishedRun) -> Option<crate::domain::Binding> {
+        if let Some(approval) = &unfinished.approval {
+            return Some(self.rebind(&approval.card.binding, &self.policy_now()));
+        }
+        let call = super::call::Call::of_run(&unfinished.run)?;
+        let judged = self.judge(&call, &self.policy_now(), &[]).ok()?;
+        (judged.verdict == crate::policy::gate::Verdict::Run).then_some(judged.binding)
+    }
+
+    async fn void(&self, run_id: &RunId) {
+        if let Err(error) = self.gateway.void(run_id) {
+            tracing::error!(run.id = %run_id, error = %error, "a run that did not start cannot be made impossible");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What the engine answers: values that every front door turns into its own wire form.
+
+use crate::{
+    domain::{Approval, ApprovalDecision, Reason, Run, RunId},
+    output::Captured,
+};
+
+/// The answer to an exec call that was not refused (`http-api.md`, "POST /v1/exec answers").
+#[derive(Debug, Clone, PartialEq)]
+pub enum ExecReply {
+    /// It ran and ended.
+    Ended(EndedRun),
+    /// It runs in the background.
+    Running(RunningRun),
+    /// A person is asked; nothing has started.
+    Pending(Box<PendingRun>),
+}
+
+/// A run that ended while the caller waited.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EndedRun {
+    /// Its record.
+    pub run: Run,
+    /// Its output as text, capped.
+    pub output: Captured,
+    /// What the caller should know besides.
+    pub warnings: Vec<Warning>,
+}
+
+/// A run that went on without its caller.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunningRun {
+    /// Its record.
+    pub run: Run,
+    /// The last 2,000 characters so far.
+    pub tail: String,
+    /// What the caller should know besides.
+    pub warnings: Vec<Warning>,
+}
+
+/// A run that waits for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PendingRun {
+    /// Its record.
+    pub run: Run,
+    /// The question.
+    pub approval: Approval,
+    /// What the caller should know besides.
+    pub warnings: Vec<Warning>,
+}
+
+/// Something the caller should know though the call succeeded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Stable kebab-case code.
+    pub code: &'static str,
+    /// In words.
+    pub message: String,
+}
+
+/// A refusal by decision: there is a record of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// The run that records it.
+    pub run_id: RunId,
+    /// Why.
+    pub reason: Reason,
+    /// Why, in words.
+    pub detail: Option<String>,
+    /// The exact command or key that would change it.
+    pub hint: Option<String>,
+}
+
+/// Why a call was refused (`http-api.md`, errors).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ExecError {
+    /// Policy, a person or a fallback said no.
+    #[error("the command was denied")]
+    Denied(Box<Denial>),
+    /// The call cannot be meant as it stands.
+    #[error("{message}")]
+    InvalidRequest {
+        /// The member of the body.
+        path: &'static str,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Environment overrides that are never accepted.
+    #[error("environment overrides are blocked")]
+    BlockedEnv {
+        /// Their names, sorted, upper case.
+        names: Vec<String>,
+    },
+    /// The working directory cannot be used.
+    #[error("the working directory cannot be used")]
+    WorkdirUnavailable {
+        /// Why.
+        detail: String,
+    },
+    /// Members of the call contradict each other.
+    #[error("members of the call contradict each other")]
+    ConfigConflict {
+        /// Which.
+        detail: String,
+    },
+    /// The call named a host it may not use.
+    #[error("the host is not allowed")]
+    HostNotAllowed {
+        /// Why.
+        detail: String,
+        /// The key to change.
+        hint: String,
+    },
+    /// No sandbox is usable.
+    #[error("no sandbox is available")]
+    SandboxUnavailable {
+        /// What is missing.
+        detail: String,
+        /// The key to change.
+        hint: String,
+    },
+    /// No node is usable.
+    #[error("no node is available")]
+    NodeUnavailable {
+        /// What is missing.
+        detail: String,
+    },
+    /// The call wants to leave the sandbox but may not.
+    #[error("elevated access is not available")]
+    ElevatedUnavailable {
+        /// The gates that failed.
+        gates: Vec<String>,
+    },
+    /// The token is not bound to this agent.
+    #[error("the token may not act for this agent")]
+    AgentNotAllowed,
+    /// The same key came with another body.
+    #[error("the idempotency key was used with another body")]
+    IdempotencyMismatch,
+    /// The agent has too many runs.
+    #[error("too many runs")]
+    RateLimited,
+    /// The server has too many runs or pending approvals.
+    #[error("too many runs or pending approvals")]
+    Overloaded,
+    /// The server stops.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}
+
+/// The record cannot be kept, so nothing may happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StorageTrouble {
+    /// No space is left.
+    #[error("no space is left for the record")]
+    Full,
+    /// The database cannot be used.
+    #[error("the record cannot be reached")]
+    Unavailable,
+}
+
+/// A person's answer, as sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What they chose.
+    pub decision: ApprovalDecision,
+    /// Why, in their words.
+    pub reason: Option<String>,
+    /// With `allow-always`: which of the proposed patterns, as (pattern, argPattern); `None` for the default ones.
+    pub patterns: Option<Vec<(String, Option<String>)>>,
+}
+
+/// The result of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decided {
+    /// Whether this answer was the one that counted.
+    pub applied: bool,
+    /// The approval as it now is.
+    pub approval: Approval,
+}
+
+/// Why an answer was not taken.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum DecideError {
+    /// No such approval.
+    #[error("no such approval")]
+    NotFound,
+    /// Another answer was first.
+    #[error("already resolved otherwise")]
+    AlreadyResolved(Box<Approval>),
+    /// The deadline has come.
+    #[error("the approval has expired")]
+    Expired(Box<Approval>),
+    /// The request was withdrawn.
+    #[error("the approval was cancelled")]
+    Cancelled(Box<Approval>),
+    /// This answer, or these patterns, are not open here.
+    #[error("this decision is not allowed here")]
+    NotAllowed {
+        /// Why.
+        detail: String,
+    },
+    /// Who asks cannot answer.
+    #[error("who asks cannot answer")]
+    OwnRequest,
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}
+
+/// Why a run was not cancelled.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum CancelError {
+    /// No such run, or not the caller's.
+    #[error("no such run")]
+    NotFound,
+    /// It has ended.
+    #[error("the run has ended")]
+    Ended(Box<Run>),
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}

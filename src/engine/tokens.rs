@@ -1,0 +1,423 @@
+//! API tokens: made, listed, revoked, recognised, and the two that a first start leaves as files.
+//!
+//! The ledger has the records and their audit; secrets exist only in the answer that made them and in the
+//! token files. Entry points: [`Tokens::authenticate`] for doors, [`Tokens::ensure_files`] at start.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    auth::{self, Key, Keyring, ScopeConflict, TokenDigest, TokenSecret},
+    clock::{Clock, Ids},
+    domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis, hex},
+    engine::reply::StorageTrouble,
+    ledger::{Ledger, LedgerError, Listing, NewToken, Page},
+    sys,
+};
+
+/// A token file holds one line of 47 characters; anything much longer is none.
+const MAX_FILE_BYTES: usize = 1024;
+
+/// What a new token is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenRequest {
+    /// Its name for people.
+    pub name: String,
+    /// What it may do.
+    pub scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; `None` for all.
+    pub agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    pub groups: BTreeSet<String>,
+    /// When it ends.
+    pub expires_at: Option<UnixMillis>,
+}
+
+/// Why a token was not made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreateTokenError {
+    /// No token may carry these scopes.
+    #[error(transparent)]
+    Scopes(#[from] ScopeConflict),
+    /// It would end before it begins.
+    #[error("the token would already have ended")]
+    AlreadyEnded,
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}
+
+/// Why the token files of a start are not in order.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenFileError {
+    /// The file cannot be read or written.
+    #[error("cannot use {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file holds something else; remove it to get a new token.
+    #[error("{} does not hold a token", path.display())]
+    NoToken {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The ledger cannot be used.
+    #[error("the ledger cannot be used")]
+    Ledger(#[from] LedgerError),
+}
+
+/// The API tokens of this server.
+#[derive(Debug)]
+pub struct Tokens {
+    ledger: Ledger,
+    keyring: Keyring,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+impl Tokens {
+    /// The tokens of a ledger.
+    pub fn new(ledger: Ledger, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        Self {
+            ledger,
+            keyring: Keyring::default(),
+            clock,
+            ids,
+        }
+    }
+
+    /// Who presents a secret; `None` when it opens nothing. Asks the ledger once per token and start.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger must be asked and cannot be.
+    pub async fn authenticate(&self, presented: &str) -> Result<Option<Arc<Key>>, StorageTrouble> {
+        let Some(digest) = TokenDigest::of_presented(presented) else {
+            return Ok(None);
+        };
+        let now = self.clock.now();
+        let key = match self.keyring.get(&digest, now) {
+            Some(key) => key,
+            None => match self.look_up(digest, now).await? {
+                Some(key) => key,
+                None => return Ok(None),
+            },
+        };
+        if key.should_note_use(now) {
+            self.ledger.touch_token(key.token_id().clone(), now);
+        }
+        Ok(Some(key))
+    }
+
+    /// Makes a token. The secret is shown to nobody but the caller.
+    ///
+    /// # Errors
+    /// [`CreateTokenError`]; nothing was made then.
+    pub async fn create(
+        &self,
+        by: &Actor,
+        request: TokenRequest,
+    ) -> Result<(Token, TokenSecret), CreateTokenError> {
+        auth::check_scopes(&request.scopes)?;
+        if request.expires_at.is_some_and(|end| end <= self.clock.now()) {
+            return Err(CreateTokenError::AlreadyEnded);
+        }
+        let secret = TokenSecret::generate(&*self.ids);
+        let token = self
+            .insert(by, request, &secret)
+            .await
+            .map_err(StorageTrouble::from)?;
+        Ok((token, secret))
+    }
+
+    /// Tokens in the order of making, revoked ones too.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub async fn list(&self, page: Page) -> Result<Listing<Token>, StorageTrouble> {
+        Ok(self.ledger.tokens(page).await?)
+    }
+
+    /// Revokes a token; `None` when there is none. It opens nothing more once this returns.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
+    pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<Token>, StorageTrouble> {
+        let revoked = self.ledger.revoke_token(id.clone(), by.clone()).await?;
+        self.keyring.remove(id);
+        Ok(revoked)
+    }
+
+    /// Makes sure that both token files exist and that their tokens are known: `operator` with read, approve and
+    /// admin, `gateway` with exec. A file with a token that the ledger does not know (the ledger is new) is
+    /// taken over; a revoked or expired one stays so.
+    ///
+    /// # Errors
+    /// [`TokenFileError`]; the server must not start then.
+    pub async fn ensure_files(&self, operator: &Path, gateway: &Path) -> Result<(), TokenFileError> {
+        let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
+        self.ensure_file(operator, "operator", answering).await?;
+        self.ensure_file(gateway, "gateway", BTreeSet::from([Scope::Exec]))
+            .await
+    }
+
+    async fn ensure_file(
+        &self,
+        path: &Path,
+        name: &str,
+        scopes: BTreeSet<Scope>,
+    ) -> Result<(), TokenFileError> {
+        let (secret, is_new) = match read_token(path)? {
+            Some(secret) => (secret, false),
+            None => (TokenSecret::generate(&*self.ids), true),
+        };
+        if is_new {
+            // The file comes first: a token that is known but in no file would be lost to everybody.
+            let line = format!("{}\n", secret.expose());
+            sys::fs::replace_file(path, line.as_bytes(), 0o600).map_err(file_error(path))?;
+        }
+        if self
+            .ledger
+            .token_by_sha256(&hex(secret.digest().as_bytes()))
+            .await?
+            .is_some()
+        {
+            return Ok(());
+        }
+        let request = TokenRequest {
+            name: name.to_owned(),
+            scopes,
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at: None,
+        };
+        self.insert(&Actor::system(), request, &secret).await?;
+        Ok(())
+    }
+
+    async fn insert(
+        &self,
+        by: &Actor,
+        request: TokenRequest,
+        secret: &TokenSecret,
+    ) -> Result<Token, LedgerError> {
+        let TokenRequest {
+            name,
+            scopes,
+            agents,
+            groups,
+            expires_at,
+        } = request;
+        let token = NewToken {
+            id: self.ids.token_id(),
+            name,
+            sha256: hex(secret.digest().as_bytes()),
+            scopes,
+            agents,
+            groups,
+            expires_at,
+        };
+        self.ledger.insert_token(token, by.clone()).await
+    }
+
+    async fn look_up(
+        &self,
+        digest: TokenDigest,
+        now: UnixMillis,
+    ) -> Result<Option<Arc<Key>>, StorageTrouble> {
+        loop {
+            let seen = self.keyring.removals();
+            let token = self.ledger.token_by_sha256(&hex(digest.as_bytes())).await?;
+            let Some(token) = token.filter(|token| token.is_live(now)) else {
+                return Ok(None);
+            };
+            let key = Arc::new(Key::new(&digest, &token));
+            // Only a key on the ring learns that its token was revoked.
+            if self.keyring.keep(digest, &key, seen) {
+                return Ok(Some(key));
+            }
+        }
+    }
+}
+
+/// The token in a file; `None` when there is no file.
+fn read_token(path: &Path) -> Result<Option<TokenSecret>, TokenFileError> {
+    let bytes = match sys::fs::read_bounded(path, MAX_FILE_BYTES) {
+        Ok(bytes) => zeroize::Zeroizing::new(bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(file_error(path)(error)),
+    };
+    let secret = std::str::from_utf8(&bytes)
+        .ok()
+        .and_then(|text| TokenSecret::parse(text.trim()));
+    secret.map(Some).ok_or_else(|| TokenFileError::NoToken {
+        path: path.to_owned(),
+    })
+}
+
+fn file_error(path: &Path) -> impl FnOnce(io::Error) -> TokenFileError {
+    let path = path.to_owned();
+    |source| TokenFileError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::{
+        clock::{SystemClock, SystemIds},
+        ledger::{LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
+    };
+
+    #[derive(Debug)]
+    struct AnyPolicy;
+
+    impl PolicyWatch for AnyPolicy {
+        fn stamp(&self) -> PolicyStamp {
+            PolicyStamp::default()
+        }
+    }
+
+    /// The tokens of a ledger of their own, and where its files are.
+    struct TestTokens {
+        tokens: Tokens,
+        thread: Option<LedgerThread>,
+        directory: tempfile::TempDir,
+    }
+
+    impl Drop for TestTokens {
+        fn drop(&mut self) {
+            if let Some(thread) = self.thread.take() {
+                thread.stop();
+            }
+        }
+    }
+
+    impl TestTokens {
+        fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let config = LedgerConfig {
+                path: directory.path().join("countersign.db"),
+                audit_key: directory.path().join("audit.key"),
+                audit_head: directory.path().join("audit.head"),
+                boot_id: "test".to_owned(),
+                readers: 1,
+                tuning: Tuning::default(),
+            };
+            let (clock, ids): (Arc<dyn Clock>, Arc<dyn Ids>) = (Arc::new(SystemClock), Arc::new(SystemIds));
+            let opened = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), Arc::new(AnyPolicy));
+            let (ledger, thread) = opened.unwrap();
+            Self {
+                tokens: Tokens::new(ledger, clock, ids),
+                thread: Some(thread),
+                directory,
+            }
+        }
+
+        fn operator(&self) -> PathBuf {
+            self.directory.path().join("operator.token")
+        }
+
+        fn gateway(&self) -> PathBuf {
+            self.directory.path().join("gateway.token")
+        }
+
+        async fn start(&self) -> Result<(), TokenFileError> {
+            self.tokens.ensure_files(&self.operator(), &self.gateway()).await
+        }
+
+        async fn scopes_in(&self, file: &Path) -> Option<BTreeSet<Scope>> {
+            let text = std::fs::read_to_string(file).unwrap();
+            let key = self.tokens.authenticate(text.trim()).await.unwrap()?;
+            Some(key.principal().scopes.clone())
+        }
+
+        async fn names(&self) -> Vec<String> {
+            let listed = self.tokens.list(Page::first(10)).await.unwrap().items;
+            listed.into_iter().map(|token| token.name).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_first_start_leaves_two_private_files_and_a_later_one_keeps_them() {
+        let server = TestTokens::new();
+        server.start().await.unwrap();
+        let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
+        assert_eq!(server.scopes_in(&server.operator()).await, Some(answering));
+        assert_eq!(
+            server.scopes_in(&server.gateway()).await,
+            Some(BTreeSet::from([Scope::Exec]))
+        );
+        for file in [server.operator(), server.gateway()] {
+            assert_eq!(
+                std::fs::metadata(file).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
+        }
+
+        let before = std::fs::read(server.operator()).unwrap();
+        server.start().await.unwrap();
+        assert_eq!(std::fs::read(server.operator()).unwrap(), before);
+        assert_eq!(server.names().await, ["operator", "gateway"]);
+    }
+
+    #[tokio::test]
+    async fn a_new_ledger_takes_the_files_over_but_a_revoked_token_stays_revoked() {
+        let server = TestTokens::new();
+        let secret = TokenSecret::generate(&SystemIds);
+        sys::fs::create_private_file(&server.gateway(), secret.expose().as_bytes()).unwrap();
+        server.start().await.unwrap();
+        assert_eq!(
+            server.scopes_in(&server.gateway()).await,
+            Some(BTreeSet::from([Scope::Exec]))
+        );
+
+        let listed = server.tokens.list(Page::first(10)).await.unwrap().items;
+        let id = &listed.iter().find(|token| token.name == "gateway").unwrap().id;
+        server.tokens.revoke(&Actor::system(), id).await.unwrap().unwrap();
+        server.start().await.unwrap();
+        assert_eq!(server.scopes_in(&server.gateway()).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_holds_no_token_stops_the_start() {
+        let server = TestTokens::new();
+        sys::fs::create_private_file(&server.operator(), b"hello\n").unwrap();
+        let refused = server.start().await.unwrap_err();
+        assert!(matches!(refused, TokenFileError::NoToken { .. }), "{refused}");
+        assert_eq!(server.names().await, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn scopes_that_conflict_and_ends_in_the_past_make_no_token() {
+        let server = TestTokens::new();
+        let create = async |scopes: &[Scope], expires_at| {
+            let request = TokenRequest {
+                name: "t".to_owned(),
+                scopes: scopes.iter().copied().collect(),
+                agents: None,
+                groups: BTreeSet::new(),
+                expires_at,
+            };
+            server
+                .tokens
+                .create(&Actor::system(), request)
+                .await
+                .map(|_made| ())
+        };
+        let conflict = ScopeConflict::AsksAndAnswers(Scope::Approve);
+        let refused = create(&[Scope::Exec, Scope::Approve], None).await;
+        assert_eq!(refused, Err(CreateTokenError::Scopes(conflict)));
+        let refused = create(&[Scope::Read], Some(UnixMillis::new(1))).await;
+        assert_eq!(refused, Err(CreateTokenError::AlreadyEnded));
+        assert_eq!(server.names().await, Vec::<String>::new());
+    }
+}
