@@ -22,3 +22,5 @@ pub mod auth;
 pub mod hosts;
 
 pub mod engine;
+
+pub mod http;

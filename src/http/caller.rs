@@ -1,0 +1,158 @@
+//! Authority in the signature: a handler that takes a [`Caller<S>`] cannot run for anybody without scope `S`.
+
+use std::{marker::PhantomData, ops::Deref, sync::Arc};
+
+use axum::{
+    extract::{FromRef, FromRequestParts},
+    http::{HeaderMap, HeaderValue, header, request::Parts},
+};
+
+use crate::{
+    auth::Throttle,
+    domain::{Principal, Scope},
+    http::{
+        door::{Credentials, Origin},
+        problem::{Code, Problem},
+    },
+};
+
+/// The bearer token of a request; `None` without an `Authorization` header. Anything that is no single bearer
+/// token counts as a wrong one.
+pub(in crate::http) fn presented(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::AUTHORIZATION).into_iter();
+    let (value, more) = (values.next()?, values.next());
+    let token = value.to_str().ok().filter(|_| more.is_none()).and_then(|text| {
+        let (scheme, token) = text.split_once(' ')?;
+        scheme
+            .eq_ignore_ascii_case("bearer")
+            .then_some(token.trim_start())
+    });
+    Some(token.unwrap_or_default())
+}
+
+/// Which scopes open an operation: any one of them.
+pub(in crate::http) trait Opens: Send + Sync + 'static {
+    const ANY_OF: &'static [Scope];
+}
+
+macro_rules! opens {
+    ($($(#[$meta:meta])* $name:ident = $($scope:ident)|+;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub(in crate::http) struct $name;
+
+        impl Opens for $name {
+            const ANY_OF: &'static [Scope] = &[$(Scope::$scope),+];
+        }
+    )+};
+}
+
+opens! {
+    /// `exec`
+    Exec = Exec;
+    /// `read`
+    Read = Read;
+    /// `approve`
+    Approve = Approve;
+    /// `admin`
+    Admin = Admin;
+    /// `read`; an exec token sees its own
+    ReadOrOwn = Read | Exec;
+    /// `read`; an exec token sees its own, an approve token what it is asked about
+    ReadOrAskedOrOwn = Read | Exec | Approve;
+    /// `read` or `approve`
+    ReadOrApprove = Read | Approve;
+    /// `exec` for its own, or `admin`
+    ExecOrAdmin = Exec | Admin;
+    /// Any live token: for answers that only say that there is nothing here.
+    Anybody = Exec | Relay | Read | Approve | Admin;
+}
+
+/// A caller who proved who they are and holds one of the scopes of `S`.
+#[derive(Debug)]
+pub(in crate::http) struct Caller<S> {
+    principal: Arc<Principal>,
+    opened_by: PhantomData<S>,
+}
+
+impl<S> Deref for Caller<S> {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
+    }
+}
+
+impl<S, State> FromRequestParts<State> for Caller<S>
+where
+    S: Opens,
+    State: Send + Sync,
+    Arc<Throttle>: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let Some(origin) = parts.extensions.get::<Origin>() else {
+            return Err(Problem::internal());
+        };
+        let principal = match &origin.credentials {
+            Credentials::Valid(key) => key.principal(),
+            Credentials::Wrong => return Err(refuse_wrong(origin, &Arc::from_ref(state))),
+            Credentials::Absent => return Err(unauthorized("a bearer token is needed")),
+        };
+        if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
+            return Err(forbidden::<S>());
+        }
+        Ok(Self {
+            principal: Arc::clone(principal),
+            opened_by: PhantomData,
+        })
+    }
+}
+
+fn refuse_wrong(origin: &Origin, throttle: &Throttle) -> Problem {
+    match throttle.count_failure(origin.address) {
+        Ok(()) => unauthorized("the token is not valid, or no longer"),
+        Err(limited) => Problem::limited(limited),
+    }
+}
+
+fn unauthorized(detail: &str) -> Problem {
+    Problem::new(Code::Unauthorized, detail).with_header(
+        header::WWW_AUTHENTICATE,
+        HeaderValue::from_static("Bearer realm=\"countersign\""),
+    )
+}
+
+fn forbidden<S: Opens>() -> Problem {
+    let names: Vec<&str> = S::ANY_OF.iter().map(|scope| scope.as_str()).collect();
+    let needed = names.join(" or ");
+    let problem = Problem::new(Code::Forbidden, format!("a token with scope {needed} is needed"));
+    match names.first() {
+        Some(first) => problem.with("requiredScope", *first),
+        None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn presented_in(values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        presented(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn only_one_bearer_token_is_taken_and_anything_else_is_wrong() {
+        assert_eq!(presented_in(&[]), None);
+        assert_eq!(presented_in(&["Bearer cst_x"]), Some("cst_x".to_owned()));
+        assert_eq!(presented_in(&["bearer  cst_x"]), Some("cst_x".to_owned()));
+        for wrong in [&["Basic cst_x"][..], &["cst_x"], &["Bearer a", "Bearer b"], &[""]] {
+            assert_eq!(presented_in(wrong), Some(String::new()), "{wrong:?}");
+        }
+    }
+}

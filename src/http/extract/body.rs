@@ -1,0 +1,295 @@
+//! Request bodies: JSON only, bounded in size and time, every unknown or wrong member named.
+
+use std::time::Duration;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{FromRef, FromRequest, Request},
+    http::{HeaderMap, header},
+};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::http::{
+    problem::{Code, Problem},
+    state::BodyLimit,
+};
+
+/// How long a body may take to arrive. Only somebody with a valid token gets this far.
+const ARRIVAL: Duration = Duration::from_mins(1);
+
+/// A JSON body.
+#[derive(Debug)]
+pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
+
+/// A JSON body together with its exact bytes.
+#[derive(Debug)]
+pub(in crate::http) struct RawJson<T> {
+    /// What it says.
+    pub(in crate::http) value: T,
+    /// As it was sent.
+    pub(in crate::http) bytes: Bytes,
+}
+
+/// No body, or `{}`: for operations that take nothing.
+#[derive(Debug)]
+pub(in crate::http) struct EmptyBody;
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+impl<T, State> FromRequest<State> for JsonBody<T>
+where
+    T: DeserializeOwned,
+    State: Send + Sync,
+    BodyLimit: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+        let RawJson { value, bytes: _ } = RawJson::from_request(request, state).await?;
+        Ok(Self(value))
+    }
+}
+
+impl<T, State> FromRequest<State> for RawJson<T>
+where
+    T: DeserializeOwned,
+    State: Send + Sync,
+    BodyLimit: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+        check_content_type(request.headers())?;
+        let bytes = read(request.into_body(), BodyLimit::from_ref(state)).await?;
+        let value = parse(&bytes)?;
+        Ok(Self { value, bytes })
+    }
+}
+
+impl<State> FromRequest<State> for EmptyBody
+where
+    State: Send + Sync,
+    BodyLimit: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+        let is_json = check_content_type(request.headers());
+        let bytes = read(request.into_body(), BodyLimit::from_ref(state)).await?;
+        if !bytes.is_empty() {
+            is_json?;
+            parse::<Nothing>(&bytes)?;
+        }
+        Ok(Self)
+    }
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut values = headers.get_all(header::CONTENT_TYPE).into_iter();
+    let content_type = values.next().and_then(|value| value.to_str().ok());
+    let essence = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
+    match essence {
+        Some(essence) if essence.eq_ignore_ascii_case("application/json") && values.next().is_none() => {
+            Ok(())
+        }
+        _ => Err(Problem::new(
+            Code::UnsupportedMediaType,
+            "send the body as content-type: application/json",
+        )),
+    }
+}
+
+async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem> {
+    let collected = tokio::time::timeout(ARRIVAL, Limited::new(body, limit).collect()).await;
+    match collected {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+            Code::BodyTooLarge,
+            format!("the body is larger than {limit} bytes ([limits] body_bytes)"),
+        )),
+        Ok(Err(_broken)) => Err(Problem::new(Code::InvalidRequest, "the body could not be read")),
+        Err(_elapsed) => Err(Problem::new(
+            Code::InvalidRequest,
+            "the body did not arrive in time",
+        )),
+    }
+}
+
+/// Parses without tracking the path first: it costs time that only refusals need to spend.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        if !error.is_data() {
+            return Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}"));
+        }
+        let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
+        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+            Err(located) => {
+                let path = located.path().to_string();
+                explain(
+                    if path == "." { "" } else { &path },
+                    &located.into_inner().to_string(),
+                )
+            }
+            // Trailing text is an error of the first reading only.
+            Ok(_) => Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}")),
+        }
+    })
+}
+
+/// Says "unknown member" with its name where serde says so in its own way.
+fn explain(path: &str, message: &str) -> Problem {
+    let message = without_position(message);
+    let Some(rest) = message.strip_prefix("unknown field `") else {
+        return Problem::field(path, message);
+    };
+    let name = rest.split('`').next().unwrap_or_default();
+    let known = rest.split_once(", expected ").map_or("", |(_, known)| known);
+    let at = match path {
+        "" => name.to_owned(),
+        path if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
+        path => format!("{path}.{name}"),
+    };
+    let hint = if known.is_empty() {
+        "unknown member".to_owned()
+    } else {
+        format!("unknown member; known: {known}")
+    };
+    Problem::field(at, hint)
+}
+
+fn without_position(message: &str) -> &str {
+    message
+        .rsplit_once(" at line ")
+        .map_or(message, |(text, _position)| text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields, rename_all = "camelCase")]
+    struct Sample {
+        agent_id: Option<crate::domain::AgentId>,
+        inner: Option<Inner>,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Inner {
+        number: u64,
+    }
+
+    #[derive(Clone)]
+    struct Small;
+
+    impl FromRef<Small> for BodyLimit {
+        fn from_ref(_state: &Small) -> Self {
+            Self(100)
+        }
+    }
+
+    async fn refused(content_type: Option<&str>, body: impl Into<Body>) -> String {
+        let mut request = Request::builder();
+        if let Some(content_type) = content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        let request = request.body(body.into()).unwrap();
+        let problem = JsonBody::<Sample>::from_request(request, &Small)
+            .await
+            .map(|_| ())
+            .unwrap_err();
+        let document = problem.to_json("/", "q");
+        let path = document["fields"][0]["path"].as_str().unwrap_or("-");
+        let detail = document["detail"].as_str().unwrap();
+        format!("{} [{path}] {detail}", document["code"].as_str().unwrap())
+    }
+
+    const JSON: Option<&str> = Some("application/json; charset=utf-8");
+
+    #[tokio::test]
+    async fn wrong_members_are_named_with_their_path() {
+        for (body, expected) in [
+            (
+                r#"{"secuirty":1}"#,
+                "[secuirty] secuirty: unknown member; known: `agentId` or `inner`",
+            ),
+            (
+                r#"{"inner":{"number":1,"x":2}}"#,
+                "[inner.x] inner.x: unknown member; known: `number`",
+            ),
+            (
+                r#"{"inner":{"number":"x"}}"#,
+                "[inner.number] inner.number: invalid type: string \"x\", expected u64",
+            ),
+            (
+                r#"{"agentId":"../x"}"#,
+                "[agentId] agentId: expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit",
+            ),
+            (r#"{"agentId":"a","agentId":"b"}"#, "[] duplicate field `agentId`"),
+            ("7", "[] invalid type: integer `7`, expected struct Sample"),
+        ] {
+            assert_eq!(
+                refused(JSON, body).await,
+                format!("invalid-request {expected}"),
+                "{body}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_json_is_refused() {
+        for body in [
+            &b""[..],
+            b"{} {}",
+            b"{\"agentId\":",
+            b"{\"agentId\":\"\xff\"}",
+            b"\xef\xbb\xbf{}",
+            b"{'a':1}",
+        ] {
+            let refused = refused(JSON, body).await;
+            assert!(
+                refused.starts_with("invalid-request [-] not valid JSON: "),
+                "{refused}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn other_types_and_large_bodies_are_refused() {
+        let expected = "unsupported-media-type [-] send the body as content-type: application/json";
+        assert_eq!(refused(None, "{}").await, expected);
+        assert_eq!(refused(Some("text/plain"), "{}").await, expected);
+        let large = refused(JSON, format!("{{}}{}", " ".repeat(99))).await;
+        assert_eq!(
+            large,
+            "body-too-large [-] the body is larger than 100 bytes ([limits] body_bytes)"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_empty_body_means_nothing_and_so_does_an_empty_object() {
+        let take = |content_type: &'static str, body: &'static str| async move {
+            let request = Request::builder()
+                .header(header::CONTENT_TYPE, content_type)
+                .body(body.into())
+                .unwrap();
+            EmptyBody::from_request(request, &Small)
+                .await
+                .map_err(|problem| problem.code())
+        };
+        assert!(take("text/plain", "").await.is_ok());
+        assert!(take("application/json", "{}").await.is_ok());
+        assert_eq!(
+            take("text/plain", "{}").await.unwrap_err(),
+            Code::UnsupportedMediaType
+        );
+        assert_eq!(
+            take("application/json", r#"{"a":1}"#).await.unwrap_err(),
+            Code::InvalidRequest
+        );
+    }
+}

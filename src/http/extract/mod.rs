@@ -1,0 +1,11 @@
+//! Extractors whose every refusal is a problem document.
+
+mod body;
+mod idempotency;
+mod path;
+mod query;
+
+pub(in crate::http) use body::{EmptyBody, JsonBody, RawJson};
+pub(in crate::http) use idempotency::IdempotencyHeader;
+pub(in crate::http) use path::{AgentEntry, AgentScope, AtPath};
+pub(in crate::http) use query::{Parameters, QueryForm, QueryOf};

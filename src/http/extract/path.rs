@@ -1,0 +1,129 @@
+//! Path parameters.
+
+use axum::{
+    extract::{FromRequestParts, RawPathParams},
+    http::request::Parts,
+};
+
+use crate::{
+    domain::{AgentId, ApprovalId, EntryId, RunId, TokenId},
+    http::problem::{Code, Problem},
+};
+
+/// What the path of a request names.
+#[derive(Debug)]
+pub(in crate::http) struct AtPath<T>(pub(in crate::http) T);
+
+/// A value read from the parameters of a path.
+pub(in crate::http) trait PathParameters: Sized {
+    /// Reads it; `get` gives a parameter by name, decoded.
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem>;
+}
+
+impl<T: PathParameters, State: Send + Sync> FromRequestParts<State> for AtPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let parameters = RawPathParams::from_request_parts(parts, state)
+            .await
+            .map_err(|_not_utf8| Problem::not_found("resource"))?;
+        let get = |name: &str| {
+            parameters
+                .iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| value)
+        };
+        T::read(get).map(AtPath)
+    }
+}
+
+// A text that cannot be an id names nothing: it is looked up nowhere, least of all in a file system.
+
+impl PathParameters for RunId {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        id(get("runId"), Self::parse).ok_or_else(|| Problem::not_found("run"))
+    }
+}
+
+impl PathParameters for ApprovalId {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        id(get("id"), Self::parse)
+            .ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))
+    }
+}
+
+impl PathParameters for TokenId {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        id(get("id"), Self::parse).ok_or_else(|| Problem::not_found("token"))
+    }
+}
+
+/// An agent under `/v1/agents/`, where alone `*` stands for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct AgentScope(pub(in crate::http) String);
+
+impl PathParameters for AgentScope {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        let text = get("agentId").unwrap_or_default();
+        if text == "*" {
+            return Ok(Self(text.to_owned()));
+        }
+        AgentId::parse(text)
+            .map(|agent| Self(agent.into()))
+            .map_err(|invalid| Problem::field("agentId", format!("{invalid}, or *")))
+    }
+}
+
+/// An entry of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct AgentEntry {
+    /// Whose.
+    pub(in crate::http) agent: AgentScope,
+    /// Which.
+    pub(in crate::http) entry: EntryId,
+}
+
+impl PathParameters for AgentEntry {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        Ok(Self {
+            agent: AgentScope::read(&get)?,
+            entry: id(get("entryId"), EntryId::parse).ok_or_else(|| Problem::not_found("entry"))?,
+        })
+    }
+}
+
+fn id<T, E>(text: Option<&str>, parse: impl FnOnce(String) -> Result<T, E>) -> Option<T> {
+    parse(text?.to_owned()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_tricks_are_no_ids() {
+        for text in ["..", "../x", "a/b", "A", "", "a%2fb", "a\0", &"x".repeat(65)] {
+            let run = RunId::read(|_| Some(text)).unwrap_err();
+            assert_eq!(run.code(), Code::NotFound, "{text:?}");
+            let approval = ApprovalId::read(|_| Some(text)).unwrap_err();
+            assert_eq!(approval.code(), Code::ApprovalNotFound, "{text:?}");
+        }
+        assert!(RunId::read(|_| Some("0198-ab")).is_ok());
+    }
+
+    #[test]
+    fn the_wildcard_is_an_agent_only_here() {
+        assert_eq!(
+            AgentScope::read(|_| Some("*")).unwrap(),
+            AgentScope("*".to_owned())
+        );
+        assert_eq!(
+            AgentScope::read(|_| Some("main")).unwrap(),
+            AgentScope("main".to_owned())
+        );
+        assert_eq!(
+            AgentScope::read(|_| Some("..")).unwrap_err().code(),
+            Code::InvalidRequest
+        );
+    }
+}

@@ -1,0 +1,94 @@
+//! The outermost function: one request in, one finished answer out.
+//!
+//! Plain code instead of a stack of layers, since this is on the way of every run. It gives the request its
+//! id, asks the door, calls the routes, catches a panic of theirs, and writes what all answers share.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use axum::{
+    Router,
+    body::Body,
+    http::{HeaderName, HeaderValue, Request, Uri, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt as _;
+use tower::Service as _;
+
+use crate::http::{door::Door, peer::Peer, problem::Problem, routes, state::AppState};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Answers requests; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Front {
+    door: Arc<Door>,
+    routes: Router,
+}
+
+impl Front {
+    /// The front of the whole API.
+    pub fn new(state: &AppState) -> Self {
+        let (routes, _contract) = routes::router().split_for_parts();
+        let routes = routes
+            .method_not_allowed_fallback(routes::unknown_method)
+            .with_state(state.clone());
+        Self::over(state.door(), routes)
+    }
+
+    pub(in crate::http) fn over(door: Door, routes: Router) -> Self {
+        Self {
+            door: Arc::new(door),
+            routes,
+        }
+    }
+
+    /// Answers one request.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the handler: that is how a client that leaves ends its foreground run.
+    pub async fn answer(&self, peer: Peer, mut request: Request<Body>) -> Response {
+        let uri = request.uri().clone();
+        let method = request.method().clone();
+        let request_id = self.door.request_id(request.headers());
+        let response = match self.door.admit(peer, &mut request).await {
+            Ok(()) => self.route(request, &request_id).await,
+            Err(refused) => refused.into_response(),
+        };
+        let response = finish(response, &uri, request_id);
+        // No path and no query: they may carry what somebody searched for.
+        tracing::debug!(%method, status = response.status().as_u16(), "answered");
+        response
+    }
+
+    async fn route(&self, request: Request<Body>, request_id: &HeaderValue) -> Response {
+        let mut routes = self.routes.clone();
+        // A panic is a bug, but it must not take the connection's other requests with it.
+        if let Ok(Ok(response)) = AssertUnwindSafe(routes.call(request)).catch_unwind().await {
+            response
+        } else {
+            tracing::error!(?request_id, "a handler panicked");
+            Problem::internal().into_response()
+        }
+    }
+}
+
+fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue) -> Response {
+    if let Some(problem) = Problem::take(&mut response) {
+        let mut rendered = problem.render(uri.path(), request_id.to_str().unwrap_or_default());
+        // What the router added to the refusal (`Allow`) stays.
+        if let Some(allow) = response.headers_mut().remove(header::ALLOW) {
+            rendered.headers_mut().insert(header::ALLOW, allow);
+        }
+        response = rendered;
+    }
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, request_id);
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers
+        .entry(header::CACHE_CONTROL)
+        .or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,266 @@
+//! The listeners: TCP and the API's Unix socket, both plain HTTP/1.1.
+//!
+//! Every connection is a tracked task with a place of its own; when all places are taken, new connections
+//! wait in the kernel's queue. Stopping is soft first (streams end, requests finish), then hard.
+
+use std::{
+    convert::Infallible,
+    fs, io,
+    net::SocketAddr,
+    os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::body::Body;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::http::{front::Front, peer::Peer};
+
+/// Room for the request line and all headers of a request.
+const HEADER_ROOM: usize = 64 * 1024;
+
+/// How long to wait after the system has no descriptor left for a new connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Where and how to listen.
+#[derive(Debug, Clone)]
+pub struct ListenOptions {
+    /// `[http] listen`.
+    pub address: SocketAddr,
+    /// `[http] unix_socket`, resolved.
+    pub unix_socket: Option<PathBuf>,
+    /// `[limits] max_connections`, for each of the two.
+    pub max_connections: usize,
+    /// `[limits] header_timeout_ms`.
+    pub header_timeout: Duration,
+}
+
+/// Why listening failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The address is taken, not ours, or not permitted.
+    #[error("cannot listen on {address} ([http] listen)")]
+    Tcp {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {} ([http] unix_socket)", path.display())]
+    Unix {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Listeners that accept nothing yet.
+#[derive(Debug)]
+pub struct Bound {
+    tcp: TcpListener,
+    address: SocketAddr,
+    unix: Option<(UnixListener, PathBuf)>,
+    max_connections: usize,
+    header_timeout: Duration,
+}
+
+/// Opens the listeners. The caller holds the ledger's lock, so a socket file that is in the way is a leftover.
+///
+/// # Errors
+/// [`ListenError`] names the listener that failed; nothing stays open then.
+pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
+    let tcp_failed = |source| ListenError::Tcp {
+        address: options.address,
+        source,
+    };
+    let tcp = TcpListener::bind(options.address).await.map_err(tcp_failed)?;
+    let address = tcp.local_addr().map_err(tcp_failed)?;
+    let unix = match &options.unix_socket {
+        None => None,
+        Some(path) => {
+            let listener = bind_unix(path).map_err(|source| ListenError::Unix {
+                path: path.clone(),
+                source,
+            })?;
+            Some((listener, path.clone()))
+        }
+    };
+    Ok(Bound {
+        tcp,
+        address,
+        unix,
+        max_connections: options.max_connections,
+        header_timeout: options.header_timeout,
+    })
+}
+
+/// The directory around it is 0700, so the moment before the mode is set opens it to nobody.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_something_else) => return Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+impl Bound {
+    /// The TCP address, with the port that was picked.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The API socket.
+    pub fn unix_socket(&self) -> Option<&Path> {
+        self.unix.as_ref().map(|(_, path)| path.as_path())
+    }
+
+    /// Answers requests until `stop`, then lets those that are under way finish until `abort`. Removes the
+    /// socket file at the end.
+    pub async fn serve(self, front: Front, stop: CancellationToken, abort: CancellationToken) {
+        let connections = Connections {
+            front,
+            builder: builder(self.header_timeout),
+            tasks: TaskTracker::new(),
+            stop,
+            abort,
+        };
+        let tcp = connections.accept(self.max_connections, &self.tcp);
+        match &self.unix {
+            None => tcp.await,
+            Some((listener, _path)) => {
+                let unix = connections.accept(self.max_connections, listener);
+                tokio::join!(tcp, unix);
+            }
+        }
+        connections.tasks.close();
+        connections.tasks.wait().await;
+        if let Some((_, path)) = &self.unix
+            && let Err(error) = fs::remove_file(path)
+        {
+            tracing::warn!(%error, "the API socket could not be removed");
+        }
+    }
+}
+
+/// A source of connections.
+trait Accept: Sync {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// The next connection; `None` for one that was turned away.
+    fn next(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
+}
+
+impl Accept for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<Option<(TcpStream, Peer)>> {
+        let (stream, address) = self.accept().await?;
+        stream.set_nodelay(true)?;
+        Ok(Some((stream, Peer::Tcp(address))))
+    }
+}
+
+impl Accept for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<Option<(UnixStream, Peer)>> {
+        let (stream, _address) = self.accept().await?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream)?;
+        Ok((peer.uid == rustix::process::geteuid()).then_some((stream, Peer::Unix)))
+    }
+}
+
+struct Connections {
+    front: Front,
+    builder: Arc<http1::Builder>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    abort: CancellationToken,
+}
+
+impl Connections {
+    async fn accept(&self, places: usize, listener: &impl Accept) {
+        let places = Arc::new(Semaphore::new(places));
+        loop {
+            let accepted = async {
+                // The place comes first, so that no more connections are accepted than there are places.
+                let place = Arc::clone(&places).acquire_owned().await.ok()?;
+                Some((place, listener.next().await))
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return,
+                accepted = accepted => accepted,
+            };
+            match accepted {
+                None => return,
+                Some((place, Ok(Some((stream, peer))))) => self.spawn(stream, peer, place),
+                Some((_place, Ok(None))) => tracing::warn!("a peer of another user was turned away"),
+                Some((_place, Err(error))) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn spawn<S>(&self, stream: S, peer: Peer, place: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let front = self.front.clone();
+        let builder = Arc::clone(&self.builder);
+        let (stop, abort) = (self.stop.clone(), self.abort.clone());
+        self.tasks.spawn(async move {
+            let _place = place;
+            let service = service_fn(|request: hyper::Request<Incoming>| {
+                let front = front.clone();
+                async move { Ok::<_, Infallible>(front.answer(peer, request.map(Body::new)).await) }
+            });
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let mut connection = std::pin::pin!(connection);
+            let finish = async {
+                tokio::select! {
+                    result = connection.as_mut() => result,
+                    () = stop.cancelled() => {
+                        connection.as_mut().graceful_shutdown();
+                        connection.as_mut().await
+                    }
+                }
+            };
+            tokio::select! {
+                result = finish => if let Err(error) = result {
+                    // A client that leaves is no fault; what it did wrong only matters when one looks for it.
+                    tracing::debug!(%error, "a connection ended early");
+                },
+                () = abort.cancelled() => {}
+            }
+        });
+    }
+}
+
+fn builder(header_timeout: Duration) -> Arc<http1::Builder> {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(header_timeout)
+        .max_buf_size(HEADER_ROOM);
+    Arc::new(builder)
+}

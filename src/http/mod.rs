@@ -1,0 +1,30 @@
+//! The HTTP door: listeners, the front that every request passes, extractors, and one file per resource.
+//!
+//! Turns requests into calls of [`crate::engine::Engine`] and its answers into the wire forms of
+//! `http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
+//! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
+
+mod caller;
+mod door;
+mod extract;
+mod front;
+mod host_header;
+mod list;
+mod listen;
+mod openapi;
+mod peer;
+pub mod problem;
+mod reply;
+mod routes;
+mod schema;
+mod sse;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use front::Front;
+pub use listen::{Bound, ListenError, ListenOptions, bind};
+pub use openapi::document;
+pub use peer::Peer;
+pub use state::AppState;

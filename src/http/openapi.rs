@@ -1,0 +1,224 @@
+//! The contract as an `OpenAPI` document, generated from the routes and checked in as `openapi/openapi.json`.
+
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use utoipa::{
+    OpenApi as _, PartialSchema as _,
+    openapi::{
+        ContentBuilder, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder,
+        path::Operation,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use crate::http::{
+    problem::{Code, FieldError},
+    routes,
+};
+
+#[derive(utoipa::OpenApi)]
+#[openapi(
+    info(
+        title = "countersign",
+        description = "Decides where and whether an agent's command runs, asks a person when it must, runs it \
+                       exactly once and keeps the record.",
+        license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
+    ),
+    tags(
+        (name = "exec", description = "Running commands."),
+        (name = "runs", description = "What was asked and what became of it."),
+        (name = "approvals", description = "What a person is asked, and their answer."),
+        (name = "policy", description = "What holds for whom, and why."),
+        (name = "allowlist", description = "What runs without asking."),
+        (name = "events", description = "What happens, as it happens."),
+        (name = "audit", description = "The record that nobody can quietly change."),
+        (name = "tokens", description = "Who may do what."),
+        (name = "probes", description = "For machines that watch, and tools that read contracts."),
+    ),
+)]
+struct Contract;
+
+/// A refusal (RFC 9457). Some codes have members of their own besides.
+#[derive(utoipa::ToSchema)]
+#[schema(as = Problem)]
+#[expect(dead_code, reason = "only describes what `Problem::to_json` writes")]
+struct ProblemSchema {
+    /// `/docs#` and the code.
+    r#type: String,
+    title: String,
+    status: u16,
+    detail: String,
+    /// Path of the request.
+    instance: String,
+    code: String,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+    /// The run that records the refusal.
+    #[serde(rename = "runId")]
+    run_id: Option<String>,
+    /// What is wrong with the request, member by member.
+    fields: Option<Vec<FieldError>>,
+    /// The exact command or key that would change the answer.
+    hint: Option<String>,
+}
+
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
+    let (_, api) = routes::router().split_for_parts();
+    let mut text = render(api);
+    text.push('\n');
+    text
+});
+
+/// The document as JSON text with a newline at its end.
+pub fn document() -> &'static str {
+    &DOCUMENT
+}
+
+fn render(routes: OpenApi) -> String {
+    let mut api = Contract::openapi();
+    api.merge(routes);
+    let components = api.components.get_or_insert_default();
+    let problem = <ProblemSchema as utoipa::PartialSchema>::schema();
+    components.schemas.insert("Problem".to_owned(), problem);
+    components
+        .schemas
+        .insert("FieldError".to_owned(), FieldError::schema());
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for (path, item) in &mut api.paths.paths {
+        for operation in operations(item) {
+            add_refusals(path, operation);
+        }
+    }
+    let mut document = serde_json::to_value(&api).unwrap_or_default();
+    forget_null(&mut document);
+    serde_json::to_string_pretty(&document).unwrap_or_default()
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// Refusals that do not depend on what an operation does, and the body of those that do.
+fn add_refusals(path: &str, operation: &mut Operation) {
+    let mut statuses = vec![
+        Code::MisdirectedRequest,
+        Code::RateLimited,
+        Code::Internal,
+        Code::InvalidRequest,
+    ];
+    if operation.security.is_some() {
+        statuses.extend([
+            Code::Unauthorized,
+            Code::Forbidden,
+            Code::StorageUnavailable,
+            Code::StorageFull,
+        ]);
+    }
+    if operation.request_body.is_some() {
+        statuses.extend([Code::BodyTooLarge, Code::UnsupportedMediaType]);
+    }
+    if path.contains('{') {
+        statuses.push(Code::NotFound);
+    }
+    for code in statuses {
+        let status = code.status().as_str().to_owned();
+        let generic = || RefOr::T(Response::new(code.title()));
+        operation
+            .responses
+            .responses
+            .entry(status)
+            .or_insert_with(generic);
+    }
+    for (status, response) in &mut operation.responses.responses {
+        let status = status.parse().unwrap_or(StatusCode::OK);
+        // An unsatisfiable range is answered by a header alone.
+        let is_refusal = status != StatusCode::RANGE_NOT_SATISFIABLE
+            && (status.is_client_error() || status.is_server_error());
+        if let RefOr::T(response) = response
+            && is_refusal
+            && response.content.is_empty()
+        {
+            let body = ContentBuilder::new()
+                .schema(Some(Ref::from_schema_name("Problem")))
+                .build();
+            let described = ResponseBuilder::new()
+                .description(response.description.clone())
+                .content("application/problem+json", body);
+            *response = described.build();
+        }
+    }
+}
+
+/// Members without a value are left out, never null, so no schema says that they could be.
+fn forget_null(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            if let Some(serde_json::Value::Array(types)) = members.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    members.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(serde_json::Value::Array(choices)) = members.get_mut("oneOf") {
+                choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+                if let [only] = choices.as_slice() {
+                    let only = only.clone();
+                    members.remove("oneOf");
+                    if let serde_json::Value::Object(only) = only {
+                        members.extend(only);
+                    }
+                }
+            }
+            members.values_mut().for_each(forget_null);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(forget_null),
+        serde_json::Value::Null
+        | serde_json::Value::Bool(_)
+        | serde_json::Value::Number(_)
+        | serde_json::Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_checked_in_contract_is_current() {
+        let checked_in = include_str!("../../openapi/openapi.json");
+        assert!(
+            checked_in == document(),
+            "stale: write the output of `countersign openapi` to openapi/openapi.json"
+        );
+    }
+
+    #[test]
+    fn only_probes_are_open_and_every_operation_has_a_name_of_its_own() {
+        let (_, mut api) = routes::router().split_for_parts();
+        let mut names = BTreeSet::new();
+        let mut open = Vec::new();
+        for (path, item) in &mut api.paths.paths {
+            for operation in operations(item) {
+                let name = operation.operation_id.clone().unwrap();
+                assert!(names.insert(name.clone()), "{name} is the name of two operations");
+                if operation.security.is_none() {
+                    open.push(path.clone());
+                }
+            }
+        }
+        assert_eq!(open, ["/healthz", "/openapi.json", "/readyz", "/v1/version"]);
+    }
+}

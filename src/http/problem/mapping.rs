@@ -1,0 +1,281 @@
+//! The one mapping from errors of the lower layers to problems.
+
+use std::io::ErrorKind;
+
+use axum::http::{HeaderName, HeaderValue, header};
+
+use crate::{
+    approvals::{document::Refusal, store::StoreError},
+    auth::ScopeConflict,
+    domain::{Approval, Reason},
+    engine::{
+        allowlist::AllowlistError,
+        reply::{CancelError, DecideError, Denial, ExecError, StorageTrouble},
+        tokens::CreateTokenError,
+    },
+    http::{
+        problem::{Code, Problem},
+        routes::ApprovalBody,
+    },
+    ledger::{LedgerError, audit::VerifyError},
+};
+
+impl From<ExecError> for Problem {
+    fn from(error: ExecError) -> Self {
+        match error {
+            ExecError::Denied(denial) => denied(*denial),
+            ExecError::InvalidRequest { path, message } => Self::field(path, message),
+            ExecError::BlockedEnv { names } => Self::new(
+                Code::BlockedEnv,
+                format!("these variables can never be set: {}", names.join(", ")),
+            )
+            .with("names", names),
+            ExecError::WorkdirUnavailable { detail } => Self::new(Code::WorkdirUnavailable, detail),
+            ExecError::ConfigConflict { detail } => Self::new(Code::ConfigConflict, detail),
+            ExecError::HostNotAllowed { detail, hint } => {
+                Self::new(Code::HostNotAllowed, detail).with_hint(Some(hint))
+            }
+            ExecError::SandboxUnavailable { detail, hint } => {
+                Self::new(Code::SandboxUnavailable, detail).with_hint(Some(hint))
+            }
+            ExecError::NodeUnavailable { detail } => Self::new(Code::NodeUnavailable, detail),
+            ExecError::ElevatedUnavailable { gates } => Self::new(
+                Code::ElevatedUnavailable,
+                format!("closed gates: {}", gates.join(", ")),
+            )
+            .with("gates", gates),
+            ExecError::AgentNotAllowed => Self::new(Code::Forbidden, "the token is not bound to this agent")
+                .with_hint(Some(
+                    "countersign token create --agent binds a token to an agent".to_owned(),
+                )),
+            ExecError::IdempotencyMismatch => Self::new(
+                Code::IdempotencyMismatch,
+                "use another Idempotency-Key for another body",
+            ),
+            ExecError::RateLimited => Self::new(Code::RateLimited, "the agent has too many runs at once")
+                .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+                .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1")
+                .with_hint(Some(
+                    "[limits] max_running_per_agent in countersign.toml".to_owned(),
+                )),
+            ExecError::Overloaded => Self::new(Code::Overloaded, "too many runs or pending approvals")
+                .with_hint(Some(
+                    "[limits] max_running, max_queued or [approvals] max_pending in countersign.toml"
+                        .to_owned(),
+                )),
+            ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
+            ExecError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+fn denied(denial: Denial) -> Problem {
+    let Denial {
+        run_id,
+        reason,
+        detail,
+        hint,
+    } = denial;
+    let code = match reason {
+        Reason::Preflight => Code::PreflightFailed,
+        Reason::SecurityDeny
+        | Reason::DocumentRefused
+        | Reason::ToolDenied
+        | Reason::Denylist
+        | Reason::AllowlistMiss
+        | Reason::UserDenied
+        | Reason::ApprovalTimeout
+        | Reason::NoApprover
+        | Reason::ApprovalCancelled
+        | Reason::ApprovalRequestFailed
+        | Reason::BindingMismatch
+        | Reason::ApprovalRequired
+        | Reason::NodeRefused
+        | Reason::RateLimited
+        | Reason::SpawnFailed
+        | Reason::Timeout
+        | Reason::NotStarted
+        | Reason::InvokeFailed
+        | Reason::NodeDisconnected
+        | Reason::ServerRestart
+        | Reason::RunnerLost
+        | Reason::Cancelled
+        | Reason::Shutdown => Code::ExecDenied,
+    };
+    let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
+    Problem::new(code, detail)
+        .with_run(run_id)
+        .with("reason", reason.as_str())
+        .with_hint(hint)
+}
+
+impl From<DecideError> for Problem {
+    fn from(error: DecideError) -> Self {
+        match error {
+            DecideError::NotFound => Self::new(Code::ApprovalNotFound, "there is no such approval"),
+            DecideError::AlreadyResolved(approval) => about(
+                Code::ApprovalAlreadyResolved,
+                "somebody else decided first, and otherwise",
+                *approval,
+            ),
+            DecideError::Expired(approval) => about(
+                Code::ApprovalExpired,
+                "nobody answered in time; nothing runs by this approval",
+                *approval,
+            ),
+            DecideError::Cancelled(approval) => {
+                about(Code::ApprovalCancelled, "the request was withdrawn", *approval)
+            }
+            DecideError::NotAllowed { detail } => Self::new(Code::DecisionNotAllowed, detail),
+            DecideError::OwnRequest => Self::new(
+                Code::OwnRequest,
+                "the token that asked for this run cannot decide about it",
+            ),
+            DecideError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+fn about(code: Code, detail: &str, approval: Approval) -> Problem {
+    let run_id = approval.run_id.clone();
+    match serde_json::to_value(ApprovalBody::from(approval)) {
+        Ok(approval) => Problem::new(code, detail)
+            .with_run(run_id)
+            .with("approval", approval),
+        Err(error) => {
+            tracing::error!(%error, "an approval could not be written as JSON");
+            Problem::internal()
+        }
+    }
+}
+
+impl From<CancelError> for Problem {
+    fn from(error: CancelError) -> Self {
+        match error {
+            CancelError::NotFound => Self::not_found("run"),
+            CancelError::Ended(run) => {
+                Self::new(Code::RunEnded, format!("the run is {}", run.status.api_name())).with_run(run.id)
+            }
+            CancelError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<StorageTrouble> for Problem {
+    fn from(trouble: StorageTrouble) -> Self {
+        match trouble {
+            StorageTrouble::Full => Self::new(Code::StorageFull, "no space is left; nothing was done"),
+            StorageTrouble::Unavailable => Self::new(
+                Code::StorageUnavailable,
+                "the ledger cannot be used now; nothing was done",
+            ),
+        }
+    }
+}
+
+impl From<LedgerError> for Problem {
+    fn from(error: LedgerError) -> Self {
+        StorageTrouble::from(error).into()
+    }
+}
+
+impl From<VerifyError> for Problem {
+    fn from(error: VerifyError) -> Self {
+        tracing::error!(%error, source = ?std::error::Error::source(&error), "the audit chain cannot be read");
+        match error {
+            VerifyError::Ledger(error) => error.into(),
+            VerifyError::Key(_) | VerifyError::Head(_) => Self::new(
+                Code::StorageUnavailable,
+                "the audit key or the sealed head cannot be read; countersign doctor says more",
+            ),
+        }
+    }
+}
+
+impl From<CreateTokenError> for Problem {
+    fn from(error: CreateTokenError) -> Self {
+        match error {
+            CreateTokenError::Scopes(none @ ScopeConflict::Empty) => Self::field("scopes", none.to_string()),
+            CreateTokenError::Scopes(conflict @ ScopeConflict::AsksAndAnswers(_)) => {
+                Self::new(Code::ScopeConflict, conflict.to_string())
+            }
+            CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
+            CreateTokenError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<AllowlistError> for Problem {
+    fn from(error: AllowlistError) -> Self {
+        match error {
+            AllowlistError::Refused { refusal, hash } => refused(&refusal, hash),
+            AllowlistError::Pattern(invalid) => Self::new(Code::InvalidPattern, invalid.to_string()),
+            AllowlistError::Store(error) => error.into(),
+            AllowlistError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Refused { refusal, hash } => refused(&refusal, hash),
+            StoreError::BaseHashMismatch { current } => Self::new(
+                Code::BaseHashMismatch,
+                "the document changed in between; read it again",
+            )
+            .with("currentHash", current),
+            StoreError::BaseHashRequired { current } => {
+                Self::new(Code::BaseHashRequired, "send the document's ETag as If-Match")
+                    .with("currentHash", current)
+            }
+            StoreError::Locked => Self::new(Code::DocumentLocked, "another program is changing the document"),
+            StoreError::LockStale { .. } => Self::new(
+                Code::DocumentLockStale,
+                "the lock was left behind by a process that died",
+            )
+            .with_hint(Some(
+                "countersign doctor names the lock file to remove".to_owned(),
+            )),
+            StoreError::Invalid(refusal) => Self::new(
+                Code::InvalidDocument,
+                format!("the document would be refused: {}", refusal.reason),
+            )
+            .with("pointer", refusal.pointer),
+            StoreError::Directory(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the directory of the document is unusable"
+                );
+                Self::new(
+                    Code::StorageUnavailable,
+                    "the approvals document cannot be written; nothing was changed",
+                )
+            }
+            StoreError::Io { path: _, source } => {
+                tracing::error!(
+                    error = &source as &dyn std::error::Error,
+                    "the approvals document was not written"
+                );
+                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+                    return StorageTrouble::Full.into();
+                }
+                Self::new(
+                    Code::StorageUnavailable,
+                    "the approvals document cannot be written; nothing was changed",
+                )
+            }
+        }
+    }
+}
+
+fn refused(refusal: &Refusal, hash: String) -> Problem {
+    Problem::new(
+        Code::DocumentRefused,
+        "the approvals document cannot be used: everything is denied, and it stays as it is until it is repaired",
+    )
+    .with("reason", refusal.reason.as_str())
+    .with("pointer", refusal.pointer.as_str())
+    .with("currentHash", hash)
+    .with_hint(Some("countersign doctor says what is wrong with exec-approvals.json".to_owned()))
+}

@@ -1,0 +1,306 @@
+//! Allowlist entries and grants of an agent.
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    approvals::document::{Limits, NewPattern},
+    domain::{EntryId, UnixMillis},
+    engine::allowlist::{AllowlistEntry, EntryLimits, EntryState, EntryWarning},
+    events::AllowlistList,
+    http::{
+        caller::{Admin, Caller, Read},
+        extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
+        list::PageQuery,
+        problem::Problem,
+        reply::{JsonReply, Located, Page},
+        state::AppState,
+    },
+};
+
+const MAX_PATTERN_CHARS: usize = 4096;
+const MAX_NOTE_CHARS: usize = 1000;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, add))
+        .routes(routes!(one, remove))
+}
+
+/// What an entry is: without limits, or a grant with them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = EntryKind)]
+enum Kind {
+    Entry,
+    Grant,
+}
+
+/// Whether an entry can still match.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = EntryState)]
+enum Usability {
+    Active,
+    Inert,
+    Expired,
+    UsedUp,
+}
+
+/// An allowlist entry or grant.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AllowlistEntry)]
+struct EntryBody {
+    id: EntryId,
+    kind: Kind,
+    pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arg_pattern: Option<String>,
+    /// `allow-always` for what a decision made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_command: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_resolved_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uses: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
+    state: Usability,
+    warnings: Vec<EntryWarningBody>,
+}
+
+/// Something that is odd about an entry.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AllowlistWarning)]
+struct EntryWarningBody {
+    #[schema(value_type = String)]
+    code: &'static str,
+    message: String,
+}
+
+/// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = NewAllowlistEntry)]
+struct NewEntryBody {
+    /// A path glob, a bare command name, or `*`.
+    pattern: String,
+    /// A regular expression over the arguments.
+    arg_pattern: Option<String>,
+    /// Text for people.
+    note: Option<String>,
+    expires_at_ms: Option<UnixMillis>,
+    #[schema(minimum = 1)]
+    max_uses: Option<u64>,
+    /// SHA-256 of the executable's content, 64 hex digits.
+    sha256: Option<String>,
+}
+
+/// The entries and grants of an agent, as written; `*` for those of all agents.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "list_allowlist",
+    params(("agentId" = String, Path, description = "An agent, or `*`."), PageQuery),
+    responses((status = OK, body = Page<EntryBody>), (status = CONFLICT, description = "document-refused")),
+    security(("token" = ["read"])),
+)]
+async fn list(
+    _caller: Caller<Read>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<EntryBody>>, Problem> {
+    let entries = state.engine().allowlist(&agent)?;
+    Ok(JsonReply(page.cut(
+        entries,
+        |entry| entry.id.as_str(),
+        EntryBody::from,
+    )?))
+}
+
+/// Adds an entry or grant. The same again is answered with the one that is there.
+#[utoipa::path(
+    post, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "add_allowlist_entry",
+    params(("agentId" = String, Path, description = "An agent, or `*`.")),
+    request_body = NewEntryBody,
+    responses(
+        (status = CREATED, body = EntryBody, headers(("Location" = String, description = "The entry."))),
+        (status = OK, body = EntryBody, description = "It was there before."),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn add(
+    caller: Caller<Admin>,
+    AtPath(AgentScope(agent)): AtPath<AgentScope>,
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody<NewEntryBody>,
+) -> Result<Response, Problem> {
+    let pattern = body.into_pattern()?;
+    let (entry, created) = state
+        .engine()
+        .add_to_allowlist(&caller.actor, &agent, pattern)
+        .await?;
+    if !created {
+        return Ok(JsonReply(EntryBody::from(entry)).into_response());
+    }
+    Ok(Located {
+        status: StatusCode::CREATED,
+        location: state.link(&format!("/v1/agents/{agent}/allowlist/{}", entry.id)),
+        body: EntryBody::from(entry),
+    }
+    .into_response())
+}
+
+/// One entry or grant.
+#[utoipa::path(
+    get, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "get_allowlist_entry",
+    params(("agentId" = String, Path, description = "An agent, or `*`."), ("entryId" = EntryId, Path)),
+    responses((status = OK, body = EntryBody), (status = CONFLICT, description = "document-refused")),
+    security(("token" = ["read"])),
+)]
+async fn one(
+    _caller: Caller<Read>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+) -> Result<JsonReply<EntryBody>, Problem> {
+    let found = state.engine().allowlist_entry(&agent, &entry)?;
+    found
+        .map(|entry| JsonReply(entry.into()))
+        .ok_or_else(|| Problem::not_found("entry"))
+}
+
+/// Removes an entry or grant.
+#[utoipa::path(
+    delete, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "remove_allowlist_entry",
+    params(("agentId" = String, Path, description = "An agent, or `*`."), ("entryId" = EntryId, Path)),
+    responses(
+        (status = NO_CONTENT),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn remove(
+    caller: Caller<Admin>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+) -> Result<StatusCode, Problem> {
+    if state
+        .engine()
+        .remove_from_allowlist(&caller.actor, &agent, &entry)
+        .await?
+    {
+        Ok(StatusCode::NO_CONTENT)
+    } else {
+        Err(Problem::not_found("entry"))
+    }
+}
+
+impl NewEntryBody {
+    fn into_pattern(self) -> Result<NewPattern, Problem> {
+        let Self {
+            pattern,
+            arg_pattern,
+            note,
+            expires_at_ms,
+            max_uses,
+            sha256,
+        } = self;
+        if pattern.chars().count() > MAX_PATTERN_CHARS || pattern.contains(char::is_control) {
+            return Err(Problem::field(
+                "pattern",
+                "expected at most 4096 characters, none a control character",
+            ));
+        }
+        if note
+            .as_ref()
+            .is_some_and(|note| note.chars().count() > MAX_NOTE_CHARS)
+        {
+            return Err(Problem::field("note", "expected at most 1000 characters"));
+        }
+        if max_uses == Some(0) {
+            return Err(Problem::field("maxUses", "expected 1 or more"));
+        }
+        let is_digest = |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !sha256.as_ref().is_none_or(is_digest) {
+            return Err(Problem::field("sha256", "expected 64 hex digits"));
+        }
+        Ok(NewPattern {
+            pattern,
+            arg_pattern,
+            note,
+            limits: Limits {
+                expires_at: expires_at_ms,
+                max_uses,
+                sha256: sha256.map(|digest| digest.to_ascii_lowercase()),
+            },
+        })
+    }
+}
+
+impl From<AllowlistEntry> for EntryBody {
+    fn from(entry: AllowlistEntry) -> Self {
+        let EntryLimits {
+            expires_at,
+            max_uses,
+            uses,
+            sha256,
+        } = entry.limits;
+        Self {
+            id: entry.id,
+            kind: match entry.list {
+                AllowlistList::Grants => Kind::Grant,
+                AllowlistList::Allowlist | AllowlistList::Denylist => Kind::Entry,
+            },
+            pattern: entry.pattern,
+            arg_pattern: entry.arg_pattern,
+            source: entry.source,
+            note: entry.note,
+            last_used_at: entry.last_used_at,
+            last_used_command: entry.last_used_command,
+            last_resolved_path: entry.last_resolved_path,
+            expires_at_ms: expires_at,
+            max_uses,
+            uses,
+            sha256,
+            state: match entry.state {
+                EntryState::Active => Usability::Active,
+                EntryState::Inert => Usability::Inert,
+                EntryState::Expired => Usability::Expired,
+                EntryState::UsedUp => Usability::UsedUp,
+            },
+            warnings: entry.warnings.into_iter().map(EntryWarningBody::from).collect(),
+        }
+    }
+}
+
+impl From<EntryWarning> for EntryWarningBody {
+    fn from(EntryWarning { code, message }: EntryWarning) -> Self {
+        Self { code, message }
+    }
+}

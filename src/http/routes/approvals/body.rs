@@ -1,0 +1,313 @@
+//! The approval object.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::shown::Shown;
+use crate::{
+    domain::{
+        AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
+        Binding, Bound, Command, Host, Pattern, PatternWidth, RunId, Security, SessionKey, TerminalReason,
+        UnixMillis, Why,
+    },
+    http::routes::actor::ActorBody,
+};
+
+/// A question to a person (`http-api.md`, approval object).
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Approval)]
+pub(in crate::http) struct ApprovalBody {
+    id: ApprovalId,
+    /// The first 8 characters of the id.
+    slug: String,
+    run_id: RunId,
+    status: ApprovalStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decision: Option<ApprovalDecision>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The command as one line of text, exactly.
+    command: String,
+    display: Shown,
+    cwd: String,
+    host: Host,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    agent_id: AgentId,
+    session_key: SessionKey,
+    requested_by: ActorBody,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_path: Option<String>,
+    #[schema(value_type = Vec<Object>)]
+    segments: serde_json::Value,
+    security: Security,
+    ask: Ask,
+    ask_fallback: Security,
+    why: WhyBody,
+    allowed_decisions: Vec<ApprovalDecision>,
+    proposed_patterns: Vec<PatternBody>,
+    created_at_ms: UnixMillis,
+    expires_at_ms: UnixMillis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resolved_by: Option<ActorBody>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminal_reason: Option<TerminalReason>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed_at_ms: Option<UnixMillis>,
+    bound_to: BindingBody,
+}
+
+/// Why somebody is asked.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Why)]
+struct WhyBody {
+    /// Where the rule stands.
+    layer: String,
+    rule: String,
+    detail: String,
+    /// Byte offsets of the command that it points at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    span: Option<[u32; 2]>,
+}
+
+/// An entry that `allow-always` could store.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Pattern)]
+struct PatternBody {
+    /// Index of the top-level segment it comes from.
+    segment: usize,
+    pattern: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arg_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    width: PatternWidth,
+    /// Whether a bare `allow-always` stores it.
+    default: bool,
+}
+
+/// What an answer covers; anything else does not run.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Binding)]
+struct BindingBody {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    argv: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    cwd: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shell: Option<String>,
+    /// Hash of the environment overrides; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    env_hash: Option<String>,
+    digest: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executable_sha256: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    script_sha256: Option<String>,
+}
+
+/// What the state of an approval adds to it.
+#[derive(Default)]
+struct Resolved {
+    at: Option<UnixMillis>,
+    by: Option<ActorBody>,
+    reason: Option<String>,
+    terminal_reason: Option<TerminalReason>,
+    consumed_at: Option<UnixMillis>,
+}
+
+impl From<Approval> for ApprovalBody {
+    fn from(approval: Approval) -> Self {
+        let Approval {
+            id,
+            run_id,
+            card,
+            requested_by,
+            state,
+            chosen_patterns: _,
+            created_at,
+            expires_at,
+        } = approval;
+        let ApprovalCard {
+            binding,
+            security,
+            ask,
+            ask_fallback,
+            satisfied: _,
+            needs_person: _,
+            why,
+            allowed_decisions,
+            proposed_patterns,
+            resolved_path,
+            segments,
+            document_hash: _,
+        } = card;
+        let (status, decision) = (state.status(), state.decision());
+        let resolved = Resolved::from(state);
+        let digest = binding.digest();
+        let Binding {
+            host,
+            node_id,
+            agent,
+            session,
+            command,
+            bound,
+            cwd,
+            env_hash,
+            executable_sha256,
+            script,
+            ..
+        } = binding;
+        Self {
+            slug: id.slug().to_owned(),
+            id,
+            run_id,
+            status,
+            decision,
+            reason: resolved.reason,
+            command: command.to_text(),
+            display: Shown::new(&command, &segments),
+            cwd: cwd.clone(),
+            host,
+            node_id,
+            agent_id: agent,
+            session_key: session,
+            requested_by: requested_by.into(),
+            resolved_path,
+            segments,
+            security,
+            ask,
+            ask_fallback,
+            why: why.into(),
+            allowed_decisions,
+            proposed_patterns: proposed_patterns.into_iter().map(PatternBody::from).collect(),
+            created_at_ms: created_at,
+            expires_at_ms: expires_at,
+            resolved_at_ms: resolved.at,
+            resolved_by: resolved.by,
+            terminal_reason: resolved.terminal_reason,
+            consumed_at_ms: resolved.consumed_at,
+            bound_to: BindingBody::new(bound, &command, cwd, digest).with_hashes(
+                env_hash,
+                executable_sha256,
+                script.map(|(_path, sha256)| sha256),
+            ),
+        }
+    }
+}
+
+impl BindingBody {
+    fn new(bound: Bound, command: &Command, cwd: String, digest: String) -> Self {
+        let (argv, text, shell) = match bound {
+            Bound::Exec { path: _, argv } => (Some(argv), None, None),
+            // What the person saw is the text that was sent; the rendering is made from it.
+            Bound::Rendered { script: _ } => (None, Some(command.to_text()), Some("/bin/sh".to_owned())),
+            Bound::Text { shell, text } => (None, Some(text), Some(shell)),
+        };
+        Self {
+            argv,
+            command: text,
+            cwd,
+            shell,
+            env_hash: None,
+            digest,
+            executable_sha256: None,
+            script_sha256: None,
+        }
+    }
+
+    fn with_hashes(self, env: Option<String>, executable: Option<String>, script: Option<String>) -> Self {
+        Self {
+            env_hash: env,
+            executable_sha256: executable,
+            script_sha256: script,
+            ..self
+        }
+    }
+}
+
+impl From<ApprovalState> for Resolved {
+    fn from(state: ApprovalState) -> Self {
+        match state {
+            ApprovalState::Pending => Self::default(),
+            ApprovalState::Allowed {
+                decision: _,
+                by,
+                at,
+                reason,
+                consumed_at,
+                persist: _,
+            } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                reason,
+                terminal_reason: Some(TerminalReason::User),
+                consumed_at,
+            },
+            ApprovalState::Denied { by, at, reason } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                reason,
+                terminal_reason: Some(TerminalReason::User),
+                consumed_at: None,
+            },
+            ApprovalState::Expired { at, why } => Self {
+                at: Some(at),
+                terminal_reason: Some(why),
+                ..Self::default()
+            },
+            ApprovalState::Cancelled { by, at } => Self {
+                at: Some(at),
+                by: Some(by.into()),
+                terminal_reason: Some(TerminalReason::RunAborted),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl From<Why> for WhyBody {
+    fn from(
+        Why {
+            layer,
+            rule,
+            detail,
+            span,
+        }: Why,
+    ) -> Self {
+        Self {
+            layer,
+            rule,
+            detail,
+            span: span.map(|(start, end)| [start, end]),
+        }
+    }
+}
+
+impl From<Pattern> for PatternBody {
+    fn from(
+        Pattern {
+            segment,
+            pattern,
+            arg_pattern,
+            source,
+            width,
+            default,
+        }: Pattern,
+    ) -> Self {
+        Self {
+            segment,
+            pattern,
+            arg_pattern,
+            source,
+            width,
+            default,
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! One file per resource: its wire types, its handlers with their `OpenAPI` notes, its `router()`.
+
+mod actor;
+mod allowlist;
+mod approvals;
+mod audit;
+mod events;
+mod exec;
+mod policy;
+mod probes;
+mod runs;
+mod tokens;
+mod unknown;
+
+pub(in crate::http) use approvals::ApprovalBody;
+pub(in crate::http) use unknown::method as unknown_method;
+#[cfg(test)]
+pub(in crate::http) use unknown::path as unknown_path;
+use utoipa_axum::router::OpenApiRouter;
+
+use crate::http::state::AppState;
+
+/// All routes, with the document that describes them.
+pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .merge(exec::router())
+        .merge(runs::router())
+        .merge(approvals::router())
+        .merge(policy::router())
+        .merge(allowlist::router())
+        .merge(events::router())
+        .merge(audit::router())
+        .merge(tokens::router())
+        .merge(probes::router())
+        .fallback(unknown::path)
+}

@@ -1,0 +1,224 @@
+//! The policy in force, every value with the layer that set it.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    approvals::{document::Warning, store::DocumentStatus},
+    domain::{AgentId, Ask, Host, OnMiss, Security, SessionKey},
+    engine::effective::{DocumentView, EffectivePolicy},
+    http::{
+        caller::{Caller, Read},
+        extract::{Parameters, QueryForm, QueryOf},
+        problem::{Code, Problem},
+        reply::JsonReply,
+        state::AppState,
+    },
+    policy::layers::{Layer, Resolved, Spoken},
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(effective))
+}
+
+/// Whose policy is wanted.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+struct PolicyQuery {
+    /// `main` unless given or told by `sessionKey`.
+    #[param(value_type = Option<AgentId>)]
+    agent_id: AgentId,
+    /// `agent:<agentId>:main` unless given.
+    #[param(value_type = Option<SessionKey>)]
+    session_key: SessionKey,
+    /// The host that a call resolves to, unless given.
+    host: Option<Host>,
+}
+
+impl QueryForm for PolicyQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        let agent: Option<AgentId> = parameters.value("agentId")?;
+        let session: Option<SessionKey> = parameters.value("sessionKey")?;
+        let told = session.as_ref().and_then(SessionKey::agent);
+        if let (Some(agent), Some(told)) = (&agent, &told)
+            && agent != told
+        {
+            let detail = format!("sessionKey belongs to agent {told}, but agentId is {agent}");
+            return Err(Problem::new(Code::ConfigConflict, detail));
+        }
+        let agent_id = agent.or(told).unwrap_or_else(AgentId::main);
+        Ok(Self {
+            session_key: session.unwrap_or_else(|| SessionKey::main_of(&agent_id)),
+            agent_id,
+            host: parameters.value("host")?,
+        })
+    }
+}
+
+/// Every value that counts, with the layer that set it.
+#[utoipa::path(
+    get, path = "/v1/policy/effective", tag = "policy", operation_id = "get_effective_policy",
+    params(PolicyQuery),
+    responses((status = OK, body = EffectiveBody)),
+    security(("token" = ["read"])),
+)]
+async fn effective(
+    _caller: Caller<Read>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<PolicyQuery>,
+) -> JsonReply<EffectiveBody> {
+    let PolicyQuery {
+        agent_id,
+        session_key,
+        host,
+    } = query;
+    JsonReply(
+        state
+            .engine()
+            .effective_policy(&agent_id, host, &session_key)
+            .into(),
+    )
+}
+
+/// The policy in force for an agent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EffectivePolicy)]
+struct EffectiveBody {
+    agent_id: AgentId,
+    session_key: SessionKey,
+    host: ValueBody<Host>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<ValueBody<String>>,
+    security: ValueBody<Security>,
+    ask: ValueBody<Ask>,
+    ask_fallback: ValueBody<Security>,
+    auto_allow_skills: ValueBody<bool>,
+    strict_inline_eval: ValueBody<bool>,
+    strict_delegation: ValueBody<bool>,
+    on_miss: ValueBody<OnMiss>,
+    /// Whether approvals apply on this host; false for the sandbox.
+    approvals_apply: bool,
+    document: DocumentBody,
+    /// Why an edit of a settings file is not in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_error: Option<String>,
+}
+
+/// A value after combining.
+#[derive(Debug, Serialize, ToSchema)]
+struct ValueBody<T> {
+    /// What counts.
+    value: T,
+    /// The key that set it.
+    source: String,
+    /// All that spoke, strongest last.
+    layers: Vec<LayerBody<T>>,
+}
+
+/// What one layer said.
+#[derive(Debug, Serialize, ToSchema)]
+struct LayerBody<T> {
+    #[schema(value_type = String)]
+    layer: Layer,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
+    value: T,
+}
+
+/// The approvals document of this host.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DocumentState)]
+struct DocumentBody {
+    /// `ok`, `missing` or `refused`
+    #[schema(value_type = String)]
+    status: &'static str,
+    /// Why it is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// Where in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pointer: Option<String>,
+    hash: String,
+    warnings: Vec<DocumentWarning>,
+}
+
+/// Something that is odd about the document.
+#[derive(Debug, Serialize, ToSchema)]
+struct DocumentWarning {
+    #[schema(value_type = String)]
+    code: &'static str,
+    message: String,
+}
+
+impl From<EffectivePolicy> for EffectiveBody {
+    fn from(policy: EffectivePolicy) -> Self {
+        Self {
+            agent_id: policy.agent,
+            session_key: policy.session,
+            host: policy.host.into(),
+            node: policy.node.map(ValueBody::from),
+            security: policy.security.into(),
+            ask: policy.ask.into(),
+            ask_fallback: policy.ask_fallback.into(),
+            auto_allow_skills: policy.auto_allow_skills.into(),
+            strict_inline_eval: policy.strict_inline_eval.into(),
+            strict_delegation: policy.strict_delegation.into(),
+            on_miss: policy.on_miss.into(),
+            approvals_apply: policy.approvals_apply,
+            document: policy.document.into(),
+            config_error: policy.config_error,
+        }
+    }
+}
+
+impl<T> From<Resolved<T>> for ValueBody<T> {
+    fn from(
+        Resolved {
+            value,
+            source,
+            layers,
+        }: Resolved<T>,
+    ) -> Self {
+        let layer_body = |Spoken { layer, source, value }| LayerBody {
+            layer,
+            // What is built in has no place that could be edited.
+            source: (layer != Layer::Default).then_some(source),
+            value,
+        };
+        Self {
+            value,
+            source,
+            layers: layers.into_iter().map(layer_body).collect(),
+        }
+    }
+}
+
+impl From<DocumentView> for DocumentBody {
+    fn from(
+        DocumentView {
+            status,
+            hash,
+            warnings,
+        }: DocumentView,
+    ) -> Self {
+        let (status, refusal) = match status {
+            DocumentStatus::Missing => ("missing", None),
+            DocumentStatus::Ok => ("ok", None),
+            DocumentStatus::Refused(refusal) => ("refused", Some(refusal)),
+        };
+        let warning = |warning: Warning| DocumentWarning {
+            code: warning.code(),
+            message: warning.to_string(),
+        };
+        Self {
+            status,
+            reason: refusal.as_ref().map(|refusal| refusal.reason.to_string()),
+            pointer: refusal.map(|refusal| refusal.pointer),
+            hash,
+            warnings: warnings.into_iter().map(warning).collect(),
+        }
+    }
+}

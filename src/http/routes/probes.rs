@@ -1,0 +1,139 @@
+//! What anybody may ask: alive, ready, which version, which contract.
+
+use axum::{
+    extract::State,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    engine::{Check, Readiness},
+    http::{openapi, reply::JsonReply, state::AppState},
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(healthz))
+        .routes(routes!(readyz))
+        .routes(routes!(version))
+        .routes(routes!(contract))
+}
+
+/// The process answers.
+#[derive(Debug, Serialize, ToSchema)]
+struct Health {
+    #[schema(value_type = String)]
+    status: &'static str,
+}
+
+/// Whether the process answers.
+#[utoipa::path(get, path = "/healthz", tag = "probes", operation_id = "get_health", responses((status = OK, body = Health)))]
+async fn healthz() -> JsonReply<Health> {
+    JsonReply(Health { status: "ok" })
+}
+
+/// Whether the server can do its work.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Readiness)]
+struct ReadinessBody {
+    /// `ready` or `not-ready`
+    #[schema(value_type = String)]
+    status: &'static str,
+    /// Whether something is wrong although the server answers: then it denies.
+    degraded: bool,
+    checks: Checks,
+}
+
+/// What was looked at.
+#[derive(Debug, Serialize, ToSchema)]
+struct Checks {
+    database: CheckBody,
+    document: CheckBody,
+    config: CheckBody,
+    listener: CheckBody,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Check)]
+struct CheckBody {
+    ok: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+/// Whether the server can do its work: 503 when the ledger cannot be used or the server drains.
+#[utoipa::path(
+    get, path = "/readyz", tag = "probes", operation_id = "get_readiness",
+    responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, body = ReadinessBody)),
+)]
+async fn readyz(State(state): State<AppState>) -> Response {
+    let Readiness {
+        database,
+        document,
+        config,
+        draining,
+    } = state.engine().readiness();
+    let ready = database.ok && !draining;
+    let body = ReadinessBody {
+        status: if ready { "ready" } else { "not-ready" },
+        degraded: !(document.ok && config.ok),
+        checks: Checks {
+            database: database.into(),
+            document: document.into(),
+            config: config.into(),
+            // Whoever reads this came through a listener; a draining one takes nobody else in.
+            listener: CheckBody {
+                ok: !draining,
+                detail: draining.then(|| "draining".to_owned()),
+            },
+        },
+    };
+    let status = if ready {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    (status, JsonReply(body)).into_response()
+}
+
+impl From<Check> for CheckBody {
+    fn from(Check { ok, detail }: Check) -> Self {
+        Self { ok, detail }
+    }
+}
+
+/// What this server is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Version)]
+struct VersionBody {
+    #[schema(value_type = String)]
+    name: &'static str,
+    #[schema(value_type = String)]
+    version: &'static str,
+    #[schema(value_type = String)]
+    commit: &'static str,
+    /// Version of this contract.
+    api: u32,
+}
+
+/// What this server is.
+#[utoipa::path(get, path = "/v1/version", tag = "probes", operation_id = "get_version", responses((status = OK, body = VersionBody)))]
+async fn version() -> JsonReply<VersionBody> {
+    JsonReply(VersionBody {
+        name: "countersign",
+        version: env!("CARGO_PKG_VERSION"),
+        commit: option_env!("COUNTERSIGN_COMMIT").unwrap_or("unknown"),
+        api: 1,
+    })
+}
+
+/// This contract, generated from the code.
+#[utoipa::path(get, path = "/openapi.json", tag = "probes", operation_id = "get_contract", responses((status = OK, body = Object)))]
+async fn contract() -> Response {
+    let json = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, json)], openapi::document()).into_response()
+}

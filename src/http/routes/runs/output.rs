@@ -1,0 +1,315 @@
+//! The exact bytes of a run's output, whole or in part.
+
+use std::{
+    fs::File,
+    io::{self, Cursor, Read, Seek},
+    ops::Range,
+};
+
+use axum::{
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::{
+    domain::{OutputStream, RunId},
+    engine::OutputBytes,
+    http::{
+        caller::{Caller, ReadOrAskedOrOwn},
+        extract::{AtPath, Parameters, QueryForm, QueryOf},
+        problem::Problem,
+        state::AppState,
+    },
+    output::spool::{self, Selection, SpoolReader},
+    sys,
+};
+
+/// Read from a spool and sent at once.
+const PIECE: usize = 64 * 1024;
+
+/// Pieces on their way to a client that reads slowly.
+const AHEAD: usize = 4;
+
+/// Which of the output is wanted.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct OutputQuery {
+    /// `stdout` or `stderr` for one of them; both in order of arrival unless given.
+    #[param(value_type = Option<String>)]
+    stream: Option<OutputStream>,
+}
+
+impl QueryForm for OutputQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            stream: parameters.value("stream")?,
+        })
+    }
+}
+
+/// The exact bytes of a run's output in order of arrival.
+#[utoipa::path(
+    get, path = "/v1/runs/{runId}/output", tag = "runs", operation_id = "get_run_output",
+    params(
+        ("runId" = RunId, Path), OutputQuery,
+        ("Range" = Option<String>, Header, description = "One range of bytes, such as `bytes=0-1023` or `bytes=-512`."),
+    ),
+    responses(
+        (status = OK, description = "All of it.", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = PARTIAL_CONTENT, description = "A range of it.", content_type = "application/octet-stream", body = Vec<u8>),
+        (status = RANGE_NOT_SATISFIABLE, description = "Nothing of it lies in the range; `Content-Range` has the length."),
+    ),
+    security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
+)]
+pub(super) async fn bytes(
+    caller: Caller<ReadOrAskedOrOwn>,
+    AtPath(id): AtPath<RunId>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OutputQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let is_visible = state.engine().run(&caller, &id).await?.is_some();
+    let stored = if is_visible {
+        state.engine().output_bytes(&id).await?
+    } else {
+        None
+    };
+    let selection = query.stream.map_or(Selection::Both, Selection::Only);
+    let wanted = headers.get(header::RANGE).map(HeaderValue::as_bytes);
+    let part = match stored.ok_or_else(|| Problem::not_found("run"))? {
+        OutputBytes::Frames(frames) => part_of(Cursor::new(frames), selection, wanted).map(in_memory),
+        OutputBytes::Spool(path) => {
+            let wanted = wanted.map(<[u8]>::to_vec);
+            let opened = tokio::task::spawn_blocking(move || {
+                part_of(sys::fs::open_regular(&path)?, selection, wanted.as_deref())
+            });
+            opened
+                .await
+                .unwrap_or_else(|_panic| Err(io::ErrorKind::Other.into()))
+                .map(from_file)
+        }
+    };
+    part.map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            return Problem::not_found("output: it was removed to make room");
+        }
+        tracing::error!(run.id = %id, %error, "output cannot be read");
+        Problem::internal()
+    })
+}
+
+/// A part of an output, measured but not read yet.
+struct Part<R> {
+    spool: R,
+    selection: Selection,
+    total: u64,
+    range: Asked,
+}
+
+/// What a `Range` header asks for of so many bytes.
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    /// Everything: there was no header, or one that may be ignored.
+    All,
+    /// These bytes.
+    Bytes(Range<u64>),
+    /// Nothing that exists.
+    Beyond,
+}
+
+fn part_of<R: Read + Seek>(mut spool: R, selection: Selection, wanted: Option<&[u8]>) -> io::Result<Part<R>> {
+    let total = spool::measure(&mut spool)?.of(selection);
+    let range = wanted.and_then(|header| std::str::from_utf8(header).ok());
+    Ok(Part {
+        spool,
+        selection,
+        total,
+        range: range.map_or(Asked::All, |header| asked(header, total)),
+    })
+}
+
+/// Reads a `Range` header (RFC 9110, 14.2). Several ranges, and other units, are answered with everything.
+fn asked(header: &str, total: u64) -> Asked {
+    let Some((first, last)) = header
+        .trim()
+        .strip_prefix("bytes=")
+        .filter(|ranges| !ranges.contains(','))
+        .and_then(|range| range.trim().split_once('-'))
+    else {
+        return Asked::All;
+    };
+    let range = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => first..last.saturating_add(1).min(total),
+        (Ok(first), Err(_)) if last.is_empty() => first..total,
+        (Err(_), Ok(length)) if first.is_empty() => total.saturating_sub(length)..total,
+        _ => return Asked::All,
+    };
+    if range.is_empty() {
+        Asked::Beyond
+    } else {
+        Asked::Bytes(range)
+    }
+}
+
+fn in_memory(part: Part<Cursor<Bytes>>) -> Response {
+    answer(part, |mut reader| {
+        let mut bytes = Vec::new();
+        reader.read_to_end(&mut bytes)?;
+        Ok(Body::from(bytes))
+    })
+}
+
+fn from_file(part: Part<File>) -> Response {
+    answer(part, |reader| Ok(stream(reader)))
+}
+
+fn answer<R: Read + Seek>(
+    part: Part<R>,
+    to_body: impl FnOnce(SpoolReader<R>) -> io::Result<Body>,
+) -> Response {
+    let Part {
+        spool,
+        selection,
+        total,
+        range,
+    } = part;
+    let (status, range) = match range {
+        Asked::All => (StatusCode::OK, 0..total),
+        Asked::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
+        Asked::Beyond => {
+            let length = content_range(&format!("bytes */{total}"));
+            return (
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                [(header::CONTENT_RANGE, length)],
+            )
+                .into_response();
+        }
+    };
+    let body = SpoolReader::open(spool, selection, range.start, range.end).and_then(to_body);
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => {
+            tracing::error!(%error, "output cannot be read");
+            return Problem::internal().into_response();
+        }
+    };
+    let mut response = (status, body).into_response();
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/octet-stream"),
+    );
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
+    // Output of a command is never shown by a browser as if we had written it.
+    headers.insert(
+        header::CONTENT_DISPOSITION,
+        HeaderValue::from_static("attachment"),
+    );
+    if status == StatusCode::PARTIAL_CONTENT {
+        let range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
+        headers.insert(header::CONTENT_RANGE, content_range(&range));
+    }
+    response
+}
+
+fn content_range(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("digits and punctuation are a header value")
+}
+
+/// Reads a file on a thread that may block, no faster than the client takes it.
+fn stream(mut reader: SpoolReader<File>) -> Body {
+    let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let mut buffer = vec![0; PIECE];
+        loop {
+            let piece = match reader.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(read) => Ok(Bytes::copy_from_slice(buffer.get(..read).unwrap_or_default())),
+                Err(error) => Err(error),
+            };
+            let is_last = piece.is_err();
+            // A client that left makes the channel close.
+            if sender.blocking_send(piece).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Body::from_stream(ReceiverStream::new(receiver))
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn frames() -> Bytes {
+        let mut frames = Vec::new();
+        spool::append(&mut frames, OutputStream::Stdout, b"abc").unwrap();
+        spool::append(&mut frames, OutputStream::Stderr, b"DE").unwrap();
+        spool::append(&mut frames, OutputStream::Stdout, b"fgh").unwrap();
+        frames.into()
+    }
+
+    async fn get(selection: Selection, range: Option<&str>) -> (u16, String, Option<String>) {
+        let part = part_of(Cursor::new(frames()), selection, range.map(str::as_bytes)).unwrap();
+        let response = in_memory(part);
+        let status = response.status().as_u16();
+        let range = response
+            .headers()
+            .get(header::CONTENT_RANGE)
+            .map(|value| value.to_str().unwrap().to_owned());
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap(), range)
+    }
+
+    #[tokio::test]
+    async fn ranges_are_those_of_the_selected_bytes() {
+        let only = Selection::Only(OutputStream::Stdout);
+        assert_eq!(
+            get(Selection::Both, None).await,
+            (200, "abcDEfgh".to_owned(), None)
+        );
+        assert_eq!(get(only, None).await, (200, "abcfgh".to_owned(), None));
+        let part = |text: &str, range: &str| (206, text.to_owned(), Some(range.to_owned()));
+        assert_eq!(
+            get(Selection::Both, Some("bytes=2-5")).await,
+            part("cDEf", "bytes 2-5/8")
+        );
+        assert_eq!(get(only, Some("bytes=2-")).await, part("cfgh", "bytes 2-5/6"));
+        assert_eq!(get(only, Some("bytes=-2")).await, part("gh", "bytes 4-5/6"));
+        assert_eq!(get(only, Some("bytes=4-99")).await, part("gh", "bytes 4-5/6"));
+        let beyond = (416, String::new(), Some("bytes */6".to_owned()));
+        assert_eq!(get(only, Some("bytes=6-")).await, beyond);
+        assert_eq!(get(only, Some("bytes=-0")).await, beyond);
+    }
+
+    #[tokio::test]
+    async fn what_is_no_single_range_of_bytes_is_answered_with_everything() {
+        for range in [
+            "bytes=0-1,3-4",
+            "lines=0-1",
+            "bytes=5-2",
+            "bytes=x",
+            "bytes=-",
+            "bytes=--1",
+        ] {
+            assert_eq!(get(Selection::Both, Some(range)).await.0, 200, "{range}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_streamed_whole() {
+        let mut file = tempfile::tempfile().unwrap();
+        let long = vec![b'x'; 3 * PIECE];
+        spool::append(&mut file, OutputStream::Stdout, &long).unwrap();
+        let response = from_file(part_of(file, Selection::Both, None).unwrap());
+        assert_eq!(response.headers()[header::CONTENT_LENGTH], long.len().to_string());
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), long);
+    }
+}

@@ -1,0 +1,217 @@
+//! API tokens.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    domain::{AgentId, Scope, Token, TokenId, UnixMillis},
+    engine::tokens::TokenRequest,
+    http::{
+        caller::{Admin, Caller},
+        extract::{AtPath, JsonBody, QueryOf},
+        list::PageQuery,
+        problem::Problem,
+        reply::{JsonReply, Page},
+        state::AppState,
+    },
+};
+
+const MAX_NAME_CHARS: usize = 100;
+const MAX_LIST: usize = 1000;
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(list, create))
+        .routes(routes!(revoke))
+}
+
+/// A token, without its secret.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Token)]
+struct TokenBody {
+    id: TokenId,
+    name: String,
+    scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; absent for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    #[schema(required = false)]
+    groups: BTreeSet<String>,
+    created_at_ms: UnixMillis,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_used_at_ms: Option<UnixMillis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at_ms: Option<UnixMillis>,
+}
+
+/// A new token with its secret, which is never shown again.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NewToken)]
+struct NewTokenBody {
+    #[serde(flatten)]
+    token: TokenBody,
+    /// `cst_` and 43 base64url characters.
+    secret: String,
+}
+
+/// What a new token is to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = TokenRequest)]
+struct TokenRequestBody {
+    /// Its name for people, 1 to 100 characters.
+    #[schema(min_length = 1, max_length = 100)]
+    name: String,
+    /// `exec` never stands with `approve`, `admin` or `relay`.
+    scopes: BTreeSet<Scope>,
+    /// The agents it is bound to; all unless given.
+    agents: Option<BTreeSet<AgentId>>,
+    /// The approver groups it belongs to.
+    groups: Option<BTreeSet<String>>,
+    expires_at_ms: Option<UnixMillis>,
+}
+
+/// Tokens in the order of making, revoked ones too.
+#[utoipa::path(
+    get, path = "/v1/tokens", tag = "tokens", operation_id = "list_tokens",
+    params(PageQuery),
+    responses((status = OK, body = Page<TokenBody>)),
+    security(("token" = ["admin"])),
+)]
+async fn list(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    QueryOf(page): QueryOf<PageQuery>,
+) -> Result<JsonReply<Page<TokenBody>>, Problem> {
+    let tokens = state.tokens().list(page.page()?).await?;
+    Ok(JsonReply(Page::of(tokens, TokenBody::from)))
+}
+
+/// Makes a token. Its secret is in this answer and nowhere else.
+#[utoipa::path(
+    post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
+    request_body = TokenRequestBody,
+    responses(
+        (status = CREATED, body = NewTokenBody),
+        (status = UNPROCESSABLE_ENTITY, description = "scope-conflict"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn create(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody<TokenRequestBody>,
+) -> Result<Response, Problem> {
+    let request = body.into_request()?;
+    let (token, secret) = state.tokens().create(&caller.actor, request).await?;
+    let body = NewTokenBody {
+        token: token.into(),
+        secret: secret.expose().to_owned(),
+    };
+    Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// Revokes a token. It opens nothing more once this is answered.
+#[utoipa::path(
+    delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
+    params(("id" = TokenId, Path)),
+    responses((status = NO_CONTENT)),
+    security(("token" = ["admin"])),
+)]
+async fn revoke(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+) -> Result<StatusCode, Problem> {
+    match state.tokens().revoke(&caller.actor, &id).await? {
+        Some(_revoked) => Ok(StatusCode::NO_CONTENT),
+        None => Err(Problem::not_found("token")),
+    }
+}
+
+impl TokenRequestBody {
+    fn into_request(self) -> Result<TokenRequest, Problem> {
+        let Self {
+            name,
+            scopes,
+            agents,
+            groups,
+            expires_at_ms,
+        } = self;
+        if !is_label(&name) {
+            return Err(Problem::field(
+                "name",
+                "expected 1 to 100 characters without control characters",
+            ));
+        }
+        let agents_are_fine = agents
+            .as_ref()
+            .is_none_or(|agents| (1..=MAX_LIST).contains(&agents.len()));
+        if !agents_are_fine {
+            return Err(Problem::field(
+                "agents",
+                "expected 1 to 1000 agents, or no such member for all",
+            ));
+        }
+        let groups = groups.unwrap_or_default();
+        if groups.len() > MAX_LIST || !groups.iter().all(|group| is_label(group)) {
+            return Err(Problem::field(
+                "groups",
+                "expected at most 1000 names of 1 to 100 characters without control characters",
+            ));
+        }
+        Ok(TokenRequest {
+            name,
+            scopes,
+            agents,
+            groups,
+            expires_at: expires_at_ms,
+        })
+    }
+}
+
+fn is_label(text: &str) -> bool {
+    (1..=MAX_NAME_CHARS).contains(&text.chars().count())
+        && !text.trim().is_empty()
+        && !text.contains(char::is_control)
+}
+
+impl From<Token> for TokenBody {
+    fn from(token: Token) -> Self {
+        let Token {
+            id,
+            name,
+            scopes,
+            agents,
+            groups,
+            created_at,
+            expires_at,
+            last_used_at,
+            revoked_at,
+        } = token;
+        Self {
+            id,
+            name,
+            scopes,
+            agents,
+            groups,
+            created_at_ms: created_at,
+            expires_at_ms: expires_at,
+            last_used_at_ms: last_used_at,
+            revoked_at_ms: revoked_at,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Paths and methods that do not exist. Under `/v1/` only somebody with a token learns so.
+
+use axum::http::Uri;
+
+use crate::http::{
+    caller::{Anybody, Caller},
+    problem::{Code, Problem},
+};
+
+/// No route has this path.
+pub(in crate::http) async fn path(caller: Result<Caller<Anybody>, Problem>, uri: Uri) -> Problem {
+    refuse(caller, &uri, || Problem::not_found("resource"))
+}
+
+/// The path is a route's, the method is not.
+pub(in crate::http) async fn method(caller: Result<Caller<Anybody>, Problem>, uri: Uri) -> Problem {
+    refuse(caller, &uri, || {
+        Problem::new(
+            Code::MethodNotAllowed,
+            "the Allow header names the methods of this resource",
+        )
+    })
+}
+
+fn refuse(caller: Result<Caller<Anybody>, Problem>, uri: &Uri, known: impl FnOnce() -> Problem) -> Problem {
+    match caller {
+        Err(problem) if uri.path().starts_with("/v1/") => problem,
+        Ok(_) | Err(_) => known(),
+    }
+}

@@ -1,0 +1,161 @@
+//! What handlers share.
+
+use std::{net::IpAddr, num::NonZeroU32, sync::Arc};
+
+use arc_swap::ArcSwap;
+use axum::extract::FromRef;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    auth::{Rate, Throttle, ThrottleRates},
+    engine::{Engine, tokens::Tokens},
+    http::{
+        door::{Door, DoorRules},
+        host_header::HostNames,
+        problem::{Code, Problem},
+    },
+    settings::{Server, Settings, WebUrl},
+};
+
+/// What handlers share; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct AppState(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    engine: Arc<Engine>,
+    tokens: Arc<Tokens>,
+    throttle: Arc<Throttle>,
+    listen: std::net::SocketAddr,
+    body_limit: usize,
+    /// What links begin with; empty without `[http] public_url`, which makes them relative.
+    link_base: String,
+    stream_places: Arc<Semaphore>,
+    stopping: CancellationToken,
+}
+
+/// Largest request body in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct BodyLimit(pub(in crate::http) usize);
+
+impl AppState {
+    /// Joins what the API needs. `listen` is the address that was bound; `stopping` ends event streams.
+    pub fn new(
+        engine: Arc<Engine>,
+        tokens: Arc<Tokens>,
+        listen: std::net::SocketAddr,
+        stopping: CancellationToken,
+    ) -> Self {
+        let settings = engine.settings().current();
+        let server = &settings.server;
+        Self(Arc::new(Shared {
+            throttle: Arc::new(Throttle::new(rates(server))),
+            listen,
+            body_limit: server.limits.body_bytes,
+            link_base: server
+                .http
+                .public_url
+                .as_ref()
+                .map_or_else(String::new, |url| url.as_str().to_owned()),
+            stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
+            stopping,
+            engine,
+            tokens,
+        }))
+    }
+
+    /// The engine.
+    pub(in crate::http) fn engine(&self) -> &Arc<Engine> {
+        &self.0.engine
+    }
+
+    /// The tokens.
+    pub(in crate::http) fn tokens(&self) -> &Tokens {
+        &self.0.tokens
+    }
+
+    /// Cancelled when the server stops.
+    pub(in crate::http) fn stopping(&self) -> CancellationToken {
+        self.0.stopping.clone()
+    }
+
+    /// Where others find a path of this server.
+    pub(in crate::http) fn link(&self, path: &str) -> String {
+        format!("{}{path}", self.0.link_base)
+    }
+
+    /// A place among the event streams, held as long as the stream.
+    pub(in crate::http) fn take_stream_place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.0.stream_places)
+            .try_acquire_owned()
+            .map_err(|_none_free| {
+                Problem::new(
+                    Code::Overloaded,
+                    "too many event streams ([limits] max_sse_clients)",
+                )
+            })
+    }
+
+    /// The door that goes by the settings in force.
+    pub(in crate::http) fn door(&self) -> Door {
+        let shared = Arc::clone(&self.0);
+        let settings = shared.engine.settings().current();
+        let latest = ArcSwap::from_pointee(door_rules(&settings, &shared));
+        let rules = move || {
+            let settings = shared.engine.settings().current();
+            if latest.load().generation != settings.generation {
+                latest.store(Arc::new(door_rules(&settings, &shared)));
+            }
+            latest.load_full()
+        };
+        let ids = Arc::clone(self.0.engine.ids());
+        Door::new(
+            Arc::clone(&self.0.tokens),
+            Arc::clone(&self.0.throttle),
+            ids,
+            rules,
+        )
+    }
+}
+
+impl FromRef<AppState> for Arc<Throttle> {
+    fn from_ref(state: &AppState) -> Self {
+        Self::clone(&state.0.throttle)
+    }
+}
+
+impl FromRef<AppState> for BodyLimit {
+    fn from_ref(state: &AppState) -> Self {
+        Self(state.0.body_limit)
+    }
+}
+
+fn door_rules(settings: &Settings, shared: &Shared) -> DoorRules {
+    let http = &settings.server.http;
+    let address = shared.listen.ip().to_string();
+    let public = http.public_url.as_ref().map(WebUrl::host);
+    let allowed = http.allowed_hosts.iter().map(String::as_str);
+    let proxies = http.trusted_proxies.clone();
+    DoorRules {
+        generation: settings.generation,
+        hosts: HostNames::new(allowed.chain(public).chain([address.as_str()])),
+        rates: rates(&settings.server),
+        is_trusted_proxy: Box::new(move |address: IpAddr| {
+            proxies.iter().any(|range| range.contains(address))
+        }),
+    }
+}
+
+fn rates(server: &Server) -> ThrottleRates {
+    let bounded = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let limits = &server.limits;
+    ThrottleRates {
+        failures_per_minute: NonZeroU32::new(bounded(server.auth.failures_per_minute)),
+        token: Rate::new(bounded(limits.requests_per_second), bounded(limits.request_burst)),
+        anonymous: Rate::new(
+            bounded(limits.anonymous_per_second),
+            bounded(limits.anonymous_burst),
+        ),
+    }
+}

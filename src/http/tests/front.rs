@@ -1,0 +1,202 @@
+//! The order of checks, credentials, limits and what all answers share.
+
+use axum::{body::Body, http::header};
+use serde_json::Value;
+
+use super::{TestFront, request};
+use crate::{
+    clock::Clock as _,
+    domain::{Actor, Scope},
+    ledger::Page,
+};
+
+#[tokio::test]
+async fn checks_run_in_the_order_of_the_contract() {
+    let server = TestFront::new();
+    let exec = server.token(&[Scope::Exec]).await;
+    let approve = server.token(&[Scope::Approve]).await;
+    let post = |host: &str, token: Option<&str>, path: &str, kind: &str, body: &str| {
+        let mut request = request("POST", path, token)
+            .header(header::CONTENT_TYPE, kind)
+            .body(Body::from(body.to_owned()));
+        request
+            .as_mut()
+            .unwrap()
+            .headers_mut()
+            .insert(header::HOST, host.parse().unwrap());
+        server.send(request.unwrap())
+    };
+    let (json, text, big) = ("application/json", "text/plain", "[".repeat(100));
+    // Everything is wrong at first; each row puts one thing right.
+    assert_eq!(
+        post("evil.example", None, "/v1/sum", text, &big).await.code(),
+        (421, "misdirected-request")
+    );
+    assert_eq!(
+        post("localhost", None, "/v1/sum", text, &big).await.code(),
+        (401, "unauthorized")
+    );
+    assert_eq!(
+        post("localhost", Some(&approve), "/v1/sum", text, &big)
+            .await
+            .code(),
+        (403, "forbidden")
+    );
+    assert_eq!(
+        post("localhost", Some(&exec), "/v1/nothing", text, &big)
+            .await
+            .code(),
+        (404, "not-found")
+    );
+    assert_eq!(
+        post("localhost", Some(&exec), "/v1/sum", text, &big).await.code(),
+        (415, "unsupported-media-type")
+    );
+    assert_eq!(
+        post("localhost", Some(&exec), "/v1/sum", json, &big).await.code(),
+        (413, "body-too-large")
+    );
+    assert_eq!(
+        post("localhost", Some(&exec), "/v1/sum", json, "{}").await.code(),
+        (400, "invalid-request")
+    );
+    let sum = post(
+        "gate.example:443",
+        Some(&exec),
+        "/v1/sum",
+        json,
+        r#"{"numbers":[1,2]}"#,
+    )
+    .await;
+    assert_eq!((sum.status, sum.body), (200, Value::from(3)));
+}
+
+#[tokio::test]
+async fn a_scope_opens_only_what_names_it() {
+    let server = TestFront::new();
+    let read = server.token(&[Scope::Read, Scope::Admin]).await;
+    let refused = server.get("/v1/approve", Some(&read)).await;
+    assert_eq!(refused.code(), (403, "forbidden"));
+    assert_eq!(refused.body["requiredScope"], "approve");
+    assert_eq!(server.get("/v1/admin", Some(&read)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_opens_until_it_expires_or_is_revoked() {
+    let server = TestFront::new();
+    let ends = server.clock.now() + std::time::Duration::from_secs(10);
+    let short = server.token_until(&[Scope::Admin], Some(ends)).await;
+    let long = server.token(&[Scope::Admin]).await;
+    for token in [&short, &long] {
+        assert_eq!(server.get("/v1/admin", Some(token)).await.status, 200);
+    }
+    server.clock.set(ends);
+    assert_eq!(
+        server.get("/v1/admin", Some(&short)).await.code(),
+        (401, "unauthorized")
+    );
+    assert_eq!(server.get("/v1/admin", Some(&long)).await.status, 200);
+
+    let page = server.tokens.list(Page::first(10)).await.unwrap();
+    let id = page
+        .items
+        .into_iter()
+        .find(|token| token.expires_at.is_none())
+        .unwrap()
+        .id;
+    server
+        .tokens
+        .revoke(&Actor::system(), &id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        server.get("/v1/admin", Some(&long)).await.code(),
+        (401, "unauthorized")
+    );
+}
+
+#[tokio::test]
+async fn only_wrong_credentials_are_counted_and_valid_ones_still_pass() {
+    let server = TestFront::new();
+    let admin = server.token(&[Scope::Admin]).await;
+    for _ in 0..4 {
+        let refused = server.get("/v1/admin", None).await;
+        assert_eq!(refused.code(), (401, "unauthorized"));
+        assert_eq!(
+            refused.headers[header::WWW_AUTHENTICATE],
+            "Bearer realm=\"countersign\""
+        );
+    }
+    let wrong = format!("cst_{}", "A".repeat(43));
+    for _ in 0..3 {
+        assert_eq!(
+            server.get("/v1/admin", Some(&wrong)).await.code(),
+            (401, "unauthorized")
+        );
+    }
+    let limited = server.get("/v1/admin", Some(&wrong)).await;
+    assert_eq!(limited.code(), (429, "rate-limited"));
+    assert!(limited.headers.contains_key(header::RETRY_AFTER) && limited.headers.contains_key("ratelimit"));
+    assert_eq!(server.get("/v1/admin", Some(&admin)).await.status, 200);
+}
+
+#[tokio::test]
+async fn anonymous_requests_have_a_rate_but_probes_do_not() {
+    let server = TestFront::new();
+    for _ in 0..10 {
+        assert_eq!(server.get("/open", None).await.status, 200);
+    }
+    assert_eq!(server.get("/open", None).await.code(), (429, "rate-limited"));
+    for _ in 0..30 {
+        assert_eq!(server.get("/healthz", None).await.code(), (404, "not-found"));
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_methods_are_told_to_those_with_a_token() {
+    let server = TestFront::new();
+    let admin = server.token(&[Scope::Admin]).await;
+    assert_eq!(
+        server.get("/v1/nothing", None).await.code(),
+        (401, "unauthorized")
+    );
+    assert_eq!(server.get("/nothing", None).await.code(), (404, "not-found"));
+    assert_eq!(
+        server.get("/v1/nothing", Some(&admin)).await.code(),
+        (404, "not-found")
+    );
+    assert_eq!(server.get("/v1/sum", None).await.code(), (401, "unauthorized"));
+    let refused = server.get("/v1/sum", Some(&admin)).await;
+    assert_eq!(refused.code(), (405, "method-not-allowed"));
+    assert_eq!(refused.headers[header::ALLOW], "POST");
+}
+
+#[tokio::test]
+async fn every_answer_has_an_id_and_the_headers_of_an_api() {
+    let server = TestFront::new();
+    let exec = server.token(&[Scope::Exec]).await;
+    let with_id = request("GET", "/open", None)
+        .header("x-request-id", "req-7")
+        .body(Body::empty())
+        .unwrap();
+    let answer = server.send(with_id).await;
+    assert_eq!(answer.headers["x-request-id"], "req-7");
+    assert_eq!(answer.headers[header::CACHE_CONTROL], "no-store");
+    assert_eq!(answer.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
+
+    let odd = request("GET", "/open", None)
+        .header("x-request-id", "a b\"c")
+        .body(Body::empty())
+        .unwrap();
+    assert_eq!(server.send(odd).await.headers["x-request-id"].len(), 36);
+
+    let broken = server.get("/v1/panic", Some(&exec)).await;
+    assert_eq!(broken.code(), (500, "internal"));
+    assert_eq!(
+        broken.body["requestId"],
+        broken.headers["x-request-id"].to_str().unwrap()
+    );
+    assert_eq!(broken.headers[header::CONTENT_TYPE], "application/problem+json");
+    assert_eq!(broken.body["instance"], "/v1/panic");
+}

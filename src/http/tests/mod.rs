@@ -1,0 +1,234 @@
+//! Component tests: the front, the door, the extractors and the listeners together, over routes of their own
+//! and a real ledger.
+
+mod front;
+mod listen;
+mod stream;
+
+use std::{
+    collections::BTreeSet,
+    net::{Ipv4Addr, SocketAddr},
+    num::NonZeroU32,
+    path::Path,
+    sync::Arc,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::FromRef,
+    http::{Request, StatusCode, header},
+    response::Response,
+    routing::{get, post},
+};
+use http_body_util::BodyExt as _;
+use serde_json::Value;
+
+use crate::{
+    auth::{Rate, Throttle, ThrottleRates},
+    clock::{Clock, Ids, ManualClock, SystemIds},
+    domain::{Actor, Scope, UnixMillis},
+    engine::tokens::{TokenRequest, Tokens},
+    http::{
+        Front, Peer,
+        caller::{Admin, Approve, Caller, Exec},
+        door::{Door, DoorRules},
+        extract::JsonBody,
+        host_header::HostNames,
+        problem::Problem,
+        reply::JsonReply,
+        routes,
+        state::BodyLimit,
+    },
+    ledger::{Ledger, LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
+};
+
+#[derive(Debug)]
+struct AnyPolicy;
+
+impl PolicyWatch for AnyPolicy {
+    fn stamp(&self) -> PolicyStamp {
+        PolicyStamp::default()
+    }
+}
+
+#[derive(Clone)]
+struct TestState {
+    throttle: Arc<Throttle>,
+}
+
+impl FromRef<TestState> for Arc<Throttle> {
+    fn from_ref(state: &TestState) -> Self {
+        Self::clone(&state.throttle)
+    }
+}
+
+impl FromRef<TestState> for BodyLimit {
+    fn from_ref(_state: &TestState) -> Self {
+        Self(64)
+    }
+}
+
+/// A server without listener, with a ledger of its own.
+struct TestFront {
+    front: Front,
+    tokens: Arc<Tokens>,
+    clock: Arc<ManualClock>,
+    thread: Option<LedgerThread>,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for TestFront {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.stop();
+        }
+    }
+}
+
+impl TestFront {
+    fn new() -> Self {
+        Self::with(|_ledger| Router::new())
+    }
+
+    /// A front with routes of the test besides its own.
+    fn with(more: impl FnOnce(&Ledger) -> Router<TestState>) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::at(UnixMillis::new(1_000_000)));
+        let (ledger, thread) = open_ledger(directory.path(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+        let more = more(&ledger);
+        let tokens = Arc::new(Tokens::new(
+            ledger,
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            Arc::clone(&ids),
+        ));
+        let rates = ThrottleRates {
+            failures_per_minute: NonZeroU32::new(3),
+            token: Rate::new(1, 20),
+            anonymous: Rate::new(1, 10),
+        };
+        let rules = Arc::new(DoorRules {
+            generation: 0,
+            hosts: HostNames::new(["gate.example"]),
+            rates,
+            is_trusted_proxy: Box::new(|_| false),
+        });
+        let state = TestState {
+            throttle: Arc::new(Throttle::new(rates)),
+        };
+        let door = Door::new(Arc::clone(&tokens), Arc::clone(&state.throttle), ids, move || {
+            Arc::clone(&rules)
+        });
+        Self {
+            front: Front::over(door, routes_of_the_test().merge(more).with_state(state)),
+            tokens,
+            clock,
+            thread: Some(thread),
+            _directory: directory,
+        }
+    }
+
+    async fn token(&self, scopes: &[Scope]) -> String {
+        self.token_until(scopes, None).await
+    }
+
+    async fn token_until(&self, scopes: &[Scope], expires_at: Option<UnixMillis>) -> String {
+        let request = TokenRequest {
+            name: "test".to_owned(),
+            scopes: scopes.iter().copied().collect(),
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at,
+        };
+        let (_token, secret) = self.tokens.create(&Actor::system(), request).await.unwrap();
+        secret.expose().to_owned()
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let peer = Peer::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)));
+        Answer::of(self.front.answer(peer, request).await).await
+    }
+
+    async fn get(&self, path: &str, token: Option<&str>) -> Answer {
+        self.send(request("GET", path, token).body(Body::empty()).unwrap())
+            .await
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: header::HeaderMap,
+    body: Value,
+}
+
+impl Answer {
+    async fn of(response: Response) -> Self {
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        Self {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        }
+    }
+
+    fn code(&self) -> (u16, &str) {
+        (self.status, self.body["code"].as_str().unwrap_or("-"))
+    }
+}
+
+fn request(method: &str, path: &str, token: Option<&str>) -> axum::http::request::Builder {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, "127.0.0.1:1");
+    match token {
+        Some(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+        None => request,
+    }
+}
+
+fn open_ledger(directory: &Path, clock: Arc<dyn Clock>) -> (Ledger, LedgerThread) {
+    let config = LedgerConfig {
+        path: directory.join("countersign.db"),
+        audit_key: directory.join("audit.key"),
+        audit_head: directory.join("audit.head"),
+        boot_id: "test".to_owned(),
+        readers: 2,
+        tuning: Tuning::default(),
+    };
+    Ledger::open(config, clock, Arc::new(SystemIds), Arc::new(AnyPolicy)).unwrap()
+}
+
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sum {
+    numbers: Vec<u32>,
+}
+
+fn routes_of_the_test() -> Router<TestState> {
+    Router::new()
+        .route("/open", get(|| async { JsonReply("open") }))
+        .route(
+            "/v1/approve",
+            get(|_: Caller<Approve>| async { JsonReply("approved") }),
+        )
+        .route(
+            "/v1/admin",
+            get(|_: Caller<Admin>| async { JsonReply("changed") }),
+        )
+        .route("/v1/panic", get(panics))
+        .route("/v1/sum", post(sum))
+        .fallback(routes::unknown_path)
+        .method_not_allowed_fallback(routes::unknown_method)
+}
+
+async fn panics(_: Caller<Exec>) -> StatusCode {
+    panic!("a bug")
+}
+
+async fn sum(_: Caller<Exec>, JsonBody(Sum { numbers }): JsonBody<Sum>) -> Result<JsonReply<u32>, Problem> {
+    Ok(JsonReply(numbers.into_iter().sum()))
+}
