@@ -23,4 +23,11 @@ pub mod hosts;
 
 pub mod engine;
 
+pub mod doctor;
 pub mod http;
+
+pub mod app;
+pub mod lifecycle;
+pub mod telemetry;
+
+pub mod cli;

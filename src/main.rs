@@ -1,3 +1,9 @@
 //! The countersign program.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before anything else: as the warm runner this program must have no thread and read nothing.
+    countersign::runner::main_if_asked();
+    countersign::cli::main(std::env::args_os())
+}

@@ -1,0 +1,61 @@
+//! Why a server does not start.
+
+use std::io;
+
+use crate::{
+    engine::tokens::TokenFileError,
+    hosts::shell::NoShell,
+    http::ListenError,
+    ledger::{LedgerError, OpenError},
+    runner::RunnerError,
+    settings::{SettingsProblem, StateDirError},
+    telemetry::LogError,
+};
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The settings do not read; each problem is a line of its own.
+    #[error("the settings do not read")]
+    Settings(Vec<SettingsProblem>),
+    /// The state directory must not be used.
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
+    /// The log cannot be set up.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The runner cannot be started.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// No shell can be used.
+    #[error(transparent)]
+    Shell(#[from] NoShell),
+    /// The ledger cannot be opened; another server may use it.
+    #[error(transparent)]
+    Ledger(#[from] OpenError),
+    /// The address or the socket cannot be used.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The token files are not in order.
+    #[error(transparent)]
+    Tokens(#[from] TokenFileError),
+    /// What an earlier server left cannot be settled.
+    #[error("what an earlier server left cannot be settled")]
+    Recover(#[from] LedgerError),
+    /// The system refused something that every server needs.
+    #[error("{what}")]
+    System {
+        /// What it was.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl StartError {
+    /// For `map_err`: the system refused this.
+    pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+}

@@ -1,0 +1,122 @@
+//! What goes on beside requests: settings that changed take effect, and what is too old goes.
+
+use std::{convert::Infallible, fs, io, path::Path, sync::Arc, time::Duration};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::{
+    engine::Engine,
+    hosts::gateway::GatewayHost,
+    ledger::{self, Ledger, Retention, Tuning},
+    settings::{Durability, Server, Settings, SettingsStore},
+    telemetry::Log,
+};
+
+/// How often the settings are looked at when no request does.
+const LOOK: Duration = Duration::from_secs(5);
+/// How often what is too old is removed.
+const PRUNE: Duration = Duration::from_hours(1);
+
+/// What the ledger is told of the settings.
+pub(super) fn tuning(server: &Server) -> Tuning {
+    let database = &server.database;
+    Tuning {
+        durability: match database.durability {
+            Durability::Normal => ledger::Durability::Normal,
+            Durability::Full => ledger::Durability::Full,
+        },
+        retention: Retention {
+            events_count: server.events.keep_count,
+            events_age: Some(server.events.keep),
+            runs_age: database.keep_runs,
+            audit_age: database.keep_audit,
+        },
+    }
+}
+
+/// Applies settings that changed while the server runs.
+#[derive(Debug)]
+pub(super) struct LiveSettings {
+    store: Arc<SettingsStore>,
+    ledger: Ledger,
+    log: Log,
+}
+
+impl LiveSettings {
+    pub(super) const fn new(store: Arc<SettingsStore>, ledger: Ledger, log: Log) -> Self {
+        Self { store, ledger, log }
+    }
+
+    /// Passes the settings in force on to what does not look for itself.
+    pub(super) fn apply(&self) {
+        let settings: Arc<Settings> = self.store.current();
+        self.ledger.tune(tuning(&settings.server));
+        if let Err(error) = self.log.set_filter(&settings.server.telemetry.log_filter) {
+            tracing::warn!(%error, "the log goes on as it was");
+        }
+        if !settings.restart_needed.is_empty() {
+            tracing::warn!(
+                keys = settings.restart_needed.join(" "),
+                "changed settings that need a restart"
+            );
+        }
+    }
+
+    /// Looks at the files now and then, so that a change shows without a request.
+    #[expect(
+        clippy::infinite_loop,
+        reason = "it ends when the server stops, which drops it"
+    )]
+    pub(super) async fn follow(&self, engine: &Engine) -> Infallible {
+        let mut ticks = interval(LOOK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut generation = self.store.current().generation;
+        loop {
+            ticks.tick().await;
+            engine.look_at_policy();
+            let now = self.store.current().generation;
+            if now != generation {
+                generation = now;
+                self.apply();
+            }
+        }
+    }
+}
+
+/// Removes what is too old, and the files of runs that are gone.
+#[expect(
+    clippy::infinite_loop,
+    reason = "it ends when the server stops, which drops it"
+)]
+pub(super) async fn prune(ledger: &Ledger, gateway: &GatewayHost) -> Infallible {
+    let mut ticks = interval(PRUNE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        loop {
+            let pruned = match ledger.prune().await {
+                Ok(pruned) => pruned,
+                Err(error) => {
+                    tracing::warn!(%error, "what is too old stays for now");
+                    break;
+                }
+            };
+            for run in &pruned.runs {
+                remove(&gateway.spool(run));
+                remove(&gateway.run_file(run));
+            }
+            if !pruned.more {
+                break;
+            }
+        }
+    }
+}
+
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "a file of a run that is gone stays");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}

@@ -1,0 +1,14 @@
+//! The composition root: opens everything in order, joins it, and stops it in reverse.
+//!
+//! The order matters. The runner comes before the async runtime, since it must not inherit a thread. The ledger
+//! comes before the listeners, since its lock says whether the directory is ours. Recovery comes before the first
+//! request. Entry points: [`Prepared::new`], then [`serve()`].
+
+mod error;
+mod housekeeping;
+mod prepare;
+mod serve;
+
+pub use error::StartError;
+pub use prepare::Prepared;
+pub use serve::{Ready, serve};

@@ -1,0 +1,300 @@
+//! A server from its first to its last moment.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use sd_notify::NotifyState;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use super::{
+    Prepared, StartError,
+    housekeeping::{self, LiveSettings},
+};
+use crate::{
+    approvals::store::DocumentStore,
+    clock::{Clock, Ids},
+    domain::Isolation,
+    engine::{Engine, EngineParts, PolicyFiles, tokens::Tokens},
+    hosts::gateway::GatewayHost,
+    http::{self, AppState, Bound, Front, ListenOptions},
+    ledger::{Ledger, LedgerConfig, LedgerThread},
+    lifecycle::{self, ServerFile, Signals, Stop},
+    settings::{Server, StateDir},
+    sys::fs::create_private_file,
+};
+
+/// How long connections may take to finish once every run is settled. Whoever waits for a background run or a
+/// person waits on at the next server.
+const CONNECTIONS: Duration = Duration::from_secs(2);
+/// How long the engine's own tasks may take after that.
+const TASKS: Duration = Duration::from_secs(5);
+
+/// A server that answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ready {
+    /// The address, with the port that was picked.
+    pub address: SocketAddr,
+    /// The Unix socket.
+    pub socket: Option<PathBuf>,
+    /// As whom and how confined commands run.
+    pub isolation: Isolation,
+}
+
+impl Ready {
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+/// Serves until it is told to stop, and stops in order. `on_ready` is called once everything answers.
+///
+/// # Errors
+/// [`StartError`] when it could not start; stopping is no error.
+pub async fn serve(
+    prepared: Prepared,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    on_ready: impl FnOnce(&Ready),
+) -> Result<(), StartError> {
+    let signals = Signals::catch().map_err(StartError::system("signals cannot be caught"))?;
+    let stop = Stop::default();
+    let server = Running::start(prepared, clock, ids).await?;
+    let written = server
+        .tell_where()
+        .map_err(StartError::system("server.json cannot be written"))?;
+    on_ready(&server.ready);
+    lifecycle::notify(NotifyState::Ready);
+
+    let Running {
+        engine,
+        gateway,
+        live_settings,
+        listeners,
+        ledger,
+        ledger_thread,
+        tokens,
+        ready,
+        started_at: _,
+        state_dir: _,
+    } = server;
+    let (closing, abort) = (CancellationToken::new(), stop.abort.clone());
+    // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
+    let hang_up = CancellationToken::new();
+    let state = AppState::new(Arc::clone(&engine), tokens, ready.address, closing.clone());
+    let connections = tokio::spawn(listeners.serve(Front::new(&state), closing.clone(), hang_up.clone()));
+    tokio::spawn(follow_signals(
+        signals,
+        stop.clone(),
+        Arc::clone(&engine),
+        Arc::clone(&live_settings),
+    ));
+    let beside = async {
+        tokio::join!(
+            live_settings.follow(&engine),
+            housekeeping::prune(&ledger, &gateway),
+            lifecycle::feed_watchdog(),
+        )
+    };
+    let work = async {
+        stop.drain.cancelled().await;
+        lifecycle::notify(NotifyState::Stopping);
+        tokio::select! {
+            () = engine.drain() => {}
+            () = abort.cancelled() => engine.kill_all().await,
+        }
+    };
+    tokio::select! {
+        () = work => {}
+        never = beside => match never.0 {},
+    }
+
+    closing.cancel();
+    settle_connections(connections, &hang_up, &abort).await;
+    if timeout(TASKS, engine.finish_tasks()).await.is_err() {
+        tracing::warn!("some tasks did not end in time; the next start settles what they left");
+    }
+    drop(engine);
+    stop_ledger(ledger_thread).await;
+    drop(written);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Until the process ends: a second signal counts while connections are being closed, too.
+async fn follow_signals(signals: Signals, stop: Stop, engine: Arc<Engine>, live_settings: Arc<LiveSettings>) {
+    let reload = || {
+        engine.look_at_policy();
+        live_settings.apply();
+    };
+    signals.follow(&stop, reload).await;
+}
+
+/// Everything of a server that answers.
+struct Running {
+    engine: Arc<Engine>,
+    gateway: GatewayHost,
+    live_settings: Arc<LiveSettings>,
+    listeners: Bound,
+    ledger: Ledger,
+    ledger_thread: LedgerThread,
+    tokens: Arc<Tokens>,
+    ready: Ready,
+    started_at: i64,
+    state_dir: StateDir,
+}
+
+impl Running {
+    async fn start(prepared: Prepared, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Self, StartError> {
+        let Prepared {
+            state_dir,
+            settings,
+            log,
+            runner,
+            shell,
+            environment,
+            boot_id,
+            own_binary,
+        } = prepared;
+        let started_at = clock.now().get();
+        let current = settings.current();
+        let server = &current.server;
+        let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
+        let documents = DocumentStore::open(
+            state_dir.document(server),
+            home.clone(),
+            Arc::clone(&clock),
+            Arc::clone(&ids),
+        );
+        let documents = Arc::new(documents);
+        let policy = Arc::new(PolicyFiles::new(Arc::clone(&settings), Arc::clone(&documents)));
+        let config = ledger_config(&state_dir, server, boot_id.clone());
+        let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
+        // From here on the directory is ours: the ledger holds its lock.
+        let listeners = http::bind(&listen_options(&state_dir, server)).await?;
+        let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
+        tokens
+            .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
+            .await?;
+        ensure_bridge_token(&state_dir.bridge_token(), &*ids)
+            .map_err(StartError::system("bridge.token cannot be written"))?;
+        let runner = runner
+            .watch()
+            .map_err(StartError::system("the runner cannot be watched"))?;
+        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output());
+        let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log));
+        let engine = Engine::new(EngineParts {
+            clock,
+            ids,
+            state_dir: state_dir.clone(),
+            home,
+            settings,
+            documents,
+            ledger: ledger.clone(),
+            gateway: gateway.clone(),
+            shell,
+            environment,
+            boot_id,
+            own_binary,
+        });
+        engine.recover().await?;
+        engine.begin();
+        // What the policy is from the start; whatever differs from it later is told of.
+        drop(engine.look_at_policy());
+        let ready = Ready {
+            address: listeners.address(),
+            socket: listeners.unix_socket().map(Path::to_path_buf),
+            isolation: Isolation::SameUser,
+        };
+        Ok(Self {
+            engine,
+            gateway,
+            live_settings,
+            listeners,
+            ledger,
+            ledger_thread,
+            tokens,
+            ready,
+            started_at,
+            state_dir,
+        })
+    }
+
+    fn tell_where(&self) -> std::io::Result<lifecycle::WrittenServerFile> {
+        let file = ServerFile {
+            url: self.ready.url(),
+            socket: self.ready.socket.clone(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_at_ms: self.started_at,
+        };
+        file.write(&self.state_dir.server_json())
+    }
+}
+
+/// The secret with which nodes pair (`http-api.md`, node objects): made once, kept for ever.
+fn ensure_bridge_token(path: &Path, ids: &dyn Ids) -> std::io::Result<()> {
+    let mut secret = Zeroizing::new([0; 32]);
+    ids.secret_bytes(&mut *secret);
+    let line = Zeroizing::new(format!("{}\n", BASE64_URL_SAFE_NO_PAD.encode(*secret)));
+    match create_private_file(path, line.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        created => created,
+    }
+}
+
+fn ledger_config(state_dir: &StateDir, server: &Server, boot_id: String) -> LedgerConfig {
+    LedgerConfig {
+        path: state_dir.ledger(server),
+        audit_key: state_dir.audit_key(),
+        audit_head: state_dir.audit_head(),
+        boot_id,
+        readers: server.database.max_connections,
+        tuning: housekeeping::tuning(server),
+    }
+}
+
+fn listen_options(state_dir: &StateDir, server: &Server) -> ListenOptions {
+    ListenOptions {
+        address: server.http.listen,
+        unix_socket: state_dir.api_socket(server),
+        max_connections: server.limits.max_connections,
+        header_timeout: server.limits.header_timeout,
+    }
+}
+
+/// Lets answers that are under way leave, and hangs up on who takes too long; at once at a second signal.
+async fn settle_connections(
+    mut connections: tokio::task::JoinHandle<()>,
+    hang_up: &CancellationToken,
+    abort: &CancellationToken,
+) {
+    let is_hurried = abort.is_cancelled();
+    tokio::select! {
+        settled = timeout(CONNECTIONS, &mut connections) => {
+            if settled.is_ok() {
+                return;
+            }
+        }
+        // One that came before has ended the runs already; what is left are their answers.
+        () = abort.cancelled(), if !is_hurried => {}
+    }
+    hang_up.cancel();
+    if connections.await.is_err() {
+        tracing::error!("the listeners had panicked");
+    }
+}
+
+/// Writes what is queued and seals the audit head.
+async fn stop_ledger(thread: LedgerThread) {
+    if tokio::task::spawn_blocking(move || thread.stop()).await.is_err() {
+        tracing::error!("the ledger could not be stopped in order");
+    }
+}

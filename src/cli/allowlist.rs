@@ -1,0 +1,287 @@
+//! `countersign allowlist`: which programs may run without asking.
+
+use std::{fs::File, io::Read as _, path::Path, time::Duration};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    client::Client, console::Format, context::Context, discover::Role, duration::parse_duration,
+    exit::ExitStatus, failure::Failure, table::Table, value,
+};
+use crate::domain::AgentId;
+
+/// See and change which programs may run without asking
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign allowlist add /usr/bin/git
+  countersign allowlist add '/usr/bin/{ls,cat}' --agent build --note 'read only'
+  countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
+  countersign allowlist add ~/bin/deploy --pin-digest
+  countersign allowlist list --agent '*'")]
+pub(crate) enum AllowlistCommand {
+    /// List entries and grants
+    List {
+        #[command(flatten)]
+        owner: Owner,
+    },
+    /// Add an entry; with a limit it becomes a grant
+    Add(AddArgs),
+    /// Remove an entry or grant
+    Remove {
+        /// Its id, or a unique beginning of it
+        id: String,
+        #[command(flatten)]
+        owner: Owner,
+    },
+    /// Show one entry or grant
+    Show {
+        /// Its id, or a unique beginning of it
+        id: String,
+        #[command(flatten)]
+        owner: Owner,
+    },
+}
+
+/// Whose list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Owner {
+    /// Whose list; `*` is the one for all agents
+    #[arg(long, default_value = "main", value_name = "ID", value_parser = parse_owner)]
+    agent: String,
+}
+
+/// A new entry.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// Path pattern of the program, e.g. /usr/bin/git or ~/bin/**
+    pattern: String,
+    #[command(flatten)]
+    owner: Owner,
+    /// Regular expression that the arguments must match
+    #[arg(long, value_name = "REGEX")]
+    arg_pattern: Option<String>,
+    /// Only for this time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    expires: Option<Duration>,
+    /// Only this many times
+    #[arg(long, value_name = "N")]
+    max_uses: Option<u32>,
+    /// Only while the file at this path has the content that it has now
+    #[arg(long)]
+    pin_digest: bool,
+    /// Why it is there
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+fn parse_owner(text: &str) -> Result<String, String> {
+    if text == "*" {
+        return Ok(text.to_owned());
+    }
+    AgentId::parse(text)
+        .map(String::from)
+        .map_err(|error| error.to_string())
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Operator)?;
+    match command {
+        AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
+        AllowlistCommand::Add(args) => add(context, &client, args).await?,
+        AllowlistCommand::Remove { id, owner } => {
+            let entry = find(&client, &owner, &id).await?;
+            let id = value::text(&entry, "id");
+            client
+                .delete(&["v1", "agents", &owner.agent, "allowlist", &id])
+                .await?;
+            match context.console.format() {
+                Format::Json => context.console.document(&json!({"removed": entry}))?,
+                Format::People => context
+                    .console
+                    .line(&format!("removed {id} from the list of {}", owner.agent))?,
+            }
+        }
+        AllowlistCommand::Show { id, owner } => {
+            let entry = find(&client, &owner, &id).await?;
+            show(context, &entry)?;
+        }
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
+    let items = entries(client, owner).await?;
+    if context.console.format() == Format::Json {
+        return context.console.document(&json!({ "items": items }));
+    }
+    let mut table = Table::new(&["ID", "KIND", "STATE", "PATTERN", "ARGUMENTS", "LAST USED", "NOTE"]);
+    for entry in &items {
+        table.row([
+            value::text(entry, "id"),
+            value::text(entry, "kind"),
+            value::text(entry, "state"),
+            value::text(entry, "pattern"),
+            value::text(entry, "argPattern"),
+            value::time(entry, "lastUsedAt"),
+            value::text(entry, "note"),
+        ]);
+    }
+    context.console.table(&table, "the list is empty")?;
+    if items.is_empty() {
+        context.console.hint("countersign allowlist add /usr/bin/git");
+    }
+    Ok(())
+}
+
+async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
+    let mut body = Map::new();
+    body.insert("pattern".to_owned(), json!(args.pattern));
+    let mut member = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    };
+    member("argPattern", args.arg_pattern.map(Value::from));
+    member("note", args.note.map(Value::from));
+    member(
+        "expiresAtMs",
+        args.expires.map(|expires| json!(context.clock.now() + expires)),
+    );
+    member("maxUses", args.max_uses.map(Value::from));
+    if args.pin_digest {
+        member("sha256", Some(Value::from(digest(&args.pattern)?)));
+    }
+    let entry = client
+        .post(
+            &["v1", "agents", &args.owner.agent, "allowlist"],
+            &Value::Object(body),
+        )
+        .await?;
+    match context.console.format() {
+        Format::Json => context.console.document(&entry),
+        Format::People => show(context, &entry),
+    }
+}
+
+/// SHA-256 of the file that the pattern names, as this machine has it.
+fn digest(pattern: &str) -> Result<String, Failure> {
+    let refused =
+        |why: String| Failure::usage(format!("--pin-digest needs the absolute path of a file: {why}"));
+    let path = Path::new(pattern);
+    if !path.is_absolute() {
+        return Err(refused(format!("{pattern} is none")));
+    }
+    let file = File::open(path).map_err(|error| refused(format!("{pattern}: {error}")))?;
+    let mut file = std::io::BufReader::with_capacity(64 * 1024, file);
+    let mut hash = Sha256::new();
+    let mut piece = [0; 16 * 1024];
+    loop {
+        let read = file
+            .read(&mut piece)
+            .map_err(|error| refused(format!("{pattern}: {error}")))?;
+        match piece.get(..read) {
+            None | Some([]) => break,
+            Some(bytes) => hash.update(bytes),
+        }
+    }
+    Ok(crate::domain::hex(&hash.finalize()))
+}
+
+fn show(context: &Context, entry: &Value) -> Result<(), Failure> {
+    if context.console.format() == Format::Json {
+        return context.console.document(entry);
+    }
+    let mut table = Table::without_header();
+    for member in [
+        "id",
+        "kind",
+        "state",
+        "pattern",
+        "argPattern",
+        "source",
+        "note",
+        "maxUses",
+        "uses",
+        "sha256",
+        "lastUsedCommand",
+        "lastResolvedPath",
+    ] {
+        if entry.get(member).is_some() {
+            table.fact(member, &value::text(entry, member));
+        }
+    }
+    for (member, name) in [("lastUsedAt", "last used"), ("expiresAtMs", "expires")] {
+        if entry.get(member).is_some() {
+            table.fact(name, &value::time(entry, member));
+        }
+    }
+    for warning in entry
+        .get("warnings")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        table.fact("warning", &value::spelled(warning));
+    }
+    context.console.table(&table, "")
+}
+
+async fn entries(client: &Client, owner: &Owner) -> Result<Vec<Value>, Failure> {
+    client
+        .list(
+            &["v1", "agents", &owner.agent, "allowlist"],
+            &Vec::new(),
+            usize::MAX,
+        )
+        .await
+}
+
+async fn find(client: &Client, owner: &Owner, id: &str) -> Result<Value, Failure> {
+    let items = entries(client, owner).await?;
+    if let Some(exact) = items.iter().find(|entry| value::string(entry, "id") == id) {
+        return Ok(exact.clone());
+    }
+    let mut found = items
+        .into_iter()
+        .filter(|entry| value::string(entry, "id").starts_with(id));
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => Err(Failure::new(
+            "entry-ambiguous",
+            format!("several entries begin with {id}"),
+        )
+        .hint("give more characters of the id")),
+        (None, _) => Err(Failure::new(
+            "not-found",
+            format!("the list of {} has no entry {id}", owner.agent),
+        )
+        .hint(format!("countersign allowlist list --agent '{}'", owner.agent))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_is_an_agent_or_everybody() {
+        assert_eq!(parse_owner("*"), Ok("*".to_owned()));
+        assert_eq!(parse_owner("build"), Ok("build".to_owned()));
+        assert!(parse_owner("a/b").is_err());
+    }
+
+    #[test]
+    fn a_digest_is_that_of_the_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tool");
+        crate::sys::fs::replace_file(&path, b"abc", 0o600).unwrap();
+        assert_eq!(
+            digest(path.to_str().unwrap()),
+            Ok("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad".to_owned())
+        );
+        assert_eq!(digest("git").unwrap_err().exit, ExitStatus::USAGE);
+        assert_eq!(digest("/nowhere/at/all").unwrap_err().exit, ExitStatus::USAGE);
+    }
+}

@@ -1,0 +1,389 @@
+//! `countersign approvals`: what waits for a person, and the answer.
+
+use serde_json::{Value, json};
+
+use super::{
+    client::{Client, Query},
+    console::{Console, Format, Tone},
+    context::Context,
+    discover::Role,
+    duration::clock_face,
+    exit::ExitStatus,
+    failure::Failure,
+    follow,
+    table::Table,
+    value,
+};
+use crate::{
+    command::display,
+    domain::{AgentId, ApprovalDecision, SessionKey, UnixMillis},
+};
+
+/// An id is a UUID; anything shorter is a prefix of one.
+const WHOLE_ID: usize = 36;
+const SHORTEST_PREFIX: usize = 8;
+
+/// See and answer what waits for a person
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign approvals list
+  countersign approvals show 1a2b3c4d
+  countersign approvals resolve 1a2b3c4d allow-once --reason 'reviewed the script'
+  countersign approvals watch")]
+pub(crate) enum ApprovalsCommand {
+    /// List approvals
+    List(ListArgs),
+    /// Show one approval whole
+    Show {
+        /// Its id, or a unique prefix of 8 characters or more
+        id: String,
+    },
+    /// Answer one
+    Resolve(ResolveArgs),
+    /// Show approvals as they come and are answered
+    Watch,
+}
+
+/// Filters of the list.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// pending, allowed, denied, expired, cancelled or all
+    #[arg(long, default_value = "pending")]
+    status: String,
+    /// Only this agent's
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only this session's
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// At most this many
+    #[arg(long, default_value_t = 500)]
+    limit: usize,
+}
+
+/// An answer.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResolveArgs {
+    /// The approval's id, or a unique prefix of 8 characters or more
+    id: String,
+    /// allow-once, allow-always or deny
+    decision: ApprovalDecision,
+    /// Why; kept with the record
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// With allow-always: store this proposed pattern instead of the default ones; may be repeated
+    #[arg(long = "pattern", value_name = "PATTERN")]
+    patterns: Vec<String>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Operator)?;
+    match command {
+        ApprovalsCommand::List(args) => list(context, &client, args).await,
+        ApprovalsCommand::Show { id } => show(context, &client, &id).await,
+        ApprovalsCommand::Resolve(args) => resolve(context, &client, args).await,
+        ApprovalsCommand::Watch => watch(context, &client).await,
+    }
+}
+
+async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
+    let mut query: Query = vec![("status", args.status)];
+    query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
+    query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
+    let items = client.list(&["v1", "approvals"], &query, args.limit).await?;
+    if context.console.format() == Format::Json {
+        context.console.document(&json!({ "items": items }))?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let mut table = Table::new(&["ID", "STATUS", "LEFT", "AGENT", "HOST", "COMMAND"]);
+    for item in &items {
+        table.row([
+            value::text(item, "slug"),
+            value::text(item, "status"),
+            time_left(context, item),
+            value::text(item, "agentId"),
+            value::text(item, "host"),
+            shown_command(item),
+        ]);
+    }
+    context.console.table(&table, "nothing waits for a person")?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus, Failure> {
+    let approval = find(client, id).await?;
+    if context.console.format() == Format::Json {
+        context.console.document(&approval)?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let mut table = Table::without_header();
+    table.fact("id", &value::text(&approval, "id"));
+    table.fact("status", &value::text(&approval, "status"));
+    table.fact("time left", &time_left(context, &approval));
+    for member in [
+        "agentId",
+        "sessionKey",
+        "host",
+        "nodeId",
+        "cwd",
+        "resolvedPath",
+        "security",
+        "ask",
+        "askFallback",
+    ] {
+        table.fact(member, &value::text(&approval, member));
+    }
+    let part = |object: &str, member: &str| {
+        approval
+            .get(object)
+            .map(|inner| value::text(inner, member))
+            .unwrap_or_default()
+    };
+    table.fact("asked by", &part("requestedBy", "name"));
+    table.fact("why", &part("why", "detail"));
+    table.fact("decided by", &part("resolvedBy", "name"));
+    table.fact("decision", &value::text(&approval, "decision"));
+    table.fact("reason", &value::text(&approval, "reason"));
+    table.fact("answers", &value::text(&approval, "allowedDecisions"));
+    for pattern in approval
+        .get("proposedPatterns")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let stored = if pattern.get("default") == Some(&Value::Bool(true)) {
+            "always stores"
+        } else {
+            "could store"
+        };
+        let (path, arguments) = (
+            value::text(pattern, "pattern"),
+            value::text(pattern, "argPattern"),
+        );
+        table.fact(stored, format!("{path} {arguments}").trim_end());
+    }
+    for warning in approval
+        .get("display")
+        .and_then(|display| display.get("warnings"))
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        table.fact("warning", &value::spelled(warning));
+    }
+    // The command stands alone and whole: it is what the person answers for.
+    context.console.line(&shown_command_whole(&approval))?;
+    context.console.table(&table, "")?;
+    if value::string(&approval, "status") == "pending" {
+        let slug = value::string(&approval, "slug");
+        context.console.hint(&format!(
+            "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
+        ));
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Result<ExitStatus, Failure> {
+    let approval = find(client, &args.id).await?;
+    let id = value::string(&approval, "id");
+    let mut body = json!({ "decision": args.decision });
+    if let Some(members) = body.as_object_mut() {
+        if let Some(reason) = args.reason {
+            members.insert("reason".to_owned(), json!(reason));
+        }
+        if !args.patterns.is_empty() {
+            members.insert("patterns".to_owned(), chosen(&approval, &args.patterns)?);
+        }
+    }
+    let answer = client.post(&["v1", "approvals", id, "decision"], &body).await?;
+    if context.console.format() == Format::Json {
+        context.console.document(&answer)?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let decided = answer.get("approval").unwrap_or(&Value::Null);
+    let what = value::text(decided, "decision");
+    let line = if answer.get("applied") == Some(&Value::Bool(true)) {
+        format!("{} is answered: {what}", value::string(decided, "slug"))
+    } else {
+        format!(
+            "{} was already answered the same: {what}",
+            value::string(decided, "slug")
+        )
+    };
+    context.console.line(&line)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// The proposed patterns that were named, in the form that the decision takes.
+fn chosen(approval: &Value, names: &[String]) -> Result<Value, Failure> {
+    let proposed: Vec<&Value> = approval
+        .get("proposedPatterns")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut patterns = Vec::new();
+    for name in names {
+        let pattern = proposed
+            .iter()
+            .find(|pattern| value::string(pattern, "pattern") == name)
+            .ok_or_else(|| Failure::usage(format!("{name} is not among the proposed patterns")))?;
+        let mut stored = json!({ "pattern": name });
+        if let (Some(members), Some(arguments)) = (stored.as_object_mut(), pattern.get("argPattern")) {
+            members.insert("argPattern".to_owned(), arguments.clone());
+        }
+        patterns.push(stored);
+    }
+    Ok(Value::Array(patterns))
+}
+
+/// Finds an approval by its id or by a unique prefix.
+async fn find(client: &Client, id: &str) -> Result<Value, Failure> {
+    if id.len() >= WHOLE_ID {
+        return client.get(&["v1", "approvals", id], &Vec::new()).await;
+    }
+    if id.len() < SHORTEST_PREFIX {
+        return Err(
+            Failure::usage(format!("{id} is too short: give 8 characters of the id or more"))
+                .hint("countersign approvals list"),
+        );
+    }
+    let query = vec![("status", "all".to_owned()), ("idPrefix", id.to_owned())];
+    let mut found = client.list(&["v1", "approvals"], &query, 2).await?;
+    match (found.pop(), found.is_empty()) {
+        (Some(only), true) => {
+            client
+                .get(&["v1", "approvals", value::string(&only, "id")], &Vec::new())
+                .await
+        }
+        (Some(_), false) => Err(Failure::new(
+            "approval-ambiguous",
+            format!("several approvals begin with {id}"),
+        )
+        .hint("give more characters of the id")),
+        (None, _) => Err(
+            Failure::new("approval-not-found", format!("no approval begins with {id}"))
+                .hint("countersign approvals list --status all"),
+        ),
+    }
+}
+
+/// What is pending, then what changes. Being connected makes this terminal an approver that can be reached.
+async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
+    let query = vec![("types", "exec.approval,server.shutdown".to_owned())];
+    // The stream is opened before the list is read: what comes between appears twice rather than never.
+    let stream = client.events(&query, None).await?;
+    let pending = client
+        .list(&["v1", "approvals"], &vec![("status", "pending".to_owned())], 500)
+        .await?;
+    for approval in &pending {
+        match context.console.format() {
+            Format::Json => context.console.json_line(approval)?,
+            Format::People => context.console.line(&pending_line(context.console, approval))?,
+        }
+    }
+    context.console.note("watching for approvals; Ctrl-C ends");
+    follow::follow(context, client, &query, stream, |event| {
+        match context.console.format() {
+            Format::Json => context.console.json_line(event),
+            // Everybody is told of the server's end on standard error.
+            Format::People if value::string(event, "type") == "server.shutdown" => Ok(()),
+            Format::People => context.console.line(&event_line(context.console, event)),
+        }
+    })
+    .await
+}
+
+fn pending_line(console: Console, approval: &Value) -> String {
+    let slug = approval
+        .get("slug")
+        .or_else(|| approval.get("approvalId"))
+        .and_then(Value::as_str)
+        .and_then(|id| id.get(..8))
+        .unwrap_or_default();
+    let mut line = Table::without_header();
+    line.row([
+        value::text(approval, "agentId"),
+        value::text(approval, "host"),
+        shown_command(approval),
+    ]);
+    format!(
+        "{} {slug}  {}",
+        console.paint(Tone::Caution, "asked   "),
+        line.lines().concat()
+    )
+}
+
+fn event_line(console: Console, event: &Value) -> String {
+    if value::string(event, "type") == "exec.approval.requested" {
+        return pending_line(console, event);
+    }
+    let slug = value::string(event, "approvalId").get(..8).unwrap_or_default();
+    let status = value::string(event, "status");
+    let tone = match status {
+        "allowed" => Tone::Good,
+        "denied" => Tone::Bad,
+        _ => Tone::Dim,
+    };
+    let by = event
+        .get("resolvedBy")
+        .map(|by| value::text(by, "name"))
+        .unwrap_or_default();
+    let mut line = Table::without_header();
+    line.row([value::text(event, "decision"), by]);
+    format!(
+        "{} {slug}  {}",
+        console.paint(tone, &format!("{status:8}")),
+        line.lines().concat()
+    )
+}
+
+/// The command as the server made it safe to show.
+fn shown_command(approval: &Value) -> String {
+    approval
+        .get("display")
+        .map(|display| value::text(display, "text"))
+        .filter(|text| !text.is_empty())
+        .unwrap_or_else(|| value::command(approval))
+}
+
+/// All of it, line breaks included.
+fn shown_command_whole(approval: &Value) -> String {
+    display::escape(&shown_command(approval)).text
+}
+
+fn time_left(context: &Context, approval: &Value) -> String {
+    match (
+        value::string(approval, "status"),
+        approval.get("expiresAtMs").and_then(Value::as_i64),
+    ) {
+        ("pending", Some(end)) => clock_face(UnixMillis::new(end).since(context.clock.now())),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chosen_patterns_keep_their_arguments() {
+        let approval = json!({"proposedPatterns": [
+            {"pattern": "/usr/bin/git", "argPattern": "^status$", "default": true},
+            {"pattern": "/usr/bin/ls", "default": false}]});
+        assert_eq!(
+            chosen(&approval, &["/usr/bin/git".to_owned(), "/usr/bin/ls".to_owned()]),
+            Ok(json!([{"pattern": "/usr/bin/git", "argPattern": "^status$"}, {"pattern": "/usr/bin/ls"}]))
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_was_not_proposed_is_refused() {
+        let approval = json!({"proposedPatterns": []});
+        assert_eq!(
+            chosen(&approval, &["/bin/*".to_owned()]).unwrap_err().exit,
+            ExitStatus::USAGE
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
+
+use super::{
+    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, context::ServerFlags,
+    demo::DemoArgs, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, init::InitArgs,
+    policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
+};
+
+/// The control plane between AI agents and the machines they run commands on
+#[derive(Debug, clap::Parser)]
+#[command(
+    name = "countersign",
+    version,
+    disable_help_subcommand = true,
+    after_help = "First steps:
+  countersign demo                        the main job on a throw-away state directory
+  countersign init && countersign serve   a real one
+  countersign exec -- git status          ask for a command
+
+Environment: COUNTERSIGN_URL and COUNTERSIGN_TOKEN name a server, OPENCLAW_STATE_DIR a state
+directory, NO_COLOR turns colours off."
+)]
+pub(crate) struct Arguments {
+    /// Print data as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// First run: choose how careful to be, write the settings
+    Init(InitArgs),
+    /// Run the server
+    Serve(ServeArgs),
+    /// Show the main job on a throw-away state directory
+    Demo(DemoArgs),
+    /// Run a command on a host, if policy and people allow it
+    Exec(ExecArgs),
+    /// See and answer what waits for a person
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
+    /// See and change which programs may run without asking
+    #[command(subcommand)]
+    Allowlist(AllowlistCommand),
+    /// See what policy holds
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Look at what ran
+    #[command(subcommand)]
+    Runs(RunsCommand),
+    /// Show the retained events, or follow new ones
+    Events(EventsArgs),
+    /// Read and check the audit record
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Make and revoke API tokens
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Say what is wrong or risky, and how to mend it
+    Doctor(DoctorArgs),
+    /// Print the contract of the HTTP API
+    Openapi,
+}

@@ -1,0 +1,271 @@
+//! Talks to the server over HTTP, on its Unix socket or a URL.
+
+use std::time::Duration;
+
+use reqwest::{Method, Url, header};
+use serde_json::Value;
+
+use super::{
+    discover::Address,
+    failure::Failure,
+    sse::{StreamEvent, StreamParser},
+};
+use crate::domain::Secret;
+
+/// An answer that says "wait" is at most ten minutes away (`approvalWaitMs`, `yieldMs`); everything else is quick.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const LONG_ANSWER_TIMEOUT: Duration = Duration::from_mins(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A query of names and values.
+pub(crate) type Query = Vec<(&'static str, String)>;
+
+/// A server and the token it is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: Url,
+    token: Secret,
+    place: String,
+}
+
+/// How long an answer may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// The server answers at once.
+    Quick,
+    /// The server waits for a command or a person.
+    Long,
+}
+
+impl Client {
+    /// A client for one address. Nothing is sent yet.
+    pub(crate) fn new(address: &Address, token: Secret) -> Result<Self, Failure> {
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A token is for the server, not for a proxy or for where an answer points.
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none());
+        let (base, place) = match address {
+            Address::Socket(path) => {
+                builder = builder.unix_socket(path.as_path());
+                ("http://localhost/".to_owned(), path.display().to_string())
+            }
+            Address::Url(url) => (url.clone(), url.clone()),
+        };
+        let base = Url::parse(&base)
+            .ok()
+            .filter(|url| url.scheme() == "http" && url.has_host())
+            .ok_or_else(|| {
+                Failure::usage(format!("{place} is not an http:// URL"))
+                    .hint("e.g. --url http://127.0.0.1:18790")
+            })?;
+        let http = builder
+            .build()
+            .map_err(|error| Failure::new("client", format!("the HTTP client cannot be made: {error}")))?;
+        Ok(Self {
+            http,
+            base,
+            token,
+            place,
+        })
+    }
+
+    /// Reads a resource.
+    pub(crate) async fn get(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
+        self.json(self.request(Method::GET, path, query)?, Patience::Quick)
+            .await
+    }
+
+    /// Reads a page of something that could also be streamed.
+    pub(crate) async fn get_page(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
+        let request = self
+            .request(Method::GET, path, query)?
+            .header(header::ACCEPT, "application/json");
+        self.json(request, Patience::Quick).await
+    }
+
+    /// Reads every page of a list, `limit` items at most.
+    pub(crate) async fn list(
+        &self,
+        path: &[&str],
+        query: &Query,
+        limit: usize,
+    ) -> Result<Vec<Value>, Failure> {
+        const PAGE: usize = 500;
+        let mut items: Vec<Value> = Vec::new();
+        let mut cursor: Option<String> = None;
+        while items.len() < limit {
+            let mut page_query = query.clone();
+            page_query.push(("limit", (limit - items.len()).min(PAGE).to_string()));
+            page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+            let mut page = self.get_page(path, &page_query).await?;
+            if let Some(Value::Array(more)) = page.get_mut("items").map(Value::take) {
+                items.extend(more);
+            }
+            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            if cursor.is_none() {
+                break;
+            }
+        }
+        items.truncate(limit);
+        Ok(items)
+    }
+
+    /// Sends a body.
+    pub(crate) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+        self.json(
+            self.request(Method::POST, path, &Vec::new())?.json(body),
+            Patience::Quick,
+        )
+        .await
+    }
+
+    /// Sends a body whose answer may take as long as a command, and which may be sent again under the same key.
+    pub(crate) async fn post_once(&self, path: &[&str], body: &Value, key: &str) -> Result<Value, Failure> {
+        let request = self
+            .request(Method::POST, path, &Vec::new())?
+            .header("Idempotency-Key", key)
+            .json(body);
+        self.json(request, Patience::Long).await
+    }
+
+    /// Removes a resource.
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
+        self.json(self.request(Method::DELETE, path, &Vec::new())?, Patience::Quick)
+            .await
+    }
+
+    /// Reads a resource as bytes, piece by piece.
+    pub(crate) async fn bytes(
+        &self,
+        path: &[&str],
+        query: &Query,
+        mut take: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let request = self
+            .request(Method::GET, path, query)?
+            .timeout(LONG_ANSWER_TIMEOUT);
+        let mut response = self.checked(request).await?;
+        while let Some(piece) = response.chunk().await.map_err(|error| self.lost(&error))? {
+            take(&piece)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the event stream, after the given event or from now on.
+    pub(crate) async fn events(&self, query: &Query, after: Option<&str>) -> Result<EventStream, Failure> {
+        let mut request = self
+            .request(Method::GET, &["v1", "events"], query)?
+            .header(header::ACCEPT, "text/event-stream");
+        if let Some(after) = after {
+            request = request.header("Last-Event-ID", after);
+        }
+        Ok(EventStream {
+            response: self.checked(request).await?,
+            parser: StreamParser::default(),
+            ready: Vec::new().into_iter(),
+        })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &Query,
+    ) -> Result<reqwest::RequestBuilder, Failure> {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .map_err(|()| Failure::usage(format!("{} is not a usable URL", self.place)))?
+            .pop_if_empty()
+            .extend(path);
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(self.http.request(method, url).bearer_auth(self.token.expose()))
+    }
+
+    async fn json(&self, request: reqwest::RequestBuilder, patience: Patience) -> Result<Value, Failure> {
+        let timeout = match patience {
+            Patience::Quick => ANSWER_TIMEOUT,
+            Patience::Long => LONG_ANSWER_TIMEOUT,
+        };
+        let response = self.checked(request.timeout(timeout)).await?;
+        let body = response.bytes().await.map_err(|error| self.lost(&error))?;
+        if body.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&body).map_err(|error| {
+            Failure::new(
+                "unexpected-answer",
+                format!("{} did not answer with JSON: {error}", self.place),
+            )
+        })
+    }
+
+    async fn checked(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+        let response = request.send().await.map_err(|error| self.lost(&error))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.bytes().await.unwrap_or_default();
+        let problem = serde_json::from_slice(&body).unwrap_or(Value::Null);
+        Err(Failure::of_problem(status.as_u16(), &problem))
+    }
+
+    fn lost(&self, error: &reqwest::Error) -> Failure {
+        let place = &self.place;
+        let cause = root_cause(error);
+        let failure = if error.is_connect() {
+            Failure::unavailable(format!("the server at {place} cannot be reached: {cause}"))
+        } else if error.is_timeout() {
+            Failure::connection_lost(format!("the server at {place} did not answer in time"))
+        } else {
+            Failure::connection_lost(format!("the connection to the server at {place} broke: {cause}"))
+        };
+        failure.hint("is it running? `countersign serve`")
+    }
+}
+
+/// The innermost cause says what the operating system said.
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// Events as they come.
+#[derive(Debug)]
+pub(crate) struct EventStream {
+    response: reqwest::Response,
+    parser: StreamParser,
+    ready: std::vec::IntoIter<StreamEvent>,
+}
+
+impl EventStream {
+    /// The next event; `None` when the stream has ended or broken, which a follower treats alike.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: bytes are parsed as soon as they are taken.
+    pub(crate) async fn next(&mut self) -> Result<Option<StreamEvent>, Failure> {
+        loop {
+            if let Some(event) = self.ready.next() {
+                return Ok(Some(event));
+            }
+            match self.response.chunk().await {
+                Ok(Some(bytes)) => {
+                    let events = self
+                        .parser
+                        .push(&bytes)
+                        .map_err(|error| Failure::new("unexpected-answer", error.to_string()))?;
+                    self.ready = events.into_iter();
+                }
+                Ok(None) | Err(_) => return Ok(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Where output goes: data to standard output, progress and hints to standard error.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::Value;
+
+use super::{failure::Failure, table::Table};
+use crate::settings::Environment;
+
+/// How data is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// Tables and sentences.
+    People,
+    /// One JSON document, or JSON lines.
+    Json,
+}
+
+/// A colour with a meaning; left out where standard output is no terminal or `NO_COLOR` is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// It went well.
+    Good,
+    /// Look at this.
+    Caution,
+    /// It was refused, or is wrong.
+    Bad,
+    /// Less important.
+    Dim,
+}
+
+impl Tone {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Good => "\u{1b}[32m",
+            Self::Caution => "\u{1b}[33m",
+            Self::Bad => "\u{1b}[31m",
+            Self::Dim => "\u{1b}[2m",
+        }
+    }
+}
+
+/// The terminal, or what stands in its place.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Console {
+    format: Format,
+    color: bool,
+    stderr_is_terminal: bool,
+}
+
+#[expect(
+    clippy::unused_self,
+    reason = "where output goes is for the console to know, not for its callers"
+)]
+impl Console {
+    /// Looks at the standard streams, `NO_COLOR` and `TERM`.
+    pub(crate) fn new(format: Format, environment: &dyn Environment) -> Self {
+        let plain = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty())
+            || environment.get("TERM").as_deref() == Some("dumb");
+        Self {
+            format,
+            color: !plain && io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+        }
+    }
+
+    /// How data is printed.
+    pub(crate) fn format(self) -> Format {
+        self.format
+    }
+
+    /// Whether somebody sits at the terminal and can answer a question.
+    pub(crate) fn can_ask(self) -> bool {
+        io::stdin().is_terminal() && self.stderr_is_terminal
+    }
+
+    /// Text in a tone, where tones are shown.
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        if self.color {
+            format!("{}{text}\u{1b}[0m", tone.code())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Prints one JSON document.
+    pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    }
+
+    /// Prints one JSON line of a stream.
+    pub(crate) fn json_line(self, value: &Value) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
+        out.write_all(b"\n")?;
+        Ok(out.flush()?)
+    }
+
+    /// Prints a line of data. The text must be safe for a terminal.
+    pub(crate) fn line(self, text: &str) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{text}")?;
+        Ok(out.flush()?)
+    }
+
+    /// Prints a table, or says on standard error that there is nothing.
+    pub(crate) fn table(self, table: &Table, nothing: &str) -> Result<(), Failure> {
+        if table.is_empty() {
+            self.note(nothing);
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        for line in table.lines() {
+            writeln!(out, "{line}")?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// Prints output of a command as it is.
+    pub(crate) fn raw_out(self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// Prints error output of a command as it is.
+    pub(crate) fn raw_err(self, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(io::stderr().lock().write_all(bytes)?)
+    }
+
+    /// Says something on standard error. That nobody can read it is no failure of the command.
+    pub(crate) fn note(self, text: &str) {
+        drop(writeln!(io::stderr().lock(), "{text}"));
+    }
+
+    /// Names the command or key that helps.
+    pub(crate) fn hint(self, text: &str) {
+        self.note(&format!("hint: {text}"));
+    }
+
+    /// Replaces the progress line; nothing where it could not be replaced.
+    pub(crate) fn progress(self, text: &str) {
+        if self.stderr_is_terminal {
+            let mut err = io::stderr().lock();
+            drop(write!(err, "\r\u{1b}[K{text}"));
+            drop(err.flush());
+        }
+    }
+
+    /// Replaces the progress line unless it says the same already; `shown` remembers between calls.
+    pub(crate) fn progress_if_new(self, shown: &mut String, text: String) {
+        if *shown != text {
+            self.progress(&text);
+            *shown = text;
+        }
+    }
+
+    /// Takes the progress line away.
+    pub(crate) fn end_progress(self) {
+        self.progress("");
+    }
+
+    /// Shows how the command failed.
+    pub(crate) fn failure(self, failure: &Failure) {
+        self.end_progress();
+        self.note(&failure.to_string());
+    }
+}

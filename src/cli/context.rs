@@ -1,0 +1,77 @@
+//! What every command gets: the terminal, the environment, the clock and how to find the server.
+
+use std::{path::PathBuf, sync::Arc};
+
+use super::{client::Client, console::Console, discover, discover::Role, failure::Failure};
+use crate::{
+    clock::{Clock, SystemClock},
+    settings::{Environment, StateDir},
+};
+
+/// Flags that name the server and the state directory.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ServerFlags {
+    /// Address of the server.
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        help = "Address of the server, http://HOST:PORT [env: COUNTERSIGN_URL]"
+    )]
+    pub(crate) url: Option<String>,
+
+    /// Token to present.
+    #[arg(
+        long,
+        global = true,
+        value_name = "TOKEN",
+        help = "Token to present [env: COUNTERSIGN_TOKEN]"
+    )]
+    pub(crate) token: Option<String>,
+
+    /// State directory.
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        help = "State directory [env: OPENCLAW_STATE_DIR; default: ~/.openclaw]"
+    )]
+    pub(crate) state_dir: Option<PathBuf>,
+}
+
+/// What every command gets.
+#[derive(Debug, Clone)]
+pub(crate) struct Context {
+    /// The terminal.
+    pub(crate) console: Console,
+    /// The environment.
+    pub(crate) environment: Arc<dyn Environment>,
+    /// The clock.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// How to find the server.
+    pub(crate) server: ServerFlags,
+}
+
+impl Context {
+    /// The context of this process.
+    pub(crate) fn new(console: Console, environment: Arc<dyn Environment>, server: ServerFlags) -> Self {
+        Self {
+            console,
+            environment,
+            clock: Arc::new(SystemClock),
+            server,
+        }
+    }
+
+    /// The state directory that flags and environment name. It need not exist.
+    pub(crate) fn state_dir(&self) -> Result<StateDir, Failure> {
+        StateDir::resolve(self.server.state_dir.as_deref(), self.environment.as_ref()).map_err(|error| {
+            Failure::new("state-dir", error.to_string()).exit(super::exit::ExitStatus::CONFIG)
+        })
+    }
+
+    /// A client for the server, with the token that this role uses.
+    pub(crate) fn client(&self, role: Role) -> Result<Client, Failure> {
+        discover::client(self, role)
+    }
+}

@@ -1,0 +1,77 @@
+//! The order of the steps.
+
+use serde_json::json;
+
+use super::{
+    place::Place,
+    steps::{Answerer, Story, say},
+};
+use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::Failure};
+
+/// Show the main job on a throw-away state directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign demo
+  countersign demo --approve
+
+Starts a real server on a temporary state directory, runs one command that the allowlist covers, has one
+refused, asks a person about a third, checks the audit record and removes everything again.")]
+pub(crate) struct DemoArgs {
+    /// Answer the question itself, over the API, as a second token
+    #[arg(long)]
+    approve: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus, Failure> {
+    let place = tokio::select! {
+        place = Place::open(context) => place?,
+        _interrupted = tokio::signal::ctrl_c() => return Err(interrupted()),
+    };
+    let answerer = if args.approve {
+        Answerer::SecondToken
+    } else {
+        Answerer::Person
+    };
+    let told = tokio::select! {
+        told = tell(context, &place, answerer) => told,
+        _interrupted = tokio::signal::ctrl_c() => Err(interrupted()),
+    };
+    context.console.end_progress();
+    // The server stops and the directory goes whatever happened.
+    let closed = place.close().await;
+    told?;
+    closed?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<(), Failure> {
+    let console = context.console;
+    say(
+        console,
+        &format!(
+            "a server runs on the throw-away state directory {}",
+            place.state_dir().display()
+        ),
+    )?;
+    let mut story = Story::new(context, place)?;
+    story.allowlisted().await?;
+    story.denied().await?;
+    story.asked(answerer).await?;
+    story.verified().await?;
+    say(
+        console,
+        "\nNot there yet in this version: the sandbox and the approvals page. Commands ran on this machine with your\n\
+         rights (isolation same-user), and the command line answered.",
+    )?;
+    if console.format() == Format::Json {
+        return console.document(&json!({"steps": story.into_steps()}));
+    }
+    console.line(
+        "\nA server to keep:\n  countersign init\n  countersign serve\n  countersign exec -- git status",
+    )
+}
+
+fn interrupted() -> Failure {
+    Failure::new("interrupted", "the demo was interrupted").exit(ExitStatus::INTERRUPTED)
+}

@@ -1,0 +1,336 @@
+//! Finds the server and the token (`cli.md`): flags, then environment, then the state directory.
+//!
+//! Invariant: a token read from the state directory goes only where the state directory says, and over a socket
+//! only after the socket proved to be ours. Whoever grabs a port must not be handed a token.
+
+use std::{
+    fs, io,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::{client::Client, context::Context, exit::ExitStatus, failure::Failure};
+use crate::{domain::Secret, lifecycle::ServerFile, settings::StateDir, sys::fs::read_bounded};
+
+/// A token or `server.json` is never larger.
+const MAX_FILE_BYTES: usize = 64 * 1024;
+
+/// As whom a command talks to the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Somebody who asks for commands: `gateway.token`.
+    Gateway,
+    /// Somebody who decides, reads and changes: `operator.token`.
+    Operator,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// A Unix socket that was checked.
+    Socket(PathBuf),
+    /// A URL.
+    Url(String),
+}
+
+/// A client for the server that flags, environment or state directory name.
+pub(crate) fn client(context: &Context, role: Role) -> Result<Client, Failure> {
+    let environment = context.environment.as_ref();
+    let from_environment = |name: &str| environment.get(name).filter(|value| !value.is_empty());
+    let token = context
+        .server
+        .token
+        .clone()
+        .or_else(|| from_environment("COUNTERSIGN_TOKEN"));
+    let url = context
+        .server
+        .url
+        .clone()
+        .or_else(|| from_environment("COUNTERSIGN_URL"));
+    let token = match (token, &url) {
+        (Some(token), _) => Secret::new(token),
+        (None, None) => token_in(context, role)?,
+        (None, Some(url)) if is_url_of_our_server(&context.state_dir()?, url) => token_in(context, role)?,
+        (None, Some(url)) => {
+            return Err(Failure::new("no-token", format!("there is no token for {url}"))
+                .exit(ExitStatus::USAGE)
+                .hint("give one with --token or COUNTERSIGN_TOKEN; those of the state directory are for its own server"));
+        }
+    };
+    let address = match url {
+        Some(url) => Address::Url(url),
+        None => address_in(&context.state_dir()?)?,
+    };
+    Client::new(&address, token)
+}
+
+/// Whether the server of the state directory says that this is its URL.
+fn is_url_of_our_server(state_dir: &StateDir, url: &str) -> bool {
+    let same = |file: ServerFile| file.url.trim_end_matches('/') == url.trim_end_matches('/');
+    read_ours(&state_dir.server_json())
+        .ok()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .is_some_and(same)
+}
+
+fn address_in(state_dir: &StateDir) -> Result<Address, Failure> {
+    let path = state_dir.server_json();
+    let file = match read_ours(&path) {
+        Ok(bytes) => serde_json::from_slice::<ServerFile>(&bytes)
+            .map_err(|error| Failure::unavailable(format!("{} cannot be read: {error}", path.display())))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Failure::unavailable(format!(
+                "no server runs on the state directory {}",
+                state_dir.root().display()
+            ))
+            .hint("start one with `countersign serve`, or name one with --url or --state-dir"));
+        }
+        Err(error) => {
+            return Err(Failure::unavailable(format!(
+                "{} cannot be used: {error}",
+                path.display()
+            )));
+        }
+    };
+    // The socket, when there is one, and nothing else: falling back to the port would hand the token to
+    // whoever took the port after the server died.
+    match file.socket {
+        Some(socket) => {
+            check_socket(&socket)?;
+            Ok(Address::Socket(socket))
+        }
+        None => Ok(Address::Url(file.url)),
+    }
+}
+
+fn check_socket(path: &Path) -> Result<(), Failure> {
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(
+                Failure::unavailable("the server is gone without having stopped cleanly")
+                    .hint("start it again with `countersign serve`"),
+            );
+        }
+        Err(error) => return Err(Failure::unavailable(format!("{}: {error}", path.display()))),
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(Failure::unavailable(format!(
+            "{} is not a socket",
+            path.display()
+        )));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
+        return Err(Failure::unavailable(format!(
+            "{} does not belong to you alone, so no token is sent to it",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
+    let state_dir = context.state_dir()?;
+    let path = match role {
+        Role::Gateway => state_dir.gateway_token(),
+        Role::Operator => {
+            refuse_inside_a_run(context)?;
+            state_dir.operator_token()
+        }
+    };
+    let bytes = read_ours(&path).map_err(|error| {
+        Failure::new("no-token", format!("the token file {} cannot be used: {error}", path.display()))
+            .exit(ExitStatus::UNAVAILABLE)
+            .hint("`countersign serve` writes it at its first start; or give a token with --token or COUNTERSIGN_TOKEN")
+    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_not_text| Failure::new("no-token", format!("{} holds no token", path.display())))?;
+    Ok(Secret::new(text.trim().to_owned()))
+}
+
+/// A command that an agent runs must not decide with its operator's credentials (`design/trust.md`). This is a
+/// guard rail: the run could read the file itself at the level `same-user`.
+fn refuse_inside_a_run(context: &Context) -> Result<(), Failure> {
+    if context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec") {
+        return Err(Failure::new(
+            "operator-refused",
+            "the operator's token is not used from inside a command that an agent runs (OPENCLAW_SHELL=exec)",
+        )
+        .exit(ExitStatus::DENIED)
+        .hint("run this in a terminal of your own, or give a token with --token"));
+    }
+    Ok(())
+}
+
+/// Reads a small private file of ours; refuses one that others could have written.
+pub(crate) fn read_ours(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = read_bounded(path, MAX_FILE_BYTES)?;
+    let metadata = fs::symlink_metadata(path)?;
+    let owner = metadata.uid();
+    if (owner != rustix::process::geteuid().as_raw() && owner != 0) || metadata.mode() & 0o022 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it does not belong to you alone",
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt as _, os::unix::net::UnixListener, sync::Arc};
+
+    use super::*;
+    use crate::{
+        cli::{
+            console::{Console, Format},
+            context::ServerFlags,
+        },
+        settings::MapEnvironment,
+        sys::fs::create_private_file,
+    };
+
+    /// A state directory with tokens and, if wanted, the traces of a server.
+    struct Place {
+        folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let place = Self {
+                folder: tempfile::tempdir().unwrap(),
+            };
+            let state_dir = place.context(&[], ServerFlags::default()).state_dir().unwrap();
+            state_dir.prepare().unwrap();
+            create_private_file(&state_dir.operator_token(), b"operator\n").unwrap();
+            create_private_file(&state_dir.gateway_token(), b"gateway\n").unwrap();
+            place
+        }
+
+        fn context(&self, variables: &[(&str, &str)], flags: ServerFlags) -> Context {
+            let environment = Arc::new(MapEnvironment::new(variables.iter().copied()));
+            let console = Console::new(Format::People, environment.as_ref());
+            let flags = ServerFlags {
+                state_dir: Some(self.folder.path().to_path_buf()),
+                ..flags
+            };
+            Context::new(console, environment, flags)
+        }
+
+        fn server(&self, socket: Option<&Path>) {
+            let file = ServerFile {
+                url: "http://127.0.0.1:1".to_owned(),
+                socket: socket.map(Path::to_path_buf),
+                pid: 1,
+                version: "0".to_owned(),
+                started_at_ms: 0,
+            };
+            let path = self.folder.path().join("countersign/server.json");
+            create_private_file(&path, &serde_json::to_vec(&file).unwrap()).unwrap();
+        }
+
+        fn socket(&self, mode: u32) -> (PathBuf, UnixListener) {
+            let path = self.folder.path().join("countersign/api.sock");
+            let listener = UnixListener::bind(&path).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            (path, listener)
+        }
+    }
+
+    #[track_caller]
+    fn refused(context: &Context, role: Role) -> Failure {
+        client(context, role).expect_err("a client was made")
+    }
+
+    #[test]
+    fn without_a_server_it_says_how_to_start_one() {
+        let place = Place::new();
+        let failure = refused(&place.context(&[], ServerFlags::default()), Role::Gateway);
+        assert_eq!(failure.exit, ExitStatus::UNAVAILABLE);
+        assert!(failure.hint.unwrap().contains("countersign serve"));
+    }
+
+    #[test]
+    fn a_socket_that_others_can_reach_gets_no_token() {
+        for (mode, ok) in [(0o600, true), (0o660, false), (0o666, false)] {
+            let place = Place::new();
+            let (path, _listener) = place.socket(mode);
+            place.server(Some(&path));
+            let made = client(&place.context(&[], ServerFlags::default()), Role::Gateway);
+            assert_eq!(made.is_ok(), ok, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn a_file_in_place_of_the_socket_is_refused_and_the_port_is_not_tried() {
+        let place = Place::new();
+        let path = place.folder.path().join("countersign/api.sock");
+        place.server(Some(&path));
+        assert_eq!(
+            refused(&place.context(&[], ServerFlags::default()), Role::Gateway).exit,
+            ExitStatus::UNAVAILABLE
+        );
+        create_private_file(&path, b"").unwrap();
+        assert_eq!(
+            refused(&place.context(&[], ServerFlags::default()), Role::Gateway).exit,
+            ExitStatus::UNAVAILABLE
+        );
+    }
+
+    #[test]
+    fn the_operators_token_is_not_used_inside_a_run() {
+        let place = Place::new();
+        place.server(None);
+        let inside = place.context(&[("OPENCLAW_SHELL", "exec")], ServerFlags::default());
+        assert_eq!(refused(&inside, Role::Operator).code, "operator-refused");
+        assert!(client(&inside, Role::Gateway).is_ok());
+        let with_own_token = ServerFlags {
+            token: Some("t".to_owned()),
+            ..ServerFlags::default()
+        };
+        assert!(
+            client(
+                &place.context(&[("OPENCLAW_SHELL", "exec")], with_own_token),
+                Role::Operator
+            )
+            .is_ok()
+        );
+    }
+
+    #[test]
+    fn tokens_of_the_state_directory_go_to_no_other_url() {
+        let place = Place::new();
+        place.server(None);
+        let flags = |url: &str| ServerFlags {
+            url: Some(url.to_owned()),
+            ..ServerFlags::default()
+        };
+        assert!(client(&place.context(&[], flags("http://127.0.0.1:1/")), Role::Operator).is_ok());
+        assert_eq!(
+            refused(&place.context(&[], flags("http://127.0.0.1:2")), Role::Operator).code,
+            "no-token"
+        );
+        let from_variable = place.context(
+            &[("COUNTERSIGN_URL", "http://example.com")],
+            ServerFlags::default(),
+        );
+        assert_eq!(refused(&from_variable, Role::Gateway).code, "no-token");
+        let both = [
+            ("COUNTERSIGN_URL", "http://example.com"),
+            ("COUNTERSIGN_TOKEN", "t"),
+        ];
+        assert!(client(&place.context(&both, ServerFlags::default()), Role::Gateway).is_ok());
+    }
+
+    #[test]
+    fn a_token_file_that_others_may_write_is_refused() {
+        let place = Place::new();
+        place.server(None);
+        let token = place.folder.path().join("countersign/operator.token");
+        fs::set_permissions(token, fs::Permissions::from_mode(0o622)).unwrap();
+        assert_eq!(
+            refused(&place.context(&[], ServerFlags::default()), Role::Operator).code,
+            "no-token"
+        );
+    }
+}

@@ -1,0 +1,182 @@
+//! From the arguments of the process to its exit code.
+
+use std::{ffi::OsString, process::ExitCode, sync::Arc};
+
+use clap::{Parser as _, error::ErrorKind};
+
+use super::{
+    allowlist, approvals,
+    arguments::{Arguments, Command},
+    audit,
+    console::{Console, Format},
+    context::Context,
+    demo, doctor, events, exec,
+    exit::ExitStatus,
+    failure::Failure,
+    init, openapi, policy, runs, serve, token,
+};
+use crate::settings::{Environment, ProcessEnvironment};
+
+/// Runs the command line of this process.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return wrong_usage(&error, Console::new(Format::People, environment.as_ref())).into(),
+    };
+    let format = if arguments.json {
+        Format::Json
+    } else {
+        Format::People
+    };
+    let console = Console::new(format, environment.as_ref());
+    let context = Context::new(console, environment, arguments.server);
+    match run(&context, arguments.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if failure.exit != ExitStatus::BROKEN_PIPE {
+                console.failure(&failure);
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
+    match command {
+        Command::Init(args) => init::run(context, &args),
+        // The server starts its runner before any other thread exists, so it makes its own runtime.
+        Command::Serve(args) => serve::run(context, args),
+        Command::Demo(args) => with_runtime(demo::run(context, args)),
+        Command::Exec(args) => with_runtime(exec::run(context, args)),
+        Command::Approvals(command) => with_runtime(approvals::run(context, command)),
+        Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),
+        Command::Policy(command) => with_runtime(policy::run(context, command)),
+        Command::Runs(command) => with_runtime(runs::run(context, command)),
+        Command::Events(args) => with_runtime(events::run(context, args)),
+        Command::Audit(command) => with_runtime(audit::run(context, command)),
+        Command::Token(command) => with_runtime(token::run(context, command)),
+        Command::Doctor(args) => doctor::run(context, &args),
+        Command::Openapi => openapi::run(context.console),
+    }
+}
+
+fn with_runtime(command: impl Future<Output = Result<ExitStatus, Failure>>) -> Result<ExitStatus, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?
+        .block_on(command)
+}
+
+/// Help and version go to standard output; a wrong call becomes one line and a hint.
+fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // A reader that left (`countersign --help | head -1`) has what it wanted.
+        drop(error.print());
+        return ExitStatus::SUCCESS;
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        console.note(&error.to_string());
+        return ExitStatus::USAGE;
+    }
+    let failure = usage_failure(&error.to_string());
+    console.failure(&failure);
+    failure.exit
+}
+
+/// clap's message has a first paragraph that says what is wrong, then tips and the usage line.
+fn usage_failure(rendered: &str) -> Failure {
+    let mut paragraphs = rendered.split("\n\n");
+    let what = paragraphs.next().unwrap_or_default();
+    let what = what.strip_prefix("error: ").unwrap_or(what);
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut failure = Failure::usage(one_line(what));
+    let rest: Vec<&str> = paragraphs.collect();
+    let tip = rest
+        .iter()
+        .find_map(|paragraph| paragraph.trim_start().strip_prefix("tip: "));
+    let usage = rest
+        .iter()
+        .find_map(|paragraph| paragraph.strip_prefix("Usage: "));
+    failure.hint = match (tip, usage) {
+        (Some(tip), _) => Some(one_line(tip)),
+        (None, Some(usage)) => {
+            let forms: Vec<String> = usage
+                .lines()
+                .map(one_line)
+                .filter(|form| !form.is_empty())
+                .collect();
+            Some(format!("usage: {}; more with --help", forms.join(" or ")))
+        }
+        (None, None) => Some("more with --help".to_owned()),
+    };
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn failure_of(line: &[&str]) -> String {
+        let error = Arguments::try_parse_from(std::iter::once(&"countersign").chain(line)).unwrap_err();
+        usage_failure(&error.to_string()).to_string()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_has_help_with_examples_where_it_takes_arguments() {
+        for command in Arguments::command().get_subcommands() {
+            assert!(
+                command.get_about().is_some(),
+                "{} says nothing",
+                command.get_name()
+            );
+            let takes_arguments = command.get_arguments().next().is_some() || command.has_subcommands();
+            let examples = command
+                .get_after_help()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            assert!(
+                !takes_arguments || examples.contains("Examples:"),
+                "{} has no examples",
+                command.get_name()
+            );
+        }
+    }
+
+    #[test]
+    fn a_wrong_call_is_one_line_and_a_hint() {
+        assert_eq!(
+            failure_of(&["runs", "show"]),
+            "error[usage]: the following required arguments were not provided: <RUN>\n\
+             hint: usage: countersign runs show <RUN>; more with --help"
+        );
+        assert_eq!(
+            failure_of(&["evnts"]),
+            "error[usage]: unrecognized subcommand 'evnts'\nhint: a similar subcommand exists: 'events'"
+        );
+    }
+
+    #[test]
+    fn flags_that_name_the_server_may_stand_anywhere() {
+        let line = [
+            "countersign",
+            "events",
+            "--json",
+            "--url",
+            "http://x",
+            "--state-dir",
+            "/s",
+        ];
+        let arguments = Arguments::try_parse_from(line).unwrap();
+        assert!(arguments.json);
+        assert_eq!(arguments.server.url.as_deref(), Some("http://x"));
+    }
+}

@@ -1,0 +1,122 @@
+//! `countersign events`: what happened, and what happens.
+
+use serde_json::Value;
+
+use super::{
+    client::Query,
+    console::{Console, Format},
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    follow,
+    table::Table,
+    value,
+};
+use crate::domain::{AgentId, RunId, SessionKey};
+
+/// Show the retained events, or follow new ones
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign events --types exec.denied
+  countersign events --follow --json | jq .type
+  countersign events --follow --run 0199f0aa-…")]
+pub(crate) struct EventsArgs {
+    /// Stay and show events as they come
+    #[arg(long, short)]
+    follow: bool,
+    /// Only types that begin with one of these, e.g. exec,policy
+    #[arg(long, value_delimiter = ',', value_name = "PREFIX")]
+    types: Vec<String>,
+    /// Only this agent's
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only this session's
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// Only this run's
+    #[arg(long, value_name = "ID")]
+    run: Option<RunId>,
+    /// Only events after this sequence number
+    #[arg(long, value_name = "SEQ")]
+    after: Option<u64>,
+    /// Without --follow: at most this many
+    #[arg(long, default_value_t = 100_000)]
+    limit: usize,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Operator)?;
+    let mut query: Query = Vec::new();
+    if !args.types.is_empty() {
+        // The end of the server is always worth knowing for somebody who follows.
+        let always: &[&str] = if args.follow { &["server.shutdown"] } else { &[] };
+        let types: Vec<&str> = args
+            .types
+            .iter()
+            .map(String::as_str)
+            .chain(always.iter().copied())
+            .collect();
+        query.push(("types", types.join(",")));
+    }
+    query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
+    query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
+    query.extend(args.run.map(|run| ("runId", run.to_string())));
+    let after = args.after.map(|after| after.to_string());
+    let show = |event: &Value| show(context.console, event);
+    if args.follow {
+        let stream = client.events(&query, after.as_deref()).await?;
+        return follow::follow(context, &client, &query, stream, show).await;
+    }
+    // Without a starting point the page begins with the oldest retained event.
+    query.push(("after", after.unwrap_or_else(|| "0".to_owned())));
+    for event in client.list(&["v1", "events"], &query, args.limit).await? {
+        show(&event)?;
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn show(console: Console, event: &Value) -> Result<(), Failure> {
+    match console.format() {
+        Format::Json => console.json_line(event),
+        Format::People => console.line(&line(event)),
+    }
+}
+
+fn line(event: &Value) -> String {
+    const COMMON: [&str; 3] = ["seq", "ts", "type"];
+    let mut details = String::new();
+    for (name, member) in event.as_object().into_iter().flatten() {
+        if !COMMON.contains(&name.as_str()) && name != "tail" {
+            details.push_str(name);
+            details.push('=');
+            details.push_str(&value::spelled(member));
+            details.push(' ');
+        }
+    }
+    let mut table = Table::without_header();
+    let kind = value::text(event, "type");
+    table.row([
+        value::text(event, "seq"),
+        value::time(event, "ts"),
+        format!("{kind:24}"),
+    ]);
+    let details = value::visible(details.trim_end());
+    format!("{}  {details}", table.lines().concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_has_number_type_and_members_but_no_output() {
+        let event = json!({"seq": 7, "ts": 0, "type": "exec.finished", "runId": "r", "exitCode": 0, "tail": "secret"});
+        let line = line(&event);
+        assert!(line.starts_with("7  "), "{line}");
+        assert!(line.ends_with("exec.finished  runId=r exitCode=0"), "{line}");
+    }
+}

@@ -1,0 +1,534 @@
+//! `countersign exec`: submit a command, wait for the decision, hand on output and exit code.
+//!
+//! Every call carries an idempotency key of its own, so that a connection that drops can ask again without
+//! anything running twice. The call asks not to wait for a person; the wait is here, where the time left can be
+//! shown, by looking at the run.
+
+use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::{
+    client::Client,
+    console::{Format, Tone},
+    context::Context,
+    discover::Role,
+    duration::{clock_face, parse_duration},
+    exit::ExitStatus,
+    failure::Failure,
+    value,
+};
+use crate::{
+    clock::{Ids as _, SystemIds},
+    domain::{AgentId, Ask, HostChoice, Security, SessionKey, UnixMillis},
+};
+
+/// How often a waiting run is looked at: often at first, when a decision is likely to be a policy's.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const SLOWEST_LOOK: Duration = Duration::from_millis(500);
+/// A server that restarts is back within this time; a pending approval survives that.
+const SERVER_RETURN: Duration = Duration::from_secs(30);
+
+/// Run a command on a host, if policy and people allow it
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "countersign exec [OPTIONS] -- PROGRAM [ARG]...\n       countersign exec [OPTIONS] -c TEXT",
+    after_help = "Examples:
+  countersign exec -- git status
+  countersign exec --workdir . -c 'git log --oneline | head -5'
+  countersign exec --agent build --timeout 10m -- cargo test
+  countersign exec --no-wait -- make deploy     # 75 while a person is asked
+
+Exit codes: the command's own; 128+n for signal n; 124 time limit; 126 could not start; 77 denied;
+75 still pending or running; 69 server unavailable; 64 usage."
+)]
+pub(crate) struct ExecArgs {
+    /// Shell text to run instead of a program with arguments
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "TEXT",
+        conflicts_with = "program"
+    )]
+    command: Option<String>,
+    /// The program and its arguments; no shell reads them
+    #[arg(last = true, value_name = "PROGRAM", required_unless_present = "command")]
+    program: Vec<String>,
+    /// Where to run: auto, sandbox, gateway or node
+    #[arg(long)]
+    host: Option<HostChoice>,
+    /// Agent that asks
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Session that asks
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// Node to run on, with --host node
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// Working directory (default: the agent's workspace); `.` is the present one
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
+    /// Environment override; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_env)]
+    env: Vec<(String, String)>,
+    /// Kill the command after this time; 0s for no limit
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    timeout: Option<Duration>,
+    /// Give it a pseudo-terminal
+    #[arg(long)]
+    pty: bool,
+    /// Put it into the background at once
+    #[arg(long)]
+    background: bool,
+    /// Ask more often than configured: off, on-miss or always
+    #[arg(long)]
+    ask: Option<Ask>,
+    /// Be stricter than configured: deny, allowlist or full
+    #[arg(long)]
+    security: Option<Security>,
+    /// Ask to leave the sandbox
+    #[arg(long)]
+    elevated: bool,
+    /// Use this idempotency key: the same call again does not run again
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+    /// Do not wait for a person or for the end: exit 75 instead
+    #[arg(long)]
+    no_wait: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Gateway)?;
+    let body = body_of(&args)?;
+    let key = args
+        .idempotency_key
+        .clone()
+        .unwrap_or_else(|| SystemIds.random().to_string());
+    let answer = submit(context, &client, &body, &key).await?;
+    show_warnings(context, &answer);
+    match value::string(&answer, "status") {
+        "approval-pending" if args.no_wait => {
+            show_pending(context, &answer);
+            finish_unended(context, &answer)
+        }
+        "running" if args.no_wait || args.background => finish_unended(context, &answer),
+        "approval-pending" => {
+            show_pending(context, &answer);
+            wait_until_ended(context, &client, &answer).await
+        }
+        "running" | "queued" => wait_until_ended(context, &client, &answer).await,
+        _ => finish(context, &client, answer).await,
+    }
+}
+
+fn parse_env(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
+    let mut body = Map::new();
+    match &args.command {
+        Some(text) => body.insert("command".to_owned(), json!(text)),
+        None => body.insert("argv".to_owned(), json!(args.program)),
+    };
+    let mut member = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body.insert(name.to_owned(), value);
+        }
+    };
+    member("host", args.host.map(|host| json!(host)));
+    member("agentId", args.agent.as_ref().map(|agent| json!(agent)));
+    member("sessionKey", args.session.as_ref().map(|session| json!(session)));
+    member("node", args.node.as_ref().map(|node| json!(node)));
+    member("workdir", args.workdir.as_ref().map(workdir).transpose()?);
+    let overrides: Map<String, Value> = args
+        .env
+        .iter()
+        .map(|(name, value)| (name.clone(), json!(value)))
+        .collect();
+    member("env", (!overrides.is_empty()).then_some(Value::Object(overrides)));
+    member("timeout", args.timeout.map(seconds));
+    member("pty", args.pty.then_some(json!(true)));
+    member("background", args.background.then_some(json!(true)));
+    member("ask", args.ask.map(|ask| json!(ask)));
+    member("security", args.security.map(|security| json!(security)));
+    member("elevated", args.elevated.then_some(json!(true)));
+    Ok(Value::Object(body))
+}
+
+/// `~/…` is the server's business; anything else relative is meant from here.
+fn workdir(path: &PathBuf) -> Result<Value, Failure> {
+    if path.starts_with("~") || path.is_absolute() {
+        return Ok(json!(path));
+    }
+    let absolute = std::path::absolute(path)
+        .and_then(|path| path.canonicalize())
+        .map_err(|error| Failure::usage(format!("--workdir {}: {error}", path.display())))?;
+    absolute
+        .to_str()
+        .map(|path| json!(path))
+        .ok_or_else(|| Failure::usage("--workdir is not valid UTF-8"))
+}
+
+fn seconds(timeout: Duration) -> Value {
+    if timeout.subsec_millis() == 0 {
+        json!(timeout.as_secs())
+    } else {
+        json!(timeout.as_secs_f64())
+    }
+}
+
+/// Sends the call, again under the same key when the connection broke: what was admitted goes on without us, and
+/// asking again joins it, on the next server too. Ctrl-C cancels.
+async fn submit(context: &Context, client: &Client, body: &Value, key: &str) -> Result<Value, Failure> {
+    let since = context.clock.now();
+    let mut broke_at: Option<UnixMillis> = None;
+    loop {
+        let sent = tokio::select! {
+            sent = client.post_once(&["v1", "exec"], body, key) => sent,
+            _interrupted = tokio::signal::ctrl_c() => {
+                return cancel_by_key(context, client, body, key, since).await;
+            }
+        };
+        let failure = match sent {
+            Err(failure) if failure.is_no_connection() => failure,
+            other => return other,
+        };
+        let now = context.clock.now();
+        match broke_at {
+            // Nothing was taken yet: no server, or one that stops.
+            None if failure.code != "connection-lost" => return Err(failure),
+            None => broke_at = Some(now),
+            Some(broke_at) if now.since(broke_at) > SERVER_RETURN => return Err(failure),
+            Some(_) => {}
+        }
+        context
+            .console
+            .progress("the server is gone; waiting for it to return …");
+        sleep(SLOWEST_LOOK).await;
+    }
+}
+
+/// The call was interrupted before it was answered. Asking again under the same key tells which run it is, but only
+/// once that run ended, waits or moved to the background; so it is looked for as well, and cancelled when there can
+/// be no doubt.
+async fn cancel_by_key(
+    context: &Context,
+    client: &Client,
+    body: &Value,
+    key: &str,
+    since: UnixMillis,
+) -> Result<Value, Failure> {
+    context.console.end_progress();
+    context.console.note("cancelling …");
+    let run_id = tokio::select! {
+        answer = client.post_once(&["v1", "exec"], body, key) => value::text(&answer?, "runId"),
+        run_id = only_run_since(client, body, since) => run_id?,
+    };
+    let cancelled = client.post(&["v1", "runs", &run_id, "cancel"], &json!({})).await;
+    match cancelled {
+        Ok(_) => Err(interrupted("the run was cancelled")),
+        Err(failure) if failure.code == "run-ended" => Err(interrupted("the run had already ended")),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// The one run of this command that began since then; waits for ever when there is none or more than one.
+async fn only_run_since(client: &Client, body: &Value, since: UnixMillis) -> Result<String, Failure> {
+    let query = vec![
+        ("status", "running".to_owned()),
+        ("since", since.get().to_string()),
+    ];
+    let runs = client.list(&["v1", "runs"], &query, 50).await?;
+    let is_same =
+        |run: &&Value| run.get("argv") == body.get("argv") && run.get("command") == body.get("command");
+    let mut same = runs.iter().filter(is_same);
+    match (same.next(), same.next()) {
+        (Some(run), None) => Ok(value::text(run, "runId")),
+        (None, _) | (Some(_), Some(_)) => std::future::pending().await,
+    }
+}
+
+fn interrupted(what: &str) -> Failure {
+    Failure::new("interrupted", what).exit(ExitStatus::INTERRUPTED)
+}
+
+fn show_warnings(context: &Context, answer: &Value) {
+    for warning in answer
+        .get("warnings")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let (code, message) = (value::string(warning, "code"), value::string(warning, "message"));
+        context
+            .console
+            .note(&format!("warning[{code}]: {}", value::visible(message)));
+    }
+}
+
+fn show_pending(context: &Context, answer: &Value) {
+    let slug = value::string(answer, "approvalSlug");
+    context
+        .console
+        .note(&format!("a person is asked: approval {slug}"));
+    context.console.hint(&format!(
+        "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
+    ));
+}
+
+/// Prints what is known of a run that goes on.
+fn finish_unended(context: &Context, answer: &Value) -> Result<ExitStatus, Failure> {
+    match context.console.format() {
+        Format::Json => context.console.document(answer)?,
+        Format::People => {
+            let run_id = value::string(answer, "runId");
+            context
+                .console
+                .note(&format!("run {run_id} is {}", value::string(answer, "status")));
+            context.console.hint(&format!("countersign runs show {run_id}"));
+        }
+    }
+    Ok(ExitStatus::PENDING)
+}
+
+/// Looks at the run until it has ended, with the time left on a terminal; Ctrl-C cancels it.
+async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) -> Result<ExitStatus, Failure> {
+    let run_id = value::string(answer, "runId");
+    let expires_at = answer
+        .get("expiresAtMs")
+        .and_then(Value::as_i64)
+        .map(UnixMillis::new);
+    let slug = value::string(answer, "approvalSlug");
+    let mut pause = FIRST_LOOK;
+    let mut unreachable = Duration::ZERO;
+    let mut shown = String::new();
+    let path = ["v1", "runs", run_id];
+    loop {
+        let looked = tokio::select! {
+            looked = async { sleep(pause).await; client.get(&path, &Vec::new()).await } => looked,
+            _interrupted = tokio::signal::ctrl_c() => return cancel(context, client, run_id).await,
+        };
+        pause = (pause * 2).min(SLOWEST_LOOK);
+        let run = match looked {
+            Ok(run) => run,
+            // The server restarts: the approval is still there when it is back.
+            Err(failure) if failure.is_no_connection() && unreachable < SERVER_RETURN => {
+                unreachable += pause;
+                context
+                    .console
+                    .progress("the server is gone; waiting for it to return …");
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        unreachable = Duration::ZERO;
+        match value::string(&run, "status") {
+            "approval-pending" => {
+                let left = expires_at.map_or(Duration::ZERO, |end| end.since(context.clock.now()));
+                let text = format!("waiting for a decision on {slug} … {} left", clock_face(left));
+                context.console.progress_if_new(&mut shown, text);
+            }
+            "queued" | "running" => context
+                .console
+                .progress_if_new(&mut shown, "running …".to_owned()),
+            _ => {
+                context.console.end_progress();
+                return finish(context, client, run).await;
+            }
+        }
+    }
+}
+
+async fn cancel(context: &Context, client: &Client, run_id: &str) -> Result<ExitStatus, Failure> {
+    context.console.end_progress();
+    context.console.note("cancelling …");
+    match client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await {
+        Ok(_) => Err(interrupted("the run was cancelled")),
+        Err(failure) if failure.code == "run-ended" => {
+            let run = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
+            finish(context, client, run).await
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Hands on the output of an ended run and its exit code.
+async fn finish(context: &Context, client: &Client, run: Value) -> Result<ExitStatus, Failure> {
+    let exit = ExitStatus::of_run(&run);
+    if context.console.format() == Format::Json {
+        context.console.document(&run)?;
+        return Ok(exit);
+    }
+    if value::string(&run, "status") == "denied" {
+        return Err(denied(&run));
+    }
+    output(context, client, &run).await?;
+    if let Some(note) = ending_note(&run) {
+        let painted = if std::io::stderr().is_terminal() {
+            context.console.paint(Tone::Caution, &note)
+        } else {
+            note
+        };
+        context.console.note(&painted);
+    }
+    Ok(exit)
+}
+
+/// A denial that came after the wait looks like one that came at once.
+fn denied(run: &Value) -> Failure {
+    let mut problem = run.clone();
+    if let Some(members) = problem.as_object_mut() {
+        members.insert("code".to_owned(), json!("exec-denied"));
+        if !members.contains_key("detail") {
+            members.insert("detail".to_owned(), json!("the command did not run"));
+        }
+    }
+    let mut failure = Failure::of_problem(403, &problem);
+    failure.hint = failure
+        .hint
+        .or_else(|| Some(format!("countersign runs show {}", value::string(run, "runId"))));
+    failure
+}
+
+/// What the exit code alone would not tell.
+fn ending_note(run: &Value) -> Option<String> {
+    let reason = value::string(run, "reason");
+    let detail = value::visible(value::string(run, "detail"));
+    match value::string(run, "status") {
+        "completed" => None,
+        "lost" => Some(
+            "the outcome is unknown: the server lost sight of the command; it is not run again".to_owned(),
+        ),
+        "cancelled" => Some("the run was cancelled".to_owned()),
+        _ if reason.is_empty() => None,
+        _ if detail.is_empty() => Some(format!("the run failed: {reason}")),
+        _ => Some(format!("the run failed: {reason}: {detail}")),
+    }
+}
+
+/// The exact bytes of both streams. The answer's text is used only where it provably is those bytes.
+async fn output(context: &Context, client: &Client, run: &Value) -> Result<(), Failure> {
+    let (stdout, stderr) = (value::string(run, "stdout"), value::string(run, "stderr"));
+    let seen = run.get("outputBytes").and_then(Value::as_u64).unwrap_or(0);
+    if is_exact(stdout, stderr, seen) {
+        context.console.raw_out(stdout.as_bytes())?;
+        return context.console.raw_err(stderr.as_bytes());
+    }
+    let run_id = value::string(run, "runId");
+    let path = ["v1", "runs", run_id, "output"];
+    let of = |stream: &str| vec![("stream", stream.to_owned())];
+    client
+        .bytes(&path, &of("stdout"), |piece| context.console.raw_out(piece))
+        .await?;
+    client
+        .bytes(&path, &of("stderr"), |piece| context.console.raw_err(piece))
+        .await
+}
+
+/// Nothing was removed (the lengths agree) and nothing replaced (no replacement character).
+fn is_exact(stdout: &str, stderr: &str, output_bytes: u64) -> bool {
+    let length = u64::try_from(stdout.len() + stderr.len()).unwrap_or(u64::MAX);
+    length == output_bytes && !stdout.contains('\u{fffd}') && !stderr.contains('\u{fffd}')
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ExecArgs,
+    }
+
+    fn body(line: &[&str]) -> Value {
+        let args = Line::try_parse_from(std::iter::once(&"exec").chain(line))
+            .unwrap()
+            .args;
+        body_of(&args).unwrap()
+    }
+
+    #[test]
+    fn flags_become_the_members_of_the_call() {
+        assert_eq!(
+            body(&["--", "git", "status", "--short"]),
+            json!({"argv": ["git", "status", "--short"]})
+        );
+        assert_eq!(
+            body(&[
+                "-c",
+                "a | b",
+                "--host",
+                "gateway",
+                "--agent",
+                "build",
+                "--session",
+                "s",
+                "--workdir",
+                "/tmp",
+                "--env",
+                "A=b=c",
+                "--timeout",
+                "10m",
+                "--background",
+                "--ask",
+                "always",
+                "--security",
+                "allowlist"
+            ]),
+            json!({"command": "a | b", "host": "gateway", "agentId": "build", "sessionKey": "s", "workdir": "/tmp",
+                "env": {"A": "b=c"}, "timeout": 600, "background": true, "ask": "always", "security": "allowlist"})
+        );
+    }
+
+    #[test]
+    fn a_home_directory_is_left_to_the_server() {
+        assert_eq!(
+            body(&["--workdir", "~/x", "--", "ls"]),
+            json!({"argv": ["ls"], "workdir": "~/x"})
+        );
+    }
+
+    #[test]
+    fn fractions_of_seconds_are_kept() {
+        assert_eq!(seconds(Duration::from_millis(1500)), json!(1.5));
+        assert_eq!(seconds(Duration::from_secs(2)), json!(2));
+    }
+
+    #[test]
+    fn wrong_calls_are_refused() {
+        for line in [
+            &[][..],
+            &["-c", "x", "--", "y"],
+            &["--env", "=x", "--", "y"],
+            &["--env", "novalue", "--", "y"],
+            &["--timeout", "5", "--", "y"],
+            &["--host", "example.com", "--", "y"],
+            &["--agent", "*", "--", "y"],
+            &["git"],
+        ] {
+            assert!(
+                Line::try_parse_from(std::iter::once(&"exec").chain(line)).is_err(),
+                "{line:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn text_counts_as_exact_only_when_nothing_was_removed_or_replaced() {
+        assert!(is_exact("ab", "c", 3));
+        assert!(is_exact("", "", 0));
+        assert!(!is_exact("ab", "", 3));
+        assert!(!is_exact("\u{fffd}", "", 3));
+    }
+}

@@ -1,0 +1,149 @@
+//! Exit codes (`cli.md`): scripts branch on them, so each has one meaning.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+/// What the process exits with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExitStatus(u8);
+
+impl ExitStatus {
+    /// It worked.
+    pub(crate) const SUCCESS: Self = Self(0);
+    /// It did not, and no other code fits; also a failed check.
+    pub(crate) const FAILURE: Self = Self(1);
+    /// The call itself is wrong (`EX_USAGE`).
+    pub(crate) const USAGE: Self = Self(64);
+    /// No server answers, it cannot help now, or the address is in use (`EX_UNAVAILABLE`).
+    pub(crate) const UNAVAILABLE: Self = Self(69);
+    /// A fault of the server (`EX_SOFTWARE`).
+    pub(crate) const SOFTWARE: Self = Self(70);
+    /// The command waits for a person, or still runs (`EX_TEMPFAIL`).
+    pub(crate) const PENDING: Self = Self(75);
+    /// Policy, a person or a scope said no (`EX_NOPERM`).
+    pub(crate) const DENIED: Self = Self(77);
+    /// Settings or state directory are bad (`EX_CONFIG`).
+    pub(crate) const CONFIG: Self = Self(78);
+    /// The command ran into its time limit (as `timeout(1)`).
+    pub(crate) const TIMED_OUT: Self = Self(124);
+    /// The command could not be started (as a shell).
+    pub(crate) const NOT_STARTED: Self = Self(126);
+    /// The caller pressed Ctrl-C (128 + SIGINT).
+    pub(crate) const INTERRUPTED: Self = Self(130);
+    /// The reader of standard output left (128 + SIGPIPE).
+    pub(crate) const BROKEN_PIPE: Self = Self(141);
+
+    /// The code for a problem document.
+    pub(crate) fn of_problem(status: u16, code: &str) -> Self {
+        match (status, code) {
+            (_, "invalid-request" | "blank-command" | "config-conflict" | "unsupported-media-type") => {
+                Self::USAGE
+            }
+            (401 | 403, _) => Self::DENIED,
+            (503 | 429, _) => Self::UNAVAILABLE,
+            (500..=599, _) => Self::SOFTWARE,
+            _ => Self::FAILURE,
+        }
+    }
+
+    /// The code for a run object or an exec answer: the command's own where it ran to its end.
+    pub(crate) fn of_run(run: &Value) -> Self {
+        let status = run.get("status").and_then(Value::as_str).unwrap_or_default();
+        match status {
+            "completed" => Self::SUCCESS,
+            "queued" | "running" | "approval-pending" => Self::PENDING,
+            "denied" => Self::DENIED,
+            "lost" => Self::SOFTWARE,
+            // failed, cancelled
+            _ if run.get("timedOut").and_then(Value::as_bool) == Some(true) => Self::TIMED_OUT,
+            _ => of_end(run, status),
+        }
+    }
+}
+
+fn of_end(run: &Value, status: &str) -> ExitStatus {
+    if let Some(code) = run.get("exitCode").and_then(Value::as_i64) {
+        return u8::try_from(code).map_or(ExitStatus::FAILURE, ExitStatus);
+    }
+    let signal = run
+        .get("exitSignal")
+        .and_then(Value::as_str)
+        .and_then(signal_number);
+    match (signal, status) {
+        (Some(number), _) => ExitStatus(128_u8.saturating_add(number)),
+        (None, "cancelled") => ExitStatus::INTERRUPTED,
+        (None, _) => ExitStatus::NOT_STARTED,
+    }
+}
+
+/// Numbers of the signals that Linux shares between architectures; the record carries names.
+fn signal_number(name: &str) -> Option<u8> {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+    ];
+    let short = name.strip_prefix("SIG").unwrap_or(name);
+    if let Some(index) = NAMES.iter().position(|known| *known == short) {
+        return u8::try_from(index + 1).ok();
+    }
+    // Real-time signals are recorded by number.
+    short.parse().ok().filter(|number| (1..=64).contains(number))
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn runs_map_to_the_commands_own_code() {
+        #[track_caller]
+        fn check(run: &Value, expect: u8) {
+            assert_eq!(ExitStatus::of_run(run), ExitStatus(expect), "{run}");
+        }
+        check(&json!({"status": "completed", "exitCode": 0}), 0);
+        check(&json!({"status": "failed", "exitCode": 3}), 3);
+        check(&json!({"status": "failed", "exitCode": 255}), 255);
+        check(&json!({"status": "failed", "exitSignal": "SIGKILL"}), 137);
+        check(&json!({"status": "failed", "exitSignal": "SIGTERM"}), 143);
+        check(&json!({"status": "failed", "exitSignal": "34"}), 162);
+        check(
+            &json!({"status": "failed", "exitSignal": "SIGKILL", "timedOut": true}),
+            124,
+        );
+        check(&json!({"status": "failed", "reason": "spawn-failed"}), 126);
+        check(&json!({"status": "cancelled", "exitSignal": "SIGKILL"}), 137);
+        check(&json!({"status": "cancelled"}), 130);
+        check(&json!({"status": "denied", "reason": "user-denied"}), 77);
+        check(&json!({"status": "approval-pending"}), 75);
+        check(&json!({"status": "running"}), 75);
+        check(&json!({"status": "lost"}), 70);
+    }
+
+    #[test]
+    fn problems_map_to_sysexits() {
+        #[track_caller]
+        fn check(status: u16, code: &str, expect: ExitStatus) {
+            assert_eq!(ExitStatus::of_problem(status, code), expect, "{status} {code}");
+        }
+        check(400, "invalid-request", ExitStatus::USAGE);
+        check(400, "workdir-unavailable", ExitStatus::FAILURE);
+        check(401, "unauthorized", ExitStatus::DENIED);
+        check(403, "exec-denied", ExitStatus::DENIED);
+        check(404, "approval-not-found", ExitStatus::FAILURE);
+        check(409, "approval-already-resolved", ExitStatus::FAILURE);
+        check(429, "rate-limited", ExitStatus::UNAVAILABLE);
+        check(500, "internal", ExitStatus::SOFTWARE);
+        check(503, "shutting-down", ExitStatus::UNAVAILABLE);
+        check(507, "storage-full", ExitStatus::SOFTWARE);
+    }
+}

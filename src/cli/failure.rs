@@ -1,0 +1,190 @@
+//! How a command of the command line fails: one line, perhaps a hint, and an exit code.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::{exit::ExitStatus, value};
+
+/// What went wrong, ready to be shown: `error[code]: message`, then `hint: …`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// Stable kebab-case code.
+    pub(crate) code: String,
+    /// What happened, in words.
+    pub(crate) message: String,
+    /// The command or key that would change it.
+    pub(crate) hint: Option<String>,
+    /// What the process exits with.
+    pub(crate) exit: ExitStatus,
+}
+
+impl Failure {
+    /// A failure with exit code 1.
+    pub(crate) fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            hint: None,
+            exit: ExitStatus::FAILURE,
+        }
+    }
+
+    /// The call itself is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new("usage", message).exit(ExitStatus::USAGE)
+    }
+
+    /// No server answers.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new("server-unavailable", message).exit(ExitStatus::UNAVAILABLE)
+    }
+
+    /// A server took the request, and nobody knows whether it did what it asks for.
+    pub(crate) fn connection_lost(message: impl Into<String>) -> Self {
+        Self::new("connection-lost", message).exit(ExitStatus::UNAVAILABLE)
+    }
+
+    /// Whether asking again later may help, as far as the connection goes.
+    pub(crate) fn is_no_connection(&self) -> bool {
+        matches!(
+            self.code.as_str(),
+            "server-unavailable" | "connection-lost" | "shutting-down"
+        )
+    }
+
+    /// The same failure with a hint.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure with another exit code.
+    pub(crate) fn exit(mut self, exit: ExitStatus) -> Self {
+        self.exit = exit;
+        self
+    }
+
+    /// The failure that a problem document tells of (`http-api.md`, errors).
+    pub(crate) fn of_problem(status: u16, problem: &Value) -> Self {
+        let text = |member: &str| problem.get(member).and_then(Value::as_str);
+        let code = text("code").unwrap_or("unexpected-answer");
+        let mut message = text("detail").or_else(|| text("title")).map_or_else(
+            || format!("the server answered with status {status}"),
+            str::to_owned,
+        );
+        if let Some(reason) = text("reason").filter(|reason| !message.contains(reason)) {
+            message = format!("{reason}: {message}");
+        }
+        for field in problem
+            .get("fields")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            let part = |member: &str| field.get(member).and_then(Value::as_str).unwrap_or_default();
+            let (path, detail) = (part("path"), part("message"));
+            if !message.contains(detail) {
+                message.push_str("; ");
+                message.push_str(path);
+                message.push_str(": ");
+                message.push_str(detail);
+            }
+        }
+        let mut failure =
+            Self::new(code, value::visible(&message)).exit(ExitStatus::of_problem(status, code));
+        failure.hint = text("hint")
+            .map(value::visible)
+            .or_else(|| default_hint(problem, code));
+        failure
+    }
+}
+
+/// The hint for problems that carry none of their own.
+fn default_hint(problem: &Value, code: &str) -> Option<String> {
+    match code {
+        "unauthorized" => Some(
+            "give a live token with --token or COUNTERSIGN_TOKEN, or use --state-dir of the server"
+                .to_owned(),
+        ),
+        "forbidden" => {
+            let scope = problem.get("requiredScope").and_then(Value::as_str)?;
+            Some(format!(
+                "use a token with the scope `{scope}`: countersign token create NAME --scope {scope}"
+            ))
+        }
+        "approval-not-found" => Some("countersign approvals list --status all".to_owned()),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error[{}]: {}", self.code, self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Standard output is gone or cannot be written.
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            // The reader of a pipe has seen enough (`countersign events | head`): not worth a message.
+            return Self::new("broken-pipe", "the reader left").exit(ExitStatus::BROKEN_PIPE);
+        }
+        Self::new("io", error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_denial_shows_reason_detail_and_hint() {
+        let problem = json!({"code": "exec-denied", "reason": "allowlist-miss", "detail": "not covered",
+            "hint": "countersign allowlist add /usr/bin/git"});
+        let failure = Failure::of_problem(403, &problem);
+        assert_eq!(
+            failure.to_string(),
+            "error[exec-denied]: allowlist-miss: not covered\nhint: countersign allowlist add /usr/bin/git"
+        );
+        assert_eq!(failure.exit, ExitStatus::DENIED);
+    }
+
+    #[test]
+    fn wrong_fields_are_named() {
+        let problem = json!({"code": "invalid-request", "detail": "the body is not valid",
+            "fields": [{"path": "secuirty", "message": "unknown field"}]});
+        assert_eq!(
+            Failure::of_problem(400, &problem).to_string(),
+            "error[invalid-request]: the body is not valid; secuirty: unknown field"
+        );
+    }
+
+    #[test]
+    fn an_answer_that_is_no_problem_document_still_fails_in_words() {
+        let failure = Failure::of_problem(502, &Value::Null);
+        assert_eq!(
+            failure.to_string(),
+            "error[unexpected-answer]: the server answered with status 502"
+        );
+    }
+
+    #[test]
+    fn a_missing_scope_names_the_command_that_makes_a_token() {
+        let failure = Failure::of_problem(
+            403,
+            &json!({"code": "forbidden", "detail": "no", "requiredScope": "read"}),
+        );
+        assert_eq!(
+            failure.hint.as_deref(),
+            Some("use a token with the scope `read`: countersign token create NAME --scope read")
+        );
+    }
+}

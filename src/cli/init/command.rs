@@ -1,0 +1,335 @@
+//! The conversation of the first run.
+
+use std::{
+    io::{self, BufRead as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    commit,
+    plan::{Action, Difference, Found, PlannedFile, plan},
+    preset::InitPreset,
+};
+use crate::{
+    cli::{
+        console::{Console, Format, Tone},
+        context::Context,
+        exit::ExitStatus,
+        failure::Failure,
+        value::quoted,
+    },
+    clock::{Ids as _, SystemIds},
+    settings::StateDir,
+    sys::fs::read_bounded,
+};
+
+/// Larger than any of the three files is when people write it.
+const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
+
+/// First run: choose how careful to be, write the settings
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign init
+  countersign init --preset cautious
+  countersign --state-dir /srv/agent init --preset deny-all
+
+Writes openclaw.json, exec-approvals.json and countersign/countersign.toml together or none of them, and never
+over a file that is there.")]
+pub(crate) struct InitArgs {
+    /// How careful to be; asked for when it is not given
+    #[arg(long, value_enum)]
+    preset: Option<InitPreset>,
+}
+
+/// Runs the command.
+pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Failure> {
+    let state_dir = context.state_dir()?;
+    let files = look_at_all(&state_dir);
+    if context.console.format() == Format::People {
+        show_what_is_there(context.console, &state_dir, &files);
+    }
+    let preset = match args.preset {
+        Some(preset) => preset,
+        None => ask(context.console)?,
+    };
+    let (planned, blocked) = set_up(&state_dir, preset, files)?;
+    report(context, preset, &planned, blocked)?;
+    if blocked {
+        return Err(Failure::new(
+            "already-configured",
+            "nothing was written: a file that is there says something else",
+        )
+        .hint("make the changes listed above by hand, or choose another directory with --state-dir"));
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Writes what is missing, unless a file that is there is in the way of the preset.
+fn set_up(
+    state_dir: &StateDir,
+    preset: InitPreset,
+    files: [(PathBuf, Found); 3],
+) -> Result<(Vec<PlannedFile>, bool), Failure> {
+    let planned = plan(preset, files);
+    let blocked = planned
+        .iter()
+        .any(|file| matches!(file.action, Action::Differs(_) | Action::Unreadable(_)));
+    if !blocked {
+        write(state_dir, &planned)?;
+    }
+    Ok((planned, blocked))
+}
+
+fn look_at_all(state_dir: &StateDir) -> [(PathBuf, Found); 3] {
+    paths(state_dir).map(|path| {
+        let found = look(&path);
+        (path, found)
+    })
+}
+
+/// In the order of [`plan`].
+fn paths(state_dir: &StateDir) -> [PathBuf; 3] {
+    [
+        state_dir.root().join("exec-approvals.json"),
+        state_dir.server_config(),
+        state_dir.config(),
+    ]
+}
+
+fn look(path: &Path) -> Found {
+    match read_bounded(path, MAX_FILE_BYTES) {
+        Ok(bytes) => String::from_utf8(bytes).map_or_else(
+            |_not_text| Found::Unreadable("it is not UTF-8 text".to_owned()),
+            Found::Text,
+        ),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
+        Err(error) => Found::Unreadable(error.to_string()),
+    }
+}
+
+fn show_what_is_there(console: Console, state_dir: &StateDir, files: &[(PathBuf, Found); 3]) {
+    console.note(&format!("state directory {}", state_dir.root().display()));
+    for (path, found) in files {
+        let state = match found {
+            Found::Missing => "not there",
+            Found::Text(_) => "there",
+            Found::Unreadable(_) => "there, but it cannot be read",
+        };
+        console.note(&format!("  {}: {state}", path.display()));
+    }
+}
+
+fn ask(console: Console) -> Result<InitPreset, Failure> {
+    if !console.can_ask() {
+        return Err(
+            Failure::usage("without a terminal there is nobody to ask how careful to be")
+                .hint("countersign init --preset cautious   (or deny-all, sandbox-only, yolo)"),
+        );
+    }
+    console.note("\nHow careful should it be?");
+    for (number, preset) in (1..).zip(InitPreset::ALL) {
+        console.note(&format!(
+            "  {number}  {:13} {}",
+            preset.as_str(),
+            preset.meaning()
+        ));
+    }
+    loop {
+        console.progress("number or name [1]: ");
+        let mut line = String::new();
+        if io::stdin().lock().read_line(&mut line)? == 0 {
+            return Err(Failure::usage("no answer"));
+        }
+        match answer(line.trim()) {
+            Some(preset) => return Ok(preset),
+            None => console.note("please give a number from 1 to 4"),
+        }
+    }
+}
+
+fn answer(text: &str) -> Option<InitPreset> {
+    if text.is_empty() {
+        return Some(InitPreset::Cautious);
+    }
+    if let Ok(number) = text.parse::<usize>() {
+        return InitPreset::ALL.get(number.checked_sub(1)?).copied();
+    }
+    InitPreset::ALL.into_iter().find(|preset| preset.as_str() == text)
+}
+
+fn write(state_dir: &StateDir, planned: &[PlannedFile]) -> Result<(), Failure> {
+    state_dir
+        .prepare()
+        .map_err(|error| Failure::new("state-dir", error.to_string()).exit(ExitStatus::CONFIG))?;
+    let created: Vec<(&Path, &str)> = planned
+        .iter()
+        .filter_map(|file| match &file.action {
+            Action::Create(text) => Some((file.path.as_path(), text.as_str())),
+            Action::Keep | Action::Differs(_) | Action::Unreadable(_) => None,
+        })
+        .collect();
+    let suffix = format!("init-{}", SystemIds.random().simple());
+    commit::commit(&created, &suffix)
+        .map_err(|error| Failure::new("not-written", format!("{error}; no file was written")))
+}
+
+fn report(
+    context: &Context,
+    preset: InitPreset,
+    planned: &[PlannedFile],
+    blocked: bool,
+) -> Result<(), Failure> {
+    let next = next_commands(context);
+    if context.console.format() == Format::Json {
+        let files: Vec<Value> = planned.iter().map(|file| file_json(file, blocked)).collect();
+        return context.console.document(&json!({
+            "preset": preset.as_str(),
+            "written": !blocked,
+            "files": files,
+            "next": if blocked { Vec::new() } else { next },
+        }));
+    }
+    for file in planned {
+        let path = file.path.display();
+        match &file.action {
+            Action::Create(_) if blocked => context.console.note(&format!("{path}: would be created")),
+            Action::Create(_) => context.console.note(&format!("{path}: created")),
+            Action::Keep => context
+                .console
+                .note(&format!("{path}: already says so, left as it is")),
+            Action::Unreadable(why) => context.console.note(&format!("{path}: cannot be read: {why}")),
+            Action::Differs(differences) => {
+                context.console.note(&format!("{path}: would have to change"));
+                for difference in differences {
+                    context
+                        .console
+                        .note(&format!("  {}", difference_line(difference)));
+                }
+            }
+        }
+    }
+    if !blocked {
+        context.console.line(&format!(
+            "{} {}",
+            context.console.paint(Tone::Good, "ready:"),
+            preset.meaning()
+        ))?;
+        context
+            .console
+            .line("next, in one terminal and then in another:")?;
+        for command in next {
+            context.console.line(&format!("  {command}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn difference_line(difference: &Difference) -> String {
+    let is = difference
+        .is
+        .as_ref()
+        .map_or_else(|| "not set".to_owned(), ToString::to_string);
+    match &difference.wanted {
+        Some(wanted) => format!("{}: {is} -> {wanted}", difference.key),
+        None => format!("{}: {is} -> take it away", difference.key),
+    }
+}
+
+fn file_json(file: &PlannedFile, blocked: bool) -> Value {
+    let action = match &file.action {
+        Action::Create(_) if blocked => "would-create",
+        Action::Create(_) => "created",
+        Action::Keep => "kept",
+        Action::Differs(_) => "would-change",
+        Action::Unreadable(_) => "unreadable",
+    };
+    let changes: Vec<Value> = match &file.action {
+        Action::Differs(differences) => differences
+            .iter()
+            .map(
+                |difference| json!({"key": difference.key, "is": difference.is, "wanted": difference.wanted}),
+            )
+            .collect(),
+        Action::Create(_) | Action::Keep | Action::Unreadable(_) => Vec::new(),
+    };
+    json!({"path": file.path, "action": action, "changes": changes})
+}
+
+fn next_commands(context: &Context) -> Vec<String> {
+    let program = match &context.server.state_dir {
+        Some(directory) => format!("countersign --state-dir {}", quoted(&directory.to_string_lossy())),
+        None => "countersign".to_owned(),
+    };
+    vec![
+        format!("{program} serve"),
+        format!("{program} exec -- git status"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use super::*;
+    use crate::settings::{MapEnvironment, SettingsStore, StartOptions};
+
+    fn state_dir(root: &Path) -> StateDir {
+        StateDir::resolve(Some(root), &MapEnvironment::new([("HOME", "/nonexistent")])).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_a_number_a_name_or_nothing() {
+        assert_eq!(answer(""), Some(InitPreset::Cautious));
+        assert_eq!(answer("1"), Some(InitPreset::Cautious));
+        assert_eq!(answer("4"), Some(InitPreset::Yolo));
+        assert_eq!(answer("deny-all"), Some(InitPreset::DenyAll));
+        assert_eq!(answer("0"), None);
+        assert_eq!(answer("5"), None);
+        assert_eq!(answer("no"), None);
+    }
+
+    #[test]
+    fn a_server_can_start_on_what_it_wrote_and_a_second_time_changes_nothing() {
+        for preset in InitPreset::ALL {
+            let folder = tempfile::tempdir().unwrap();
+            let state_dir = state_dir(&folder.path().join("state"));
+            let (planned, blocked) = set_up(&state_dir, preset, look_at_all(&state_dir)).unwrap();
+            assert!(
+                !blocked
+                    && planned
+                        .iter()
+                        .all(|file| matches!(file.action, Action::Create(_))),
+                "{planned:?}"
+            );
+            let environment = Arc::new(MapEnvironment::default());
+            SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment).unwrap();
+            let before = paths(&state_dir).map(|path| fs::read(path).unwrap());
+            let (planned, blocked) = set_up(&state_dir, preset, look_at_all(&state_dir)).unwrap();
+            assert!(
+                !blocked && planned.iter().all(|file| file.action == Action::Keep),
+                "{planned:?}"
+            );
+            assert_eq!(paths(&state_dir).map(|path| fs::read(path).unwrap()), before);
+        }
+    }
+
+    #[test]
+    fn a_file_that_says_something_else_stops_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("state");
+        let state_dir = state_dir(&root);
+        state_dir.prepare().unwrap();
+        crate::sys::fs::create_private_file(&root.join("openclaw.json"), b"{tools: {exec: {host: 'node'}}}")
+            .unwrap();
+        let (planned, blocked) = set_up(&state_dir, InitPreset::Cautious, look_at_all(&state_dir)).unwrap();
+        assert!(blocked, "{planned:?}");
+        assert!(!root.join("exec-approvals.json").exists());
+        assert!(!root.join("countersign/countersign.toml").exists());
+        assert_eq!(
+            fs::read(root.join("openclaw.json")).unwrap(),
+            b"{tools: {exec: {host: 'node'}}}"
+        );
+    }
+}

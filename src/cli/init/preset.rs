@@ -1,0 +1,97 @@
+//! How careful to be: the presets of `exec-tool.md` 11, and the sandbox alone.
+
+use serde_json::{Value, json};
+
+use crate::{
+    domain::{Ask, HostChoice, Security},
+    policy::preset::{Preset, PresetValues},
+};
+
+/// What `init` can set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum InitPreset {
+    /// The allowlist runs; a person is asked about everything else
+    Cautious,
+    /// Nothing runs
+    DenyAll,
+    /// Everything runs, nobody is asked
+    Yolo,
+    /// Commands run in the sandbox alone, never on this machine's own system
+    SandboxOnly,
+}
+
+impl InitPreset {
+    /// In the order of the question, the recommended one first.
+    pub(crate) const ALL: [Self; 4] = [Self::Cautious, Self::DenyAll, Self::SandboxOnly, Self::Yolo];
+
+    /// Its word on the command line.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cautious => "cautious",
+            Self::DenyAll => "deny-all",
+            Self::Yolo => "yolo",
+            Self::SandboxOnly => "sandbox-only",
+        }
+    }
+
+    /// What it means, for the question.
+    pub(crate) const fn meaning(self) -> &'static str {
+        match self {
+            Self::Cautious => "the allowlist runs; a person is asked about everything else",
+            Self::DenyAll => "nothing runs",
+            Self::Yolo => "everything runs on this machine, nobody is asked",
+            Self::SandboxOnly => {
+                "commands run in the sandbox alone (not there yet in this version: nothing runs)"
+            }
+        }
+    }
+
+    const fn values(self) -> PresetValues {
+        match self {
+            Self::Cautious => Preset::Cautious.values(),
+            Self::DenyAll => Preset::DenyAll.values(),
+            Self::Yolo => Preset::Yolo.values(),
+            Self::SandboxOnly => PresetValues {
+                host: HostChoice::Sandbox,
+                security: Security::Deny,
+                ask: Ask::Off,
+                ask_fallback: Security::Deny,
+            },
+        }
+    }
+
+    /// What `openclaw.json` must say.
+    pub(crate) fn config(self) -> Value {
+        let PresetValues {
+            host,
+            security,
+            ask,
+            ask_fallback: _,
+        } = self.values();
+        json!({ "tools": { "exec": { "host": host, "security": security, "ask": ask } } })
+    }
+
+    /// What the approvals document must say.
+    pub(crate) fn document(self) -> Value {
+        let PresetValues {
+            host: _,
+            security,
+            ask,
+            ask_fallback,
+        } = self.values();
+        json!({
+            "version": 1,
+            "defaults": { "security": security, "ask": ask, "askFallback": ask_fallback },
+            "agents": {},
+        })
+    }
+
+    /// What `countersign.toml` must say. With `cautious` the first question waits for a person instead of
+    /// meeting the fallback because no approver happens to be connected.
+    pub(crate) fn server(self) -> Value {
+        match self {
+            Self::Cautious => json!({ "approvals": { "always_reachable": true } }),
+            Self::DenyAll | Self::Yolo | Self::SandboxOnly => json!({}),
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! The command line: one thin file per subcommand (`cli.md`).
+//!
+//! It owns the terminal: this is the only folder that prints. Commands that talk to a server are clients of the
+//! HTTP API like any other and never reach into the engine. Entry point: [`main`].
+
+mod arguments;
+mod entry;
+
+mod demo;
+mod init;
+mod serve;
+
+mod allowlist;
+mod approvals;
+mod audit;
+mod events;
+mod exec;
+mod policy;
+mod runs;
+mod token;
+
+mod doctor;
+mod openapi;
+
+mod client;
+mod context;
+mod discover;
+mod follow;
+mod sse;
+
+mod console;
+mod duration;
+mod exit;
+mod failure;
+mod table;
+mod value;
+
+pub use entry::main;

@@ -1,0 +1,143 @@
+//! `countersign policy`: what holds for an agent, and which layer says so.
+
+use serde_json::Value;
+
+use super::{
+    client::Query,
+    console::{Format, Tone},
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
+};
+use crate::domain::{AgentId, Host, SessionKey};
+
+/// See what policy holds
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign policy show
+  countersign policy show --agent build --host gateway --json")]
+pub(crate) enum PolicyCommand {
+    /// Show every value with the layer that set it
+    Show(ShowArgs),
+}
+
+/// For whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ShowArgs {
+    /// For this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// On this host
+    #[arg(long)]
+    host: Option<Host>,
+    /// In this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+}
+
+/// The members that are `{value, source, layers}`.
+const RULES: [&str; 9] = [
+    "host",
+    "node",
+    "security",
+    "ask",
+    "askFallback",
+    "autoAllowSkills",
+    "strictInlineEval",
+    "strictDelegation",
+    "onMiss",
+];
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
+    let PolicyCommand::Show(args) = command;
+    let client = context.client(Role::Operator)?;
+    let mut query: Query = Vec::new();
+    query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
+    query.extend(args.host.map(|host| ("host", host.to_string())));
+    query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
+    let policy = client.get(&["v1", "policy", "effective"], &query).await?;
+    if context.console.format() == Format::Json {
+        context.console.document(&policy)?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    context.console.table(&table(&policy), "")?;
+    let null = Value::Null;
+    let document = policy.get("document").unwrap_or(&null);
+    if value::string(document, "status") == "refused" {
+        let (reason, pointer) = (value::text(document, "reason"), value::text(document, "pointer"));
+        let text = format!("the approvals document is refused ({reason} at {pointer}): everything is denied");
+        context.console.note(&context.console.paint(Tone::Bad, &text));
+        context
+            .console
+            .hint("repair exec-approvals.json; the next call reads it again");
+    }
+    if let Some(error) = policy.get("configError") {
+        let text = format!("the last settings that were good hold: {}", value::spelled(error));
+        context.console.note(&context.console.paint(Tone::Caution, &text));
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn table(policy: &Value) -> Table {
+    let mut table = Table::new(&["RULE", "VALUE", "SET BY", "LAYERS"]);
+    table.row(["agentId", &value::text(policy, "agentId")]);
+    table.row(["sessionKey", &value::text(policy, "sessionKey")]);
+    for name in RULES {
+        if let Some(rule) = policy.get(name) {
+            table.row([
+                name,
+                &value::text(rule, "value"),
+                &value::text(rule, "source"),
+                &layers(rule),
+            ]);
+        }
+    }
+    table.row(["approvalsApply", &value::text(policy, "approvalsApply")]);
+    if let Some(document) = policy.get("document") {
+        table.row([
+            "document",
+            &value::text(document, "status"),
+            &value::text(document, "hash"),
+        ]);
+    }
+    table
+}
+
+/// All layers that spoke, strongest last: `default=deny global=allowlist`.
+fn layers(rule: &Value) -> String {
+    let spoken = rule.get("layers").and_then(Value::as_array).into_iter().flatten();
+    spoken
+        .map(|layer| format!("{}={}", value::text(layer, "layer"), value::text(layer, "value")))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn each_rule_shows_value_source_and_layers() {
+        let policy = json!({"agentId": "main", "sessionKey": "agent:main:main", "approvalsApply": true,
+            "security": {"value": "allowlist", "source": "tools.exec.security",
+                "layers": [{"layer": "default", "value": "deny"}, {"layer": "global", "value": "allowlist"}]},
+            "document": {"status": "ok", "hash": "ab"}});
+        assert_eq!(
+            table(&policy).lines(),
+            [
+                "RULE            VALUE            SET BY               LAYERS",
+                "agentId         main",
+                "sessionKey      agent:main:main",
+                "security        allowlist        tools.exec.security  default=deny global=allowlist",
+                "approvalsApply  true",
+                "document        ok               ab",
+            ]
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! `countersign serve`: the server.
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::json;
+
+use super::{
+    console::{Console, Format},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+};
+use crate::{
+    app::{self, Prepared, Ready, StartError},
+    clock::SystemIds,
+    http::ListenError,
+    settings::StartOptions,
+};
+
+/// Run the server
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign serve
+  countersign serve --listen 127.0.0.1:0
+  countersign --state-dir /srv/agent serve
+
+Prints one line on standard output when it is ready. SIGTERM drains: no new runs, foreground ones get
+[shutdown] grace_ms; a second one kills everything. SIGHUP reads the settings again.
+Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
+pub(crate) struct ServeArgs {
+    /// Address to listen on; port 0 picks one [default: 127.0.0.1:18790]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Another settings file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Another countersign.toml [env: COUNTERSIGN_CONFIG]"
+    )]
+    config: Option<PathBuf>,
+    /// Allow an address that is not loopback without TLS
+    #[arg(long)]
+    insecure_bind: bool,
+    /// Run commands as this account
+    #[arg(long, value_name = "ACCOUNT")]
+    run_as: Option<String>,
+}
+
+/// Runs the server until it is told to stop.
+pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Failure> {
+    let ServeArgs {
+        listen,
+        config,
+        insecure_bind,
+        run_as,
+    } = args;
+    let options = StartOptions {
+        state_dir: context.server.state_dir.clone(),
+        config,
+        listen,
+        insecure_bind,
+        run_as,
+    };
+    let console = context.console;
+    let outcome = Prepared::new(&options, &context.environment).and_then(|prepared| {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(|source| StartError::System {
+            what: "the runtime cannot be made",
+            source,
+        })?;
+        let clock = Arc::clone(&context.clock);
+        runtime.block_on(app::serve(prepared, clock, Arc::new(SystemIds), |ready| {
+            announce(console, ready);
+        }))
+    });
+    outcome
+        .map(|()| ExitStatus::SUCCESS)
+        .map_err(|error| explain(console, &error))
+}
+
+/// The one line. That nobody reads it is no reason to stop.
+fn announce(console: Console, ready: &Ready) {
+    let url = ready.url();
+    let printed = match console.format() {
+        Format::Json => console.json_line(&json!({
+            "status": "ready", "url": url, "socket": ready.socket, "isolation": ready.isolation,
+        })),
+        Format::People => {
+            let socket = ready
+                .socket
+                .as_ref()
+                .map(|path| format!(" socket={}", path.display()))
+                .unwrap_or_default();
+            console.line(&format!(
+                "countersign ready {url} isolation={}{socket}",
+                ready.isolation
+            ))
+        }
+    };
+    if let Err(failure) = printed {
+        tracing::warn!(error = %failure.message, "the ready line could not be printed");
+    }
+}
+
+/// One line per error; the last of them is the failure itself.
+fn explain(console: Console, error: &StartError) -> Failure {
+    match error {
+        StartError::Settings(problems) => {
+            let mut lines = problems.iter().map(ToString::to_string);
+            let last = lines.next_back().unwrap_or_else(|| error.to_string());
+            for line in lines {
+                console.failure(&Failure::new("settings", line));
+            }
+            Failure::new("settings", last)
+                .exit(ExitStatus::CONFIG)
+                .hint("`countersign doctor` shows every setting with its origin")
+        }
+        StartError::StateDir(problem) => Failure::new("state-dir", with_causes(problem))
+            .exit(ExitStatus::CONFIG)
+            .hint("another directory: --state-dir or OPENCLAW_STATE_DIR"),
+        StartError::Listen(problem) => {
+            let in_use = is_in_use(problem);
+            Failure::new(
+                if in_use { "address-in-use" } else { "listen" },
+                with_causes(problem),
+            )
+            .exit(if in_use {
+                ExitStatus::UNAVAILABLE
+            } else {
+                ExitStatus::CONFIG
+            })
+            .hint("another address: --listen 127.0.0.1:0 picks a free port")
+        }
+        StartError::Ledger(problem @ crate::ledger::OpenError::InUse { .. }) => {
+            Failure::new("state-dir-in-use", with_causes(problem))
+                .exit(ExitStatus::CONFIG)
+                .hint(
+                    "another server runs on this state directory; stop it, or name another with --state-dir",
+                )
+        }
+        StartError::Ledger(problem) => Failure::new("ledger", with_causes(problem)).exit(ExitStatus::CONFIG),
+        StartError::Tokens(problem) => Failure::new("tokens", with_causes(problem)).exit(ExitStatus::CONFIG),
+        StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
+            .exit(ExitStatus::CONFIG)
+            .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),
+        StartError::Log(problem) => Failure::new("log", with_causes(problem)).exit(ExitStatus::CONFIG),
+        StartError::Runner(problem) => {
+            Failure::new("runner", with_causes(problem)).exit(ExitStatus::SOFTWARE)
+        }
+        StartError::Recover(_) | StartError::System { .. } => {
+            Failure::new("start", with_causes(error)).exit(ExitStatus::SOFTWARE)
+        }
+    }
+}
+
+fn is_in_use(error: &ListenError) -> bool {
+    let (ListenError::Tcp { source, .. } | ListenError::Unix { source, .. }) = error;
+    source.kind() == std::io::ErrorKind::AddrInUse
+}
+
+/// The message with those of its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_use_is_not_a_wrong_setting() {
+        let error = |kind: std::io::ErrorKind| {
+            let source = std::io::Error::from(kind);
+            StartError::Listen(ListenError::Tcp {
+                address: ([127, 0, 0, 1], 1).into(),
+                source,
+            })
+        };
+        let console = Console::new(Format::People, &crate::settings::MapEnvironment::default());
+        let exit = |kind| explain(console, &error(kind)).exit;
+        assert_eq!(exit(std::io::ErrorKind::AddrInUse), ExitStatus::UNAVAILABLE);
+        assert_eq!(exit(std::io::ErrorKind::PermissionDenied), ExitStatus::CONFIG);
+    }
+
+    #[test]
+    fn causes_are_part_of_the_line() {
+        let source = std::io::Error::other("because");
+        assert_eq!(
+            with_causes(&StartError::System {
+                what: "it failed",
+                source
+            }),
+            "it failed: because"
+        );
+    }
+}

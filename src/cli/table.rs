@@ -1,0 +1,142 @@
+//! Aligned tables for people.
+//!
+//! Cells hold text from commands, agents and nodes. A terminal obeys control characters, so every cell is made
+//! visible first: what is shown is what is there.
+
+use super::value;
+
+/// A cell is cut to this many characters; `--json` has it whole.
+const MAX_CELL: usize = 80;
+
+/// Rows under a header, each column as wide as its widest cell.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these column names.
+    pub(crate) fn new(header: &[&str]) -> Self {
+        Self {
+            header: header.iter().map(|name| (*name).to_owned()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// A table of names and values without a header.
+    pub(crate) fn without_header() -> Self {
+        Self::default()
+    }
+
+    /// Adds a row; missing cells are empty.
+    pub(crate) fn row<Cell: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows
+            .push(cells.into_iter().map(|cell| shown(cell.as_ref())).collect());
+    }
+
+    /// Adds a name and its whole value, unless that is empty. Nothing is cut: it may be what a person answers for.
+    pub(crate) fn fact(&mut self, name: &str, text: &str) {
+        if !text.is_empty() {
+            self.rows.push(vec![value::visible(name), value::visible(text)]);
+        }
+    }
+
+    /// Whether it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The lines, header first. No line ends in spaces.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let all = || {
+            std::iter::once(&self.header)
+                .filter(|header| !header.is_empty())
+                .chain(&self.rows)
+        };
+        let columns = all().map(Vec::len).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..columns)
+            .map(|column| {
+                all()
+                    .filter_map(|row| row.get(column))
+                    .map(|cell| cell.chars().count())
+                    .max()
+            })
+            .map(Option::unwrap_or_default)
+            .collect();
+        all().map(|row| aligned(row, &widths)).collect()
+    }
+}
+
+fn aligned(row: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (cell, width) in row.iter().zip(widths) {
+        line.push_str(cell);
+        let padding = width.saturating_sub(cell.chars().count()) + 2;
+        line.extend(std::iter::repeat_n(' ', padding));
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// One line without anything that a terminal would obey, cut to a bearable length.
+fn shown(text: &str) -> String {
+    let escaped = value::visible(text);
+    if escaped.chars().count() <= MAX_CELL {
+        return escaped;
+    }
+    let mut cut: String = escaped.chars().take(MAX_CELL - 1).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["ID", "COMMAND"]);
+        table.row(["1", "ls"]);
+        table.row(["22222", "git größe"]);
+        table.row(["3"]);
+        assert_eq!(
+            table.lines(),
+            ["ID     COMMAND", "1      ls", "22222  git größe", "3"]
+        );
+    }
+
+    #[test]
+    fn a_table_without_header_has_rows_only() {
+        let mut table = Table::without_header();
+        assert!(table.is_empty());
+        table.row(["host", "gateway"]);
+        assert_eq!(table.lines(), ["host  gateway"]);
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_through() {
+        let mut table = Table::without_header();
+        table.row(["\u{1b}[2Jrm\r\nls\u{202e}x"]);
+        let line = table.lines().concat();
+        assert!(
+            !line.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{line:?}"
+        );
+    }
+
+    #[test]
+    fn facts_are_whole_and_empty_ones_left_out() {
+        let mut table = Table::without_header();
+        table.fact("node", "");
+        table.fact("cwd", &"x".repeat(500));
+        assert_eq!(table.lines(), [format!("cwd  {}", "x".repeat(500))]);
+    }
+
+    #[test]
+    fn long_cells_are_cut() {
+        let mut table = Table::without_header();
+        table.row(["x".repeat(500)]);
+        assert_eq!(table.lines().concat().chars().count(), MAX_CELL);
+    }
+}

@@ -1,0 +1,51 @@
+//! One thing that is wrong or risky.
+
+use std::path::PathBuf;
+
+use crate::domain::name::vocabulary;
+
+vocabulary! {
+    /// How bad a finding is, from least to most.
+    pub enum Severity("info, warning or error") {
+        /// Worth knowing.
+        Info = "info",
+        /// Risky, or not doing what one may think.
+        Warning = "warning",
+        /// Wrong: something does not work, or is not protected.
+        Error = "error",
+    }
+}
+
+/// One thing that is wrong or risky.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Stable id, kebab-case.
+    pub id: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// The key or file it is about.
+    pub key: String,
+    /// What is the matter, in words.
+    pub explanation: String,
+    /// The exact key or command that mends it.
+    pub fix: String,
+    /// What `doctor --fix` can do about it by itself.
+    pub repair: Option<Repair>,
+}
+
+/// A repair that loses nothing and loosens nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Repair {
+    /// Give a file or directory of ours this mode.
+    SetMode {
+        /// Which.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// Remove a file that a server which is gone left behind.
+    Remove {
+        /// Which.
+        path: PathBuf,
+    },
+}

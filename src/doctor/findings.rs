@@ -1,0 +1,497 @@
+//! The judgement: a snapshot in, findings out.
+
+use super::{
+    AgentRules, DirectoryState, DocumentState, Finding, PrivateFile, Remark, Repair, ServerState,
+    SettingsState, Severity, Snapshot,
+};
+use crate::domain::{Ask, HostChoice, Isolation, Security};
+
+/// Judges what was seen. The worst come first.
+pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(directory(snapshot));
+    found.extend(settings(&snapshot.settings));
+    found.extend(isolation(snapshot.isolation));
+    found.extend(document(snapshot));
+    found.extend(
+        snapshot
+            .agents
+            .iter()
+            .flat_map(|rules| agent(rules, &snapshot.settings)),
+    );
+    found.extend(
+        snapshot
+            .private
+            .iter()
+            .filter_map(|file| private(file, snapshot.us)),
+    );
+    found.extend(server(&snapshot.server));
+    // Stable: among equals the order above stays, which is the order in which to mend things.
+    found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    found
+}
+
+fn directory(snapshot: &Snapshot) -> Option<Finding> {
+    let key = snapshot.state_dir.display().to_string();
+    match &snapshot.directory {
+        DirectoryState::Usable => None,
+        DirectoryState::Missing => Some(Finding {
+            id: "state-dir-missing",
+            severity: Severity::Warning,
+            key,
+            explanation: "the state directory is not there yet".to_owned(),
+            fix: "countersign init".to_owned(),
+            repair: None,
+        }),
+        DirectoryState::Refused(why) => Some(Finding {
+            id: "state-dir-refused",
+            severity: Severity::Error,
+            explanation: format!("the state directory must not be used: {why}"),
+            fix: format!("make it yours alone: chown and chmod 0700 {key}, or name another with --state-dir"),
+            key,
+            repair: None,
+        }),
+    }
+}
+
+fn settings(settings: &SettingsState) -> Vec<Finding> {
+    match settings {
+        SettingsState::Broken(problems) => problems
+            .iter()
+            .map(|problem| Finding {
+                id: "settings-broken",
+                severity: Severity::Error,
+                key: "settings".to_owned(),
+                explanation: problem.clone(),
+                fix: "correct the key; a server that runs keeps the last good settings, a new one does not start"
+                    .to_owned(),
+                repair: None,
+            })
+            .collect(),
+        SettingsState::Loaded { remarks, is_open, path: _, always_reachable: _ } => {
+            let mut found: Vec<Finding> = remarks.iter().map(remark).collect();
+            if *is_open {
+                found.push(Finding {
+                    id: "listens-to-everybody",
+                    severity: Severity::Warning,
+                    key: "http.listen".to_owned(),
+                    explanation: "the API listens for other machines without TLS: tokens and commands travel readable"
+                        .to_owned(),
+                    fix: "[http] listen = \"127.0.0.1:18790\", or put a TLS proxy in front".to_owned(),
+                    repair: None,
+                });
+            }
+            found
+        }
+    }
+}
+
+fn remark(remark: &Remark) -> Finding {
+    match remark {
+        Remark::GroupMayWrite(path) => Finding {
+            id: "settings-group-writable",
+            severity: Severity::Warning,
+            key: path.display().to_string(),
+            explanation: "the group may write this file, and with it decide what agents may run".to_owned(),
+            fix: format!("chmod g-w {}", path.display()),
+            repair: Some(Repair::SetMode {
+                path: path.clone(),
+                mode: 0o600,
+            }),
+        },
+        Remark::NotYetEffective(what) => Finding {
+            id: "setting-not-yet-effective",
+            severity: Severity::Info,
+            key: key_of(what),
+            explanation: what.clone(),
+            fix: "nothing to do: the value is checked and kept for the version that uses it".to_owned(),
+            repair: None,
+        },
+        Remark::Ignored(what) => Finding {
+            id: "setting-ignored",
+            severity: Severity::Info,
+            key: key_of(what),
+            explanation: what.clone(),
+            fix: "take the key away if it should do something".to_owned(),
+            repair: None,
+        },
+    }
+}
+
+/// Remarks begin with their key and a colon.
+fn key_of(what: &str) -> String {
+    what.split_once(": ").map_or(what, |(key, _rest)| key).to_owned()
+}
+
+fn isolation(level: Isolation) -> Option<Finding> {
+    match level {
+        Isolation::SameUser => Some(Finding {
+            id: "isolation-same-user",
+            severity: Severity::Error,
+            key: "exec.isolation".to_owned(),
+            explanation: "commands on the gateway host run with the server's own rights: one that runs can read the \
+                          operator's token and edit the policy. Approvals are a guard rail here, not a boundary"
+                .to_owned(),
+            fix: "not available yet in this version; until then run the server under an account of its own, and \
+                  give agents nothing on it that you would not run yourself"
+                .to_owned(),
+            repair: None,
+        }),
+        Isolation::Confined | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node => None,
+    }
+}
+
+fn document(snapshot: &Snapshot) -> Vec<Finding> {
+    let key = snapshot.document_path.display().to_string();
+    match &snapshot.document {
+        DocumentState::Missing => vec![Finding {
+            id: "document-missing",
+            severity: Severity::Info,
+            key,
+            explanation:
+                "there is no approvals document: no program is on any allowlist, and nobody answers means no"
+                    .to_owned(),
+            fix: "countersign init, or countersign allowlist add /usr/bin/git".to_owned(),
+            repair: None,
+        }],
+        DocumentState::Refused(why) => vec![Finding {
+            id: "document-refused",
+            severity: Severity::Error,
+            explanation: format!("the approvals document is refused, so everything is denied: {why}"),
+            fix: format!("repair {key}; the next call reads it again"),
+            key,
+            repair: None,
+        }],
+        DocumentState::Ok(warnings) => warnings
+            .iter()
+            .map(|warning| Finding {
+                id: "document-warning",
+                severity: Severity::Warning,
+                key: key.clone(),
+                explanation: warning.clone(),
+                fix: format!("correct {key}"),
+                repair: None,
+            })
+            .collect(),
+    }
+}
+
+fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
+    let AgentRules {
+        agent,
+        host,
+        security,
+        ask,
+        ask_fallback,
+    } = rules;
+    let mut found = Vec::new();
+    if host.0 == HostChoice::Sandbox {
+        found.push(Finding {
+            id: "sandbox-unavailable",
+            severity: Severity::Warning,
+            key: key_or(&host.1, "tools.exec.host"),
+            explanation: format!(
+                "commands of the agent {agent} go to the sandbox, which is not there yet: they fail"
+            ),
+            fix: "tools.exec.host = \"gateway\" in openclaw.json, or countersign init --preset cautious"
+                .to_owned(),
+            repair: None,
+        });
+    }
+    if security.0 == Security::Full && ask.0 != Ask::Always {
+        found.push(Finding {
+            id: "everything-runs",
+            severity: Severity::Warning,
+            key: key_or(&security.1, "tools.exec.security"),
+            explanation: format!(
+                "every command of the agent {agent} runs on this machine, and nobody is asked"
+            ),
+            fix: "tools.exec.security = \"allowlist\" and tools.exec.ask = \"on-miss\" in openclaw.json"
+                .to_owned(),
+            repair: None,
+        });
+    }
+    if ask_fallback.0 == Security::Full && ask.0 != Ask::Off {
+        found.push(Finding {
+            id: "silence-allows",
+            severity: Severity::Warning,
+            key: key_or(&ask_fallback.1, "askFallback"),
+            explanation: format!("a question about the agent {agent} that nobody answers is taken as a yes"),
+            fix: "askFallback = \"deny\" in exec-approvals.json".to_owned(),
+            repair: None,
+        });
+    }
+    let asks = security.0 != Security::Deny && ask.0 != Ask::Off;
+    if asks
+        && matches!(
+            settings,
+            SettingsState::Loaded {
+                always_reachable: false,
+                ..
+            }
+        )
+    {
+        found.push(Finding {
+            id: "questions-need-a-connected-approver",
+            severity: Severity::Info,
+            key: "approvals.always_reachable".to_owned(),
+            explanation: format!(
+                "a question about the agent {agent} waits only while an approver is connected; otherwise its fallback \
+                 ({}) applies at once",
+                ask_fallback.0
+            ),
+            fix: "[approvals] always_reachable = true in countersign.toml, or keep `countersign approvals watch` open"
+                .to_owned(),
+            repair: None,
+        });
+    }
+    found
+}
+
+fn key_or(source: &str, key: &str) -> String {
+    if source == "default" {
+        key.to_owned()
+    } else {
+        source.to_owned()
+    }
+}
+
+fn private(file: &PrivateFile, us: u32) -> Option<Finding> {
+    let path = file.path.display();
+    if file.owner != us {
+        return Some(Finding {
+            id: "foreign-file",
+            severity: Severity::Error,
+            key: path.to_string(),
+            explanation: format!("it belongs to user {}, who can read or change it", file.owner),
+            fix: format!("chown {us} {path}, then exchange what it held: it may be known"),
+            repair: None,
+        });
+    }
+    (file.mode & 0o077 != 0).then(|| Finding {
+        id: "file-not-private",
+        severity: if file.mode & 0o022 != 0 {
+            Severity::Error
+        } else {
+            Severity::Warning
+        },
+        key: path.to_string(),
+        explanation: format!("its mode is {:04o}: others than you can get at it", file.mode),
+        fix: format!("chmod {:04o} {path}", file.wanted),
+        repair: Some(Repair::SetMode {
+            path: file.path.clone(),
+            mode: file.wanted,
+        }),
+    })
+}
+
+fn server(server: &ServerState) -> Option<Finding> {
+    match server {
+        ServerState::Running | ServerState::NotRunning => None,
+        ServerState::Stale(path) => Some(Finding {
+            id: "server-left",
+            severity: Severity::Info,
+            key: path.display().to_string(),
+            explanation: "the last server did not stop cleanly; the next one recovers what it left"
+                .to_owned(),
+            fix: "countersign serve".to_owned(),
+            repair: Some(Repair::Remove { path: path.clone() }),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::AgentId;
+
+    use super::*;
+
+    /// A state in which nothing is wrong.
+    fn sound() -> Snapshot {
+        Snapshot {
+            state_dir: "/state".into(),
+            directory: DirectoryState::Usable,
+            settings: SettingsState::Loaded {
+                remarks: Vec::new(),
+                is_open: false,
+                always_reachable: true,
+                path: "/state/countersign/countersign.toml".into(),
+            },
+            document: DocumentState::Ok(Vec::new()),
+            document_path: "/state/exec-approvals.json".into(),
+            agents: vec![rules()],
+            private: vec![PrivateFile {
+                path: "/state/countersign/operator.token".into(),
+                mode: 0o600,
+                owner: 1000,
+                wanted: 0o600,
+            }],
+            us: 1000,
+            isolation: Isolation::Confined,
+            server: ServerState::Running,
+        }
+    }
+
+    fn rules() -> AgentRules {
+        AgentRules {
+            agent: AgentId::main(),
+            host: (HostChoice::Gateway, "tools.exec.host".to_owned()),
+            security: (Security::Allowlist, "tools.exec.security".to_owned()),
+            ask: (Ask::OnMiss, "tools.exec.ask".to_owned()),
+            ask_fallback: (Security::Deny, "default".to_owned()),
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut Snapshot), expect: &[(&str, Severity, &str)]) {
+        let mut snapshot = sound();
+        change(&mut snapshot);
+        let findings = findings(&snapshot);
+        let seen: Vec<_> = findings
+            .iter()
+            .map(|finding| (finding.id, finding.severity, finding.key.as_str()))
+            .collect();
+        assert_eq!(seen, expect);
+        assert!(
+            findings
+                .iter()
+                .all(|finding| !finding.fix.is_empty() && !finding.explanation.is_empty())
+        );
+    }
+
+    #[test]
+    fn a_sound_state_has_no_findings() {
+        check(|_snapshot| {}, &[]);
+    }
+
+    #[test]
+    fn each_fault_has_its_finding() {
+        check(
+            |s| s.directory = DirectoryState::Missing,
+            &[("state-dir-missing", Severity::Warning, "/state")],
+        );
+        check(
+            |s| s.directory = DirectoryState::Refused("it is somebody else's".to_owned()),
+            &[("state-dir-refused", Severity::Error, "/state")],
+        );
+        check(
+            |s| s.settings = SettingsState::Broken(vec!["a: b".to_owned()]),
+            &[("settings-broken", Severity::Error, "settings")],
+        );
+        check(
+            |s| s.isolation = Isolation::SameUser,
+            &[("isolation-same-user", Severity::Error, "exec.isolation")],
+        );
+        check(
+            |s| s.document = DocumentState::Missing,
+            &[("document-missing", Severity::Info, "/state/exec-approvals.json")],
+        );
+        check(
+            |s| s.document = DocumentState::Refused("not JSON".to_owned()),
+            &[("document-refused", Severity::Error, "/state/exec-approvals.json")],
+        );
+        check(
+            |s| s.document = DocumentState::Ok(vec!["loose mode".to_owned()]),
+            &[(
+                "document-warning",
+                Severity::Warning,
+                "/state/exec-approvals.json",
+            )],
+        );
+        check(
+            |s| s.server = ServerState::Stale("/state/countersign/server.json".into()),
+            &[("server-left", Severity::Info, "/state/countersign/server.json")],
+        );
+    }
+
+    #[test]
+    fn each_loose_policy_has_its_finding() {
+        let change =
+            |change: fn(&mut AgentRules)| move |s: &mut Snapshot| s.agents.iter_mut().for_each(change);
+        check(
+            change(|r| r.host = (HostChoice::Sandbox, "default".to_owned())),
+            &[("sandbox-unavailable", Severity::Warning, "tools.exec.host")],
+        );
+        check(
+            change(|r| r.security = (Security::Full, "agents.list[0].tools.exec.security".to_owned())),
+            &[(
+                "everything-runs",
+                Severity::Warning,
+                "agents.list[0].tools.exec.security",
+            )],
+        );
+        check(
+            change(|r| {
+                r.security.0 = Security::Full;
+                r.ask.0 = Ask::Always;
+            }),
+            &[],
+        );
+        check(
+            change(|r| {
+                r.ask_fallback = (
+                    Security::Full,
+                    "exec-approvals.json#/defaults/askFallback".to_owned(),
+                );
+            }),
+            &[(
+                "silence-allows",
+                Severity::Warning,
+                "exec-approvals.json#/defaults/askFallback",
+            )],
+        );
+    }
+
+    #[test]
+    fn a_question_that_reaches_nobody_is_explained() {
+        check(
+            |s| {
+                s.settings = SettingsState::Loaded {
+                    remarks: Vec::new(),
+                    is_open: false,
+                    always_reachable: false,
+                    path: "x".into(),
+                };
+            },
+            &[(
+                "questions-need-a-connected-approver",
+                Severity::Info,
+                "approvals.always_reachable",
+            )],
+        );
+    }
+
+    #[test]
+    fn files_that_others_can_reach_are_found_and_can_be_repaired() {
+        let mode = |mode: u32| move |s: &mut Snapshot| s.private.iter_mut().for_each(|file| file.mode = mode);
+        let path = "/state/countersign/operator.token";
+        check(mode(0o640), &[("file-not-private", Severity::Warning, path)]);
+        check(mode(0o620), &[("file-not-private", Severity::Error, path)]);
+        check(|s| s.us = 0, &[("foreign-file", Severity::Error, path)]);
+        let mut snapshot = sound();
+        mode(0o666)(&mut snapshot);
+        assert_eq!(
+            findings(&snapshot)[0].repair,
+            Some(Repair::SetMode {
+                path: path.into(),
+                mode: 0o600
+            })
+        );
+    }
+
+    #[test]
+    fn the_worst_comes_first() {
+        check(
+            |s| {
+                s.server = ServerState::Stale("x".into());
+                s.directory = DirectoryState::Missing;
+                s.isolation = Isolation::SameUser;
+            },
+            &[
+                ("isolation-same-user", Severity::Error, "exec.isolation"),
+                ("state-dir-missing", Severity::Warning, "/state"),
+                ("server-left", Severity::Info, "x"),
+            ],
+        );
+    }
+}

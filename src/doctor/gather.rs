@@ -1,0 +1,290 @@
+//! Looks, and changes nothing: no file is made, no mode is set, no server is asked.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
+};
+use crate::{
+    approvals::store::{self, DocumentStatus, DocumentStore},
+    clock::{Clock, Ids},
+    domain::{AgentId, HostChoice, Isolation},
+    policy::{
+        combine::{Effective, PolicyLayers, Wanted, combine},
+        layers::Spoken,
+    },
+    settings::{
+        Environment, PolicyConfig, Settings, SettingsFinding, SettingsProblem, SettingsStore, StartOptions,
+        StateDir,
+    },
+};
+
+/// Looks at a state directory. Whether a server runs on it is for the caller to find out.
+///
+/// Also returns the settings, when they read, for showing every value with its origin.
+pub fn gather(
+    state_dir: &StateDir,
+    options: &StartOptions,
+    environment: Arc<dyn Environment>,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    server: ServerState,
+) -> (Snapshot, Option<Arc<Settings>>) {
+    let us = rustix::process::geteuid().as_raw();
+    let loaded = SettingsStore::load(state_dir.clone(), options, environment);
+    let settings = loaded.as_ref().ok().map(SettingsStore::current);
+    let document_path = settings.as_ref().map_or_else(
+        || state_dir.root().join("exec-approvals.json"),
+        |settings| state_dir.document(&settings.server),
+    );
+    let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
+    let document = DocumentStore::open(document_path.clone(), home, clock, ids).snapshot();
+    let agents = settings
+        .as_ref()
+        .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
+    let snapshot = Snapshot {
+        state_dir: state_dir.root().to_path_buf(),
+        directory: directory(state_dir.root(), us),
+        settings: settings_state(&loaded),
+        document: document_state(&document),
+        document_path,
+        agents,
+        private: private_files(state_dir, settings.as_deref()),
+        us,
+        // The only level that there is yet.
+        isolation: Isolation::SameUser,
+        server,
+    };
+    (snapshot, settings)
+}
+
+fn directory(path: &Path, us: u32) -> DirectoryState {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return DirectoryState::Missing,
+        Err(error) => return DirectoryState::Refused(error.to_string()),
+    };
+    if !metadata.is_dir() {
+        return DirectoryState::Refused("it is not a directory".to_owned());
+    }
+    if metadata.uid() != us && metadata.uid() != 0 {
+        return DirectoryState::Refused(format!("it belongs to user {}", metadata.uid()));
+    }
+    if metadata.mode() & 0o022 != 0 {
+        return DirectoryState::Refused("group or others may write it".to_owned());
+    }
+    DirectoryState::Usable
+}
+
+fn settings_state(loaded: &Result<SettingsStore, Vec<SettingsProblem>>) -> SettingsState {
+    match loaded {
+        Ok(store) => {
+            let settings = store.current();
+            SettingsState::Loaded {
+                remarks: settings.findings.iter().map(remark).collect(),
+                is_open: !settings.server.http.listen.ip().to_canonical().is_loopback(),
+                always_reachable: settings.server.approvals.always_reachable,
+                path: store.server_file().to_path_buf(),
+            }
+        }
+        Err(problems) => SettingsState::Broken(problems.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn remark(finding: &SettingsFinding) -> Remark {
+    match finding {
+        SettingsFinding::GroupMayWrite(path) => Remark::GroupMayWrite(path.clone()),
+        SettingsFinding::NotYetEffective { .. } => Remark::NotYetEffective(finding.to_string()),
+        SettingsFinding::Ignored { .. } | SettingsFinding::UnknownIgnored { .. } => {
+            Remark::Ignored(finding.to_string())
+        }
+    }
+}
+
+fn document_state(snapshot: &store::Snapshot) -> DocumentState {
+    match &snapshot.status {
+        DocumentStatus::Missing => DocumentState::Missing,
+        DocumentStatus::Ok => DocumentState::Ok(snapshot.warnings.iter().map(ToString::to_string).collect()),
+        DocumentStatus::Refused(refusal) => DocumentState::Refused(refusal.to_string()),
+    }
+}
+
+/// `main` and every agent that the configuration names.
+fn rules(policy: &PolicyConfig, document: &store::Snapshot) -> Vec<AgentRules> {
+    let mut agents = vec![AgentId::main()];
+    agents.extend(
+        policy
+            .agents()
+            .into_iter()
+            .filter(|agent| *agent != AgentId::main()),
+    );
+    agents
+        .into_iter()
+        .map(|agent| rules_of(agent, policy, document))
+        .collect()
+}
+
+fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -> AgentRules {
+    let Effective {
+        security,
+        ask,
+        ask_fallback,
+        auto_allow_skills: _,
+        document_refused: _,
+    } = combine(PolicyLayers {
+        security: &policy.security(&agent),
+        ask: &policy.ask(&agent),
+        session: Wanted::default(),
+        call: Wanted::default(),
+        document: &document.policy(agent.as_str()),
+    });
+    let host = policy.host(&agent).pop();
+    let host = host.map_or_else(
+        || (HostChoice::Sandbox, "default".to_owned()),
+        |Spoken {
+             layer: _,
+             source,
+             value,
+         }| (value, source),
+    );
+    AgentRules {
+        agent,
+        host,
+        security: (security.value, security.source),
+        ask: (ask.value, ask.source),
+        ask_fallback: (ask_fallback.value, ask_fallback.source),
+    }
+}
+
+fn private_files(state_dir: &StateDir, settings: Option<&Settings>) -> Vec<PrivateFile> {
+    const FILE: u32 = 0o600;
+    const DIRECTORY: u32 = 0o700;
+    let mut wanted: Vec<(PathBuf, u32)> = vec![
+        (state_dir.countersign(), DIRECTORY),
+        (state_dir.runs(), DIRECTORY),
+        (state_dir.output(), DIRECTORY),
+        (state_dir.operator_token(), FILE),
+        (state_dir.gateway_token(), FILE),
+        (state_dir.bridge_token(), FILE),
+        (state_dir.audit_key(), FILE),
+        (state_dir.audit_head(), FILE),
+        (state_dir.server_json(), FILE),
+    ];
+    if let Some(settings) = settings {
+        wanted.push((state_dir.ledger(&settings.server), FILE));
+        wanted.extend(state_dir.api_socket(&settings.server).map(|path| (path, FILE)));
+    }
+    wanted
+        .into_iter()
+        .filter_map(|(path, wanted)| private_file(path, wanted))
+        .collect()
+}
+
+fn private_file(path: PathBuf, wanted: u32) -> Option<PrivateFile> {
+    let metadata = fs::symlink_metadata(&path).ok()?;
+    Some(PrivateFile {
+        path,
+        mode: metadata.mode() & 0o7777,
+        owner: metadata.uid(),
+        wanted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::{
+        clock::{SeededIds, SystemClock},
+        doctor::findings,
+        settings::MapEnvironment,
+        sys::fs::create_private_file,
+    };
+
+    fn look(root: &Path) -> Snapshot {
+        let environment = Arc::new(MapEnvironment::new([("HOME", "/nonexistent")]));
+        let state_dir = StateDir::resolve(Some(root), environment.as_ref()).unwrap();
+        let (clock, ids) = (Arc::new(SystemClock), Arc::new(SeededIds::default()));
+        gather(
+            &state_dir,
+            &StartOptions::default(),
+            environment,
+            clock,
+            ids,
+            ServerState::NotRunning,
+        )
+        .0
+    }
+
+    fn ids(snapshot: &Snapshot) -> Vec<&'static str> {
+        findings(snapshot).iter().map(|finding| finding.id).collect()
+    }
+
+    #[test]
+    fn looking_at_nothing_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("state");
+        let snapshot = look(&root);
+        assert_eq!(snapshot.directory, DirectoryState::Missing);
+        assert_eq!(snapshot.document, DocumentState::Missing);
+        assert!(!root.exists());
+    }
+
+    #[test]
+    fn what_is_there_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("countersign")).unwrap();
+        fs::set_permissions(root.join("countersign"), fs::Permissions::from_mode(0o700)).unwrap();
+        let config = br#"{tools: {exec: {host: "gateway", security: "full", ask: "off"}}}"#;
+        create_private_file(&root.join("openclaw.json"), config).unwrap();
+        create_private_file(&root.join("exec-approvals.json"), b"{").unwrap();
+        create_private_file(&root.join("countersign/operator.token"), b"t").unwrap();
+        fs::set_permissions(
+            root.join("countersign/operator.token"),
+            fs::Permissions::from_mode(0o644),
+        )
+        .unwrap();
+        let snapshot = look(root);
+        assert!(
+            matches!(snapshot.document, DocumentState::Refused(_)),
+            "{:?}",
+            snapshot.document
+        );
+        let ids = ids(&snapshot);
+        assert!(ids.contains(&"document-refused"), "{ids:?}");
+        assert!(ids.contains(&"file-not-private"), "{ids:?}");
+        // A refused document denies whatever the configuration allows.
+        assert!(!ids.contains(&"everything-runs"), "{ids:?}");
+    }
+
+    #[test]
+    fn broken_settings_are_listed_line_by_line() {
+        let folder = tempfile::tempdir().unwrap();
+        create_private_file(
+            &folder.path().join("openclaw.json"),
+            b"{tools: {exec: {ask: 'maybe', hots: 1}}}",
+        )
+        .unwrap();
+        let SettingsState::Broken(problems) = look(folder.path()).settings else {
+            panic!("they read")
+        };
+        assert_eq!(problems.len(), 2, "{problems:?}");
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        assert!(matches!(
+            look(folder.path()).directory,
+            DirectoryState::Refused(_)
+        ));
+    }
+}

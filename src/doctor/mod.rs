@@ -1,0 +1,17 @@
+//! What is wrong or risky, and how to mend it.
+//!
+//! [`gather()`] looks at the state directory, the settings and the approvals document and changes nothing;
+//! [`findings()`] judges what it saw and is pure. A finding has a stable id, and its fix names the exact key or
+//! command. Whoever shows the findings may apply a [`Repair`]; nothing here does.
+
+mod finding;
+mod findings;
+mod gather;
+mod snapshot;
+
+pub use finding::{Finding, Repair, Severity};
+pub use findings::findings;
+pub use gather::gather;
+pub use snapshot::{
+    AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
+};

@@ -1,0 +1,120 @@
+//! What doctor judges: plain values, as they were seen.
+
+use std::path::PathBuf;
+
+use crate::domain::{AgentId, Ask, HostChoice, Isolation, Security};
+
+/// Everything that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// How it was found.
+    pub directory: DirectoryState,
+    /// The settings.
+    pub settings: SettingsState,
+    /// The approvals document.
+    pub document: DocumentState,
+    /// Where the approvals document lies.
+    pub document_path: PathBuf,
+    /// The policy of every known agent, `main` first.
+    pub agents: Vec<AgentRules>,
+    /// Files and directories that are for us alone, as far as they exist.
+    pub private: Vec<PrivateFile>,
+    /// Our user id.
+    pub us: u32,
+    /// The level that commands on the gateway host reach.
+    pub isolation: Isolation,
+    /// Whether a server runs on the state directory.
+    pub server: ServerState,
+}
+
+/// How the state directory was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DirectoryState {
+    /// It is not there yet.
+    Missing,
+    /// It may be used.
+    Usable,
+    /// It must not be used, for this reason.
+    Refused(String),
+}
+
+/// How the settings were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SettingsState {
+    /// They read completely.
+    Loaded {
+        /// What an operator should know about them: key or file, and the matter.
+        remarks: Vec<Remark>,
+        /// Whether the API listens for more than this machine.
+        is_open: bool,
+        /// `[approvals] always_reachable`.
+        always_reachable: bool,
+        /// The `countersign.toml` in force.
+        path: PathBuf,
+    },
+    /// They do not; one line each.
+    Broken(Vec<String>),
+}
+
+/// Something about the settings that works but should be known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Remark {
+    /// A file's group may write it.
+    GroupMayWrite(PathBuf),
+    /// A key was set that does nothing yet; in words.
+    NotYetEffective(String),
+    /// A key is ignored; in words.
+    Ignored(String),
+}
+
+/// How the approvals document was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DocumentState {
+    /// There is none.
+    Missing,
+    /// It may be used, with these oddities in words.
+    Ok(Vec<String>),
+    /// It must not be used; why, in words.
+    Refused(String),
+}
+
+/// What counts for one agent on the gateway host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentRules {
+    /// The agent.
+    pub agent: AgentId,
+    /// Where its commands run, and the key that says so.
+    pub host: (HostChoice, String),
+    /// Effective security, and the key that set it.
+    pub security: (Security, String),
+    /// Effective ask, and the key that set it.
+    pub ask: (Ask, String),
+    /// Effective fallback, and the key that set it.
+    pub ask_fallback: (Security, String),
+}
+
+/// A file or directory that is for us alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrivateFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its owner.
+    pub owner: u32,
+    /// The mode it should have.
+    pub wanted: u32,
+}
+
+/// Whether a server runs on the state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerState {
+    /// None does.
+    NotRunning,
+    /// One does.
+    Running,
+    /// One did, and left this file without having stopped cleanly.
+    Stale(PathBuf),
+}
