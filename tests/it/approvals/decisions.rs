@@ -1,0 +1,449 @@
+use serde_json::{Value, json};
+
+use super::{append_line, asked, id};
+use crate::support::{TestServer, eventually, lines, only, without};
+
+#[tokio::test]
+async fn a_miss_is_asked_and_nothing_has_started() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let answer = server.agent().exec(append_line(&file)).await;
+    let pending = answer.expect(202);
+    let run_id = id(&pending, "runId");
+    assert!(
+        answer
+            .header("location")
+            .is_some_and(|at| at.ends_with(&format!("/v1/runs/{run_id}")))
+    );
+    assert_eq!(
+        without(&pending, &["runId", "approvalId", "approvalSlug", "expiresAtMs"]),
+        json!({
+            "status": "approval-pending", "host": "gateway", "command": append_line(&file)["command"],
+            "cwd": server.state().join("workspace"), "warnings": [],
+        })
+    );
+    assert_eq!(id(&pending, "approvalSlug"), id(&pending, "approvalId")[..8]);
+    let approvals = server.operator().pending().await;
+    assert_eq!(approvals.len(), 1);
+    assert_eq!(
+        only(
+            &approvals[0],
+            &[
+                "id",
+                "slug",
+                "runId",
+                "status",
+                "command",
+                "host",
+                "agentId",
+                "sessionKey",
+                "security",
+                "ask",
+                "askFallback",
+                "expiresAtMs",
+                "decision",
+            ]
+        ),
+        json!({
+            "id": pending["approvalId"], "slug": pending["approvalSlug"], "runId": pending["runId"],
+            "status": "pending", "command": append_line(&file)["command"], "host": "gateway", "agentId": "main",
+            "sessionKey": "agent:main:main", "security": "allowlist", "ask": "on-miss", "askFallback": "deny",
+            "expiresAtMs": pending["expiresAtMs"], "decision": null,
+        })
+    );
+    let run = server.agent().run(&run_id).await;
+    assert_eq!(
+        only(&run, &["status", "approvalId", "pid", "startedAtMs"]),
+        json!({
+            "status": "approval-pending", "approvalId": pending["approvalId"], "pid": null, "startedAtMs": null,
+        })
+    );
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn allowed_once_runs_once() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let pending = asked(&server, append_line(&file)).await;
+    let (approval, run) = (id(&pending, "approvalId"), id(&pending, "runId"));
+    let body = json!({ "decision": "allow-once", "reason": "looks fine" });
+    let decided = server
+        .operator()
+        .post(&format!("/v1/approvals/{approval}/decision"), body)
+        .await
+        .expect(200);
+    assert_eq!(decided["applied"], true);
+    assert_eq!(
+        only(
+            &decided["approval"],
+            &["id", "status", "decision", "reason", "terminalReason"]
+        ),
+        json!({
+            "id": approval, "status": "allowed", "decision": "allow-once", "reason": "looks fine",
+            "terminalReason": "user",
+        })
+    );
+    let run = server.agent().finished(&run).await;
+    assert_eq!(
+        only(&run, &["status", "exitCode", "background", "decision"]),
+        json!({
+            "status": "completed", "exitCode": 0, "background": true,
+            "decision": { "verdict": "run", "by": "person" },
+        })
+    );
+    let approval = server
+        .operator()
+        .get(&format!("/v1/approvals/{approval}"))
+        .await
+        .expect(200);
+    assert!(approval["consumedAtMs"].is_i64(), "{approval}");
+    assert_eq!(approval["resolvedBy"]["kind"], "token");
+    assert_eq!(lines(&file), ["ran"]);
+    assert_eq!(server.operator().pending().await, Vec::<Value>::new());
+    asked(&server, append_line(&file)).await;
+}
+
+#[tokio::test]
+async fn denied_never_runs_and_says_so() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let pending = asked(&server, append_line(&file)).await;
+    let decided = server
+        .operator()
+        .decide(&id(&pending, "approvalId"), "deny")
+        .await
+        .expect(200);
+    assert_eq!(
+        only(&decided["approval"], &["status", "decision"]),
+        json!({ "status": "denied", "decision": "deny" })
+    );
+    let run = server.agent().run(&id(&pending, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason", "decision"]),
+        json!({
+            "status": "denied", "reason": "user-denied", "decision": { "verdict": "deny", "by": "person" },
+        }),
+        "the run's state is in place before the decision is answered"
+    );
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn allowed_always_is_remembered_for_the_same_call_only() {
+    let server = TestServer::asking().start().await;
+    let body = json!({ "argv": ["/bin/date", "--version"] });
+    let pending = asked(&server, body.clone()).await;
+    let approval = server.operator().pending().await.remove(0);
+    assert_eq!(
+        approval["allowedDecisions"],
+        json!(["allow-once", "allow-always", "deny"])
+    );
+    let proposed = approval["proposedPatterns"].as_array().unwrap();
+    assert_eq!(proposed[0]["default"], true, "{approval}");
+    server
+        .operator()
+        .decide(&id(&pending, "approvalId"), "allow-always")
+        .await
+        .expect(200);
+    server.agent().finished(&id(&pending, "runId")).await;
+
+    let entries = || async {
+        server
+            .operator()
+            .get("/v1/agents/main/allowlist")
+            .await
+            .expect(200)["items"]
+            .clone()
+    };
+    let entries = eventually("stored", entries, |items| {
+        items.as_array().is_some_and(|items| items.len() == 1)
+    })
+    .await;
+    assert_eq!(
+        only(&entries[0], &["kind", "source", "state"]),
+        json!({ "kind": "entry", "source": "allow-always", "state": "active" })
+    );
+    assert!(
+        id(&entries[0], "argPattern").starts_with("sha256:cwd-argv:v1:"),
+        "{entries}"
+    );
+    let stored = server.document_on_disk();
+    assert_eq!(
+        stored["agents"]["main"]["allowlist"][0]["source"], "allow-always",
+        "{stored}"
+    );
+
+    let again = server.agent().exec(body).await.expect(200);
+    assert_eq!(again["status"], "completed");
+    asked(&server, json!({ "argv": ["/bin/date"] })).await;
+    asked(
+        &server,
+        json!({ "argv": ["/bin/date", "--version"], "workdir": server.scratch().path() }),
+    )
+    .await;
+    asked(
+        &server,
+        json!({ "argv": ["/bin/date", "--version"], "agentId": "other" }),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn allow_always_is_not_offered_where_every_run_is_asked() {
+    let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
+    let server = TestServer::asking()
+        .config(&json!({ "tools": { "exec": exec } }))
+        .start()
+        .await;
+    let pending = asked(&server, json!({ "argv": ["/bin/date"] })).await;
+    assert_eq!(
+        server.operator().pending().await[0]["allowedDecisions"],
+        json!(["allow-once", "deny"])
+    );
+    let approval = id(&pending, "approvalId");
+    server
+        .operator()
+        .decide(&approval, "allow-always")
+        .await
+        .problem(422, "decision-not-allowed");
+    server
+        .operator()
+        .decide(&approval, "allow-once")
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn answers_follow_what_was_found() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let file = server.scratch().join("lines");
+    let pending = async || id(&asked(&server, append_line(&file)).await, "approvalId");
+
+    let allowed = pending().await;
+    operator.decide(&allowed, "allow-once").await.expect(200);
+    let repeated = operator.decide(&allowed, "allow-once").await.expect(200);
+    assert_eq!(
+        (&repeated["applied"], &repeated["approval"]["status"]),
+        (&json!(false), &json!("allowed"))
+    );
+    let conflict = operator
+        .decide(&allowed, "deny")
+        .await
+        .problem(409, "approval-already-resolved");
+    assert_eq!(conflict["approval"]["decision"], "allow-once");
+
+    let denied = pending().await;
+    operator.decide(&denied, "deny").await.expect(200);
+    assert_eq!(
+        operator.decide(&denied, "deny").await.expect(200)["applied"],
+        false
+    );
+    operator
+        .decide(&denied, "allow-once")
+        .await
+        .problem(409, "approval-already-resolved");
+
+    let cancelled = asked(&server, append_line(&file)).await;
+    let path = format!("/v1/runs/{}/cancel", id(&cancelled, "runId"));
+    assert_eq!(
+        server.agent().post(&path, json!({})).await.expect(200)["status"],
+        "cancelled"
+    );
+    let gone = operator.decide(&id(&cancelled, "approvalId"), "allow-once").await;
+    assert_eq!(
+        gone.problem(410, "approval-cancelled")["approval"]["status"],
+        "cancelled"
+    );
+    let run = server.agent().run(&id(&cancelled, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "cancelled", "reason": "cancelled" })
+    );
+
+    let open = pending().await;
+    operator
+        .decide(&open, "maybe")
+        .await
+        .problem(400, "invalid-request");
+    operator
+        .decide("00000000-0000-4000-8000-000000000000", "deny")
+        .await
+        .problem(404, "approval-not-found");
+    operator
+        .decide(&open[..8], "deny")
+        .await
+        .problem(404, "approval-not-found");
+    server
+        .agent()
+        .decide(&open, "allow-once")
+        .await
+        .problem(403, "forbidden");
+    assert_eq!(operator.pending().await.len(), 1, "none of these answered it");
+    operator.decide(&open, "deny").await.expect(200);
+}
+
+#[tokio::test]
+async fn a_hundred_decisions_at_once_have_one_winner() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let pending = asked(&server, append_line(&file)).await;
+    let approval = id(&pending, "approvalId");
+    let decisions: Vec<_> = (0..100)
+        .map(|number| {
+            let (operator, approval) = (server.operator(), approval.clone());
+            let decision = if number % 2 == 0 { "allow-once" } else { "deny" };
+            tokio::spawn(async move { (decision, operator.decide(&approval, decision).await) })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    let mut answers = Vec::new();
+    for decision in decisions {
+        let (decision, answer) = decision.await.unwrap();
+        if answer.status == 200 && answer.json()["applied"] == true {
+            winners.push(decision);
+        }
+        answers.push((decision, answer));
+    }
+    assert_eq!(winners.len(), 1, "{winners:?}");
+    for (decision, answer) in answers {
+        if decision == winners[0] {
+            answer.expect(200);
+        } else {
+            answer.problem(409, "approval-already-resolved");
+        }
+    }
+    let run = server.agent().finished(&id(&pending, "runId")).await;
+    let ran = usize::from(winners[0] == "allow-once");
+    assert_eq!(run["status"], if ran == 1 { "completed" } else { "denied" });
+    assert_eq!(lines(&file).len(), ran);
+}
+
+#[tokio::test]
+async fn a_caller_who_waits_gets_the_result() {
+    let server = TestServer::asking().start().await;
+    let agent = server.agent();
+    let body = json!({ "command": "echo waited for; exit 2", "approvalWaitMs": 600_000, "yieldMs": 120_000 });
+    let waiting = tokio::spawn(async move { agent.exec(body).await });
+    let pending = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |all| all.len() == 1,
+    )
+    .await;
+    server
+        .operator()
+        .decide(&id(&pending[0], "id"), "allow-once")
+        .await
+        .expect(200);
+    let answer = waiting.await.unwrap().expect(200);
+    assert_eq!(
+        only(&answer, &["status", "exitCode", "stdout", "approvalId"]),
+        json!({ "status": "failed", "exitCode": 2, "stdout": "waited for\n", "approvalId": pending[0]["id"] })
+    );
+}
+
+#[tokio::test]
+async fn a_caller_who_waits_hears_of_the_denial() {
+    let server = TestServer::asking().start().await;
+    let agent = server.agent();
+    let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 600_000 });
+    let waiting = tokio::spawn(async move { agent.exec(body).await });
+    let pending = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |all| all.len() == 1,
+    )
+    .await;
+    server
+        .operator()
+        .decide(&id(&pending[0], "id"), "deny")
+        .await
+        .expect(200);
+    assert_eq!(
+        waiting.await.unwrap().problem(403, "exec-denied")["reason"],
+        "user-denied"
+    );
+}
+
+#[tokio::test]
+async fn a_wait_that_ends_first_leaves_the_question_open() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let mut body = append_line(&file);
+    body["approvalWaitMs"] = json!(1);
+    let pending = asked(&server, body.clone()).await;
+    body["approvalWaitMs"] = json!(600_000);
+    let waiting = tokio::spawn({
+        let agent = server.agent();
+        async move { agent.exec(body).await }
+    });
+    let all = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |all| all.len() == 2,
+    )
+    .await;
+    waiting.abort();
+    drop(waiting.await);
+    for approval in all {
+        server
+            .operator()
+            .decide(&id(&approval, "id"), "allow-once")
+            .await
+            .expect(200);
+        let run = server.agent().finished(&id(&approval, "runId")).await;
+        assert_eq!(
+            only(&run, &["status", "background"]),
+            json!({ "status": "completed", "background": true })
+        );
+    }
+    assert_eq!(lines(&file), ["ran", "ran"]);
+    assert!(pending["approvalId"].is_string());
+}
+
+#[tokio::test]
+async fn approvals_are_found_by_state_and_by_prefix() {
+    let server = TestServer::asking().start().await;
+    let first = id(
+        &asked(&server, json!({ "argv": ["/bin/date", "1"] })).await,
+        "approvalId",
+    );
+    let second = id(
+        &asked(&server, json!({ "argv": ["/bin/date", "2"], "agentId": "b" })).await,
+        "approvalId",
+    );
+    server.operator().decide(&first, "deny").await.expect(200);
+    let found = async |query: &str| -> Vec<String> {
+        let list = server
+            .operator()
+            .get(&format!("/v1/approvals{query}"))
+            .await
+            .expect(200);
+        list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|approval| id(approval, "id"))
+            .collect()
+    };
+    assert_eq!(found("").await, [second.as_str()]);
+    assert_eq!(found("?status=denied").await, [first.as_str()]);
+    assert_eq!(found("?status=all").await.len(), 2);
+    assert_eq!(found("?agentId=b").await, [second.as_str()]);
+    assert_eq!(
+        found(&format!("?status=all&idPrefix={}", &first[..8])).await,
+        [first]
+    );
+    server
+        .operator()
+        .get("/v1/approvals?idPrefix=1234567")
+        .await
+        .problem(400, "invalid-request");
+    server
+        .operator()
+        .get("/v1/approvals?status=open")
+        .await
+        .problem(400, "invalid-request");
+}

@@ -1,0 +1,154 @@
+use serde_json::{Value, json};
+
+use super::{append_line, asked, id};
+use crate::support::{ServerBuilder, TestServer, eventually, lines, only};
+
+/// Everybody is asked about everything, for a second; then `askFallback` counts.
+fn short_question(fallback: &str, more: &str) -> ServerBuilder {
+    TestServer::asking_with(&format!("timeout_ms = 1000\n{more}"))
+        .document(
+            &json!({ "version": 1, "defaults": { "askFallback": fallback }, "agents": {
+            "main": { "allowlist": [{ "pattern": "/usr/bin/touch" }] },
+        } }),
+        )
+        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+}
+
+#[tokio::test]
+async fn an_expired_question_denies_and_cannot_be_decided() {
+    let server = TestServer::asking_with("timeout_ms = 1000").start().await;
+    let file = server.scratch().join("lines");
+    let pending = asked(&server, append_line(&file)).await;
+    let run = server.agent().finished(&id(&pending, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "denied", "reason": "approval-timeout" })
+    );
+    let late = server
+        .operator()
+        .decide(&id(&pending, "approvalId"), "allow-once")
+        .await;
+    let approval = &late.problem(410, "approval-expired")["approval"];
+    assert_eq!(
+        only(approval, &["status", "decision", "terminalReason"]),
+        json!({ "status": "expired", "decision": "deny", "terminalReason": "timeout" })
+    );
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_waiting_caller_hears_of_the_expiry() {
+    let server = TestServer::asking_with("timeout_ms = 1000").start().await;
+    let body = json!({ "argv": ["/bin/date"], "approvalWaitMs": 600_000 });
+    assert_eq!(
+        server.agent().exec(body).await.problem(403, "exec-denied")["reason"],
+        "approval-timeout"
+    );
+}
+
+#[tokio::test]
+async fn the_fallback_decides_when_nobody_answers() {
+    for (fallback, ran, missed) in [
+        ("deny", Err("approval-timeout"), Err("approval-timeout")),
+        ("allowlist", Ok(()), Err("allowlist-miss")),
+        ("full", Ok(()), Ok(())),
+    ] {
+        let server = short_question(fallback, "").start().await;
+        let mark = server.scratch().join("mark");
+        let covered = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
+        let miss = asked(&server, json!({ "argv": ["/bin/date"] })).await;
+        for (pending, expect) in [(covered, ran), (miss, missed)] {
+            let run = server.agent().finished(&id(&pending, "runId")).await;
+            let expect: Value = match expect {
+                Ok(()) => json!({
+                    "status": "completed", "reason": null, "decision": { "verdict": "ask", "by": "fallback" },
+                }),
+                Err(reason) => json!({
+                    "status": "denied", "reason": reason, "decision": { "verdict": "deny", "by": "fallback" },
+                }),
+            };
+            let seen = only(&run, &["status", "reason", "decision"]);
+            assert_eq!(
+                (&seen["status"], &seen["reason"], &seen["decision"]["by"]),
+                (&expect["status"], &expect["reason"], &expect["decision"]["by"]),
+                "fallback {fallback}: {run}"
+            );
+            let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
+            assert_eq!(
+                server.operator().get(&path).await.expect(200)["status"],
+                "expired"
+            );
+        }
+        assert_eq!(mark.exists(), ran.is_ok(), "fallback {fallback}");
+    }
+}
+
+#[tokio::test]
+async fn the_fallback_after_a_timeout_can_be_switched_off() {
+    let server = short_question("full", "fallback_after_timeout = false")
+        .start()
+        .await;
+    let pending = asked(&server, json!({ "argv": ["/bin/date"] })).await;
+    assert_eq!(
+        server.agent().finished(&id(&pending, "runId")).await["reason"],
+        "approval-timeout"
+    );
+}
+
+#[tokio::test]
+async fn without_anybody_to_ask_the_fallback_counts_at_once() {
+    let builder = |fallback: &str| {
+        TestServer::allowlist_only()
+            .config(
+                &json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }),
+            )
+            .document(&json!({ "version": 1, "defaults": { "askFallback": fallback }, "agents": {} }))
+    };
+    let server = builder("deny").start().await;
+    let problem = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .problem(403, "exec-denied");
+    assert_eq!(problem["reason"], "no-approver");
+    let run = server.agent().run(&id(&problem, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "denied", "reason": "no-approver" })
+    );
+    let server = builder("full").start().await;
+    let answer = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", "ran"] }))
+        .await
+        .expect(200);
+    assert_eq!(answer["stdout"], "ran\n");
+}
+
+#[tokio::test]
+async fn a_connected_approver_is_asked() {
+    let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
+    let server = TestServer::allowlist_only()
+        .config(&json!({ "tools": { "exec": exec } }))
+        .start()
+        .await;
+    let body = json!({ "argv": ["/bin/date"] });
+    server
+        .agent()
+        .exec(body.clone())
+        .await
+        .problem(403, "exec-denied");
+    let mut stream = server.operator().events("", None).await;
+    let pending = asked(&server, body.clone()).await;
+    let event = stream.next_of("exec.approval.requested").await;
+    assert_eq!(event.data["approvalId"], pending["approvalId"]);
+    drop(stream);
+    let denied = || async { server.agent().exec(body.clone()).await.status };
+    eventually("gone again", denied, |status| *status == 403).await;
+    let approval = format!("/v1/approvals/{}", id(&pending, "approvalId"));
+    let still = server.operator().get(&approval).await.expect(200);
+    assert_eq!(
+        still["status"], "pending",
+        "a question stays when its approvers leave"
+    );
+}

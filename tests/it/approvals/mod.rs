@@ -1,0 +1,32 @@
+//! Questions to people: asked, answered once, bound to what was asked, and never lost.
+
+mod binding;
+mod decisions;
+mod expiry;
+mod restart;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestServer};
+
+/// A command that leaves one line in a file each time it runs.
+fn append_line(file: &Path) -> Value {
+    json!({ "command": format!("echo ran >> {}", file.display()) })
+}
+
+/// Sends a request that must be asked; returns the answer's body.
+async fn asked(server: &TestServer, body: Value) -> Value {
+    let answer: Answer = server.agent().exec(body).await;
+    let pending = answer.expect(202);
+    assert_eq!(pending["status"], "approval-pending", "{pending}");
+    pending
+}
+
+fn id(object: &Value, member: &str) -> String {
+    object[member]
+        .as_str()
+        .unwrap_or_else(|| panic!("{member} in {object}"))
+        .to_owned()
+}

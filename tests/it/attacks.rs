@@ -1,0 +1,284 @@
+//! What an agent might try that is no mistake.
+
+use std::os::unix::fs::symlink;
+
+use futures_util::future::{Either, select};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{TestServer, eventually, lines, only, within, write_file, write_file_mode};
+
+#[tokio::test]
+async fn a_bare_name_is_never_looked_for_in_the_working_directory() {
+    let server = TestServer::full().start().await;
+    let marks = server.scratch().join("marks");
+    let directory = server.scratch().dir("work");
+    let script = format!("#!/bin/sh\necho ran >> {}\n", marks.display());
+    write_file_mode(&directory.join("tool-of-nobody"), script, 0o755);
+    let answer = server
+        .agent()
+        .exec(json!({ "argv": ["tool-of-nobody"], "workdir": directory }))
+        .await
+        .expect(200);
+    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "failed", "reason": "spawn-failed" })
+    );
+    assert_eq!(lines(&marks), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_options() {
+    let allowlist = json!([{ "pattern": "/**/cat" }, { "pattern": "/**/ls" }, { "pattern": "/**/grep" }]);
+    let server = TestServer::allowlist_only()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": allowlist } } }))
+        .start()
+        .await;
+    let work = server.scratch().dir("work");
+    write_file(&work.join("plain"), "x\n");
+    let state = server.state().to_owned();
+    symlink(&state, work.join("link")).unwrap();
+    let cover = server
+        .agent()
+        .exec(json!({ "command": "cat plain", "workdir": work }))
+        .await
+        .expect(200);
+    assert_eq!(cover["stdout"], "x\n", "the allowlist covers cat");
+    let glued = format!(
+        "grep -f{} plain",
+        state.join("countersign/operator.token").display()
+    );
+    for (command, directory) in [
+        ("cat link/countersign/operator.token", &work),
+        ("cd link && cat countersign/operator.token", &work),
+        ("cd link/countersign && ls", &work),
+        ("ls", &state),
+        ("cat operator.token", &state.join("countersign")),
+        (glued.as_str(), &work),
+    ] {
+        server
+            .agent()
+            .exec(json!({ "command": command, "workdir": directory }))
+            .await
+            .problem(403, "exec-denied");
+    }
+}
+
+#[tokio::test]
+async fn a_revoked_token_sees_nothing_more_on_its_open_stream() {
+    let server = TestServer::full().start().await;
+    let (token, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read"] }))
+        .await;
+    let mut stream = reader.events("?types=exec", None).await;
+    server.agent().exec(json!({ "argv": ["true"] })).await.expect(200);
+    assert_eq!(stream.next().await.kind, "exec.requested");
+    while stream.next().await.kind != "exec.finished" {}
+    server
+        .operator()
+        .delete(&format!("/v1/tokens/{token}"))
+        .await
+        .expect(204);
+    server.agent().exec(json!({ "argv": ["true"] })).await.expect(200);
+    assert_eq!(stream.next_or_end().await, None);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_place_does_not_start_while_the_server_stops() {
+    let mut server = TestServer::full()
+        .toml("[limits]\nmax_running = 1\nmax_queued = 1\n")
+        .start()
+        .await;
+    let (marks, gate) = (server.scratch().join("marks"), server.scratch().join("gate"));
+    let agent = server.agent();
+    let holding = format!(
+        "echo here >> {0}; while [ ! -e {1} ]; do sleep 0.02; done",
+        marks.display(),
+        gate.display()
+    );
+    let holder = tokio::spawn({
+        let agent = agent.clone();
+        async move { agent.exec(json!({ "command": holding })).await }
+    });
+    eventually(
+        "held",
+        || std::future::ready(lines(&marks)),
+        |lines| lines.len() == 1,
+    )
+    .await;
+    let late = json!({ "command": format!("echo late >> {}", marks.display()) });
+    let calls = [agent.exec(late.clone()), agent.exec(late)].map(Box::pin);
+    let [one, other] = calls;
+    // One finds the queue full, so the other is in it.
+    let (refused, queued) = match within("a refusal", select(one, other)).await {
+        Either::Left((refused, queued)) | Either::Right((refused, queued)) => (refused, queued),
+    };
+    refused.problem(503, "overloaded");
+    server.send_signal(Signal::TERM);
+    within("an answer", queued).await.problem(503, "shutting-down");
+    write_file(&gate, "");
+    holder.await.unwrap().expect(200);
+    assert_eq!(server.ended().await, Some(0));
+    assert_eq!(lines(&marks), ["here"]);
+}
+
+#[tokio::test]
+async fn a_run_that_was_answered_as_pending_outlives_its_caller_however_fast_the_decision() {
+    let server = TestServer::asking()
+        .toml("[limits]\nmax_running = 100\nmax_running_per_agent = 100\n")
+        .start()
+        .await;
+    let gate = server.scratch().join("gate");
+    let mut stream = server
+        .operator()
+        .events("?types=exec.approval.requested", None)
+        .await;
+    let operator = server.operator();
+    let decider = tokio::spawn(async move {
+        loop {
+            let event = stream.next().await;
+            let approval = event.data["approvalId"].as_str().unwrap().to_owned();
+            operator.decide(&approval, "allow-once").await.expect(200);
+        }
+    });
+    let command = format!("while [ ! -e {} ]; do sleep 0.1; done", gate.display());
+    let mut runs = Vec::new();
+    // The callers give up just about when the decision comes.
+    for wait in 0..24 {
+        let call = json!({ "command": command, "yieldMs": 10, "approvalWaitMs": wait });
+        let answer = server.agent().exec(call).await.expect(202);
+        runs.push(answer["runId"].as_str().unwrap().to_owned());
+    }
+    let agent = server.agent();
+    for run in &runs {
+        eventually(
+            "in the background",
+            || agent.run(run),
+            |run| run["status"] == "running" && run["background"] == true && run["sessionId"].is_string(),
+        )
+        .await;
+    }
+    write_file(&gate, "");
+    for run in &runs {
+        assert_eq!(server.agent().finished(run).await["status"], "completed");
+    }
+    decider.abort();
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_do_not_keep_others_out() {
+    let server = TestServer::full()
+        .toml("[limits]\nmax_connections = 4\nheader_timeout_ms = 300\n")
+        .start()
+        .await;
+    let address = server.anonymous().base().trim_start_matches("http://").to_owned();
+    let mut idle = Vec::new();
+    for greeting in [
+        "",
+        "GET /healthz HTTP/1.1\r\nHost",
+        "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+    ] {
+        for _ in 0..2 {
+            let mut stream = std::net::TcpStream::connect(&address).unwrap();
+            std::io::Write::write_all(&mut stream, greeting.as_bytes()).unwrap();
+            idle.push(stream);
+        }
+    }
+    for _ in 0..3 {
+        server.anonymous().get("/healthz").await.expect(200);
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_an_agent_says_reaches_a_terminal_as_it_is() {
+    let server = TestServer::asking().start().await;
+    let evil = "\u{1b}]0;owned\u{7}\u{1b}[2J\u{9b}31m\u{202e}txt\u{2066}\r";
+    let session = "chat:\u{202e}\u{2066}x";
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", evil], "sessionKey": session }))
+        .await
+        .expect(202);
+    let (approval, run) = (
+        pending["approvalId"].as_str().unwrap(),
+        pending["runId"].as_str().unwrap(),
+    );
+    server
+        .agent()
+        .exec(json!({ "argv": [format!("/bin/{evil}")], "security": "deny", "sessionKey": session }))
+        .await
+        .problem(403, "exec-denied");
+    let calls: [&[&str]; 13] = [
+        &["approvals", "list"],
+        &["approvals", "show", approval],
+        &["approvals", "resolve", approval, "deny", "--reason", evil],
+        &["approvals", "show", approval],
+        &["runs", "list"],
+        &["runs", "show", run],
+        &["events"],
+        &["audit", "list"],
+        &["doctor"],
+        &["exec", "--security", "deny", "--", evil],
+        &["exec", "--env", "LD_\u{1b}[2J=x", "--", "true"],
+        &["allowlist", "list", "--agent", "main"],
+        &["runs", "list", "--search", evil],
+    ];
+    let obeyed = |c: char| {
+        let moves_text = matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        c != '\n' && (c.is_control() || moves_text)
+    };
+    for arguments in calls {
+        let done = server.cli(arguments).await;
+        for text in [done.stdout, done.stderr] {
+            assert!(!text.contains(obeyed), "{arguments:?}: {text:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_changed_while_a_call_waited_for_a_place_counts() {
+    let scratch = crate::support::Scratch::new();
+    let (marks, gate, work) = (scratch.join("marks"), scratch.join("gate"), scratch.dir("work"));
+    let held = format!(
+        "#!/bin/sh\necho held >> {0}\nwhile [ ! -e {1} ]; do sleep 0.02; done\n",
+        marks.display(),
+        gate.display()
+    );
+    let says = |word: &str| format!("#!/bin/sh\necho {word} >> {}\n", marks.display());
+    for (name, script) in [("hold", held), ("good", says("good")), ("evil", says("evil"))] {
+        write_file_mode(&work.join(name), script, 0o755);
+    }
+    let link = work.join("link");
+    symlink(work.join("good"), &link).unwrap();
+    let patterns = json!([{ "pattern": work.join("hold") }, { "pattern": work.join("good") }]);
+    let server = TestServer::allowlist_only()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": patterns } } }))
+        .toml("[limits]\nmax_running = 1\nmax_queued = 1\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let call = json!({ "command": format!("{} && true", link.display()) });
+    agent.exec(call.clone()).await.expect(200);
+    let holder = tokio::spawn({
+        let (agent, hold) = (agent.clone(), work.join("hold"));
+        async move { agent.exec(json!({ "argv": [hold] })).await }
+    });
+    eventually(
+        "held",
+        || std::future::ready(lines(&marks)),
+        |lines| lines.len() == 2,
+    )
+    .await;
+    let [one, other] = [agent.exec(call.clone()), agent.exec(call)].map(Box::pin);
+    let (refused, queued) = match within("a refusal", select(one, other)).await {
+        Either::Left((refused, queued)) | Either::Right((refused, queued)) => (refused, queued),
+    };
+    refused.problem(503, "overloaded");
+    std::fs::remove_file(&link).unwrap();
+    symlink(work.join("evil"), &link).unwrap();
+    write_file(&gate, "");
+    holder.await.unwrap().expect(200);
+    within("an answer", queued).await.problem(403, "exec-denied");
+    assert_eq!(lines(&marks), ["good", "held"]);
+}

@@ -1,0 +1,247 @@
+//! The record nobody can quietly change.
+
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, eventually, only, run_program};
+
+async fn verify(server: &TestServer) -> Value {
+    server.operator().get("/v1/audit/verify").await.expect(200)
+}
+
+/// A stopped server with a few records of different kinds.
+async fn recorded() -> TestServer {
+    let mut server = TestServer::asking().start().await;
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(202);
+    server
+        .operator()
+        .decide(pending["approvalId"].as_str().unwrap(), "deny")
+        .await
+        .expect(200);
+    server
+        .operator()
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/date" }))
+        .await
+        .expect(201);
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(200);
+    let (id, _) = server
+        .token_with(json!({ "name": "short-lived", "scopes": ["read"] }))
+        .await;
+    server
+        .operator()
+        .delete(&format!("/v1/tokens/{id}"))
+        .await
+        .expect(204);
+    assert_eq!(verify(&server).await["ok"], true);
+    assert_eq!(server.stop().await, Some(0));
+    server
+}
+
+/// Changes the ledger behind the server's back.
+fn tamper(server: &TestServer, change: fn(&rusqlite::Connection)) {
+    let ledger = rusqlite::Connection::open(server.database()).unwrap();
+    change(&ledger);
+    // So that nothing of it waits in a side file.
+    ledger
+        .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+        .unwrap();
+}
+
+fn sql(ledger: &rusqlite::Connection, text: &str) {
+    ledger.execute_batch(text).unwrap();
+}
+
+#[tokio::test]
+async fn what_happened_is_recorded_in_order() {
+    let mut server = recorded().await;
+    server.start().await;
+    let records = server.operator().get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let records = records.as_array().unwrap();
+    let actions: Vec<&str> = records
+        .iter()
+        .map(|record| record["action"].as_str().unwrap())
+        .collect();
+    for action in [
+        "exec.requested",
+        "exec.approval.requested",
+        "exec.approval.resolved",
+        "exec.denied",
+        "allowlist.changed",
+        "exec.started",
+        "exec.finished",
+        "token.created",
+        "token.revoked",
+    ] {
+        assert!(actions.contains(&action), "{action} in {actions:?}");
+    }
+    for pair in records.windows(2) {
+        assert_eq!(pair[1]["prevHash"], pair[0]["hash"]);
+        assert_eq!(
+            pair[1]["seq"].as_u64(),
+            pair[0]["seq"].as_u64().map(|seq| seq + 1)
+        );
+    }
+    let resolved = records
+        .iter()
+        .find(|record| record["action"] == "exec.approval.resolved")
+        .unwrap();
+    assert_eq!(resolved["actor"]["kind"], "token");
+    assert_eq!(resolved["outcome"], "denied");
+    let from = records[2]["seq"].as_u64().unwrap();
+    let later = server
+        .operator()
+        .get(&format!("/v1/audit?afterSeq={from}&limit=1"))
+        .await
+        .expect(200);
+    assert_eq!(later["items"][0], records[3]);
+}
+
+#[tokio::test]
+async fn an_untouched_record_verifies_with_and_without_a_server() {
+    let mut server = recorded().await;
+    let offline = server.cli(&["audit", "verify", "--offline", "--json"]).await;
+    assert_eq!(offline.code, Some(0), "{offline:?}");
+    server.start().await;
+    let online = server.cli(&["audit", "verify", "--json"]).await;
+    assert_eq!(online.code, Some(0), "{online:?}");
+    let verified = verify(&server).await;
+    assert_eq!(
+        (&verified["ok"], &verified["problem"]),
+        (&json!(true), &Value::Null)
+    );
+    assert!(
+        verified["records"].as_u64().is_some_and(|records| records >= 9),
+        "{verified}"
+    );
+}
+
+#[tokio::test]
+async fn every_kind_of_tampering_is_found() {
+    type Change = fn(&rusqlite::Connection);
+    let changes: [(&str, Change, &str); 7] = [
+        (
+            "a changed record",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE audit SET body = replace(body, 'a', 'b') WHERE seq = 3",
+                );
+            },
+            "edited",
+        ),
+        (
+            "a changed record with its hash made anew",
+            change_with_hash,
+            "forged",
+        ),
+        (
+            "a removed record",
+            |ledger| sql(ledger, "DELETE FROM audit WHERE seq = 3"),
+            "missing",
+        ),
+        ("two records swapped", swap, "reordered"),
+        (
+            "the end cut off",
+            |ledger| sql(ledger, "DELETE FROM audit WHERE seq > 4"),
+            "truncated",
+        ),
+        (
+            "everything removed",
+            |ledger| sql(ledger, "DELETE FROM audit"),
+            "truncated",
+        ),
+        ("a record told twice", repeat_last, "reordered"),
+    ];
+    for (what, change, kind) in changes {
+        let mut server = recorded().await;
+        tamper(&server, change);
+        let offline = server.cli(&["audit", "verify", "--offline", "--json"]).await;
+        server.start().await;
+        let online = server.cli(&["audit", "verify", "--json"]).await;
+        for done in [offline, online] {
+            assert_eq!(done.code, Some(1), "{what}: {done:?}");
+            let verified: Value = serde_json::from_str(&done.stdout).unwrap();
+            let seen = (&verified["ok"], &verified["problem"]["kind"]);
+            assert_eq!(seen, (&json!(false), &json!(kind)), "{what}: {verified}");
+        }
+    }
+}
+
+/// As somebody would who knows how the hash is made and not the key of its seal.
+fn change_with_hash(ledger: &rusqlite::Connection) {
+    use sha2::{Digest, Sha256};
+    let body: String = ledger
+        .query_row("SELECT body FROM audit WHERE seq = 3", [], |row| row.get(0))
+        .unwrap();
+    let changed = body.replacen("\"ok\"", "\"no\"", 1).replacen("exec", "exce", 1);
+    assert_ne!(changed, body);
+    let hash = Sha256::digest(&changed)
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    ledger
+        .execute(
+            "UPDATE audit SET body = ?1, hash = ?2 WHERE seq = 3",
+            (&changed, &hash),
+        )
+        .unwrap();
+}
+
+fn swap(ledger: &rusqlite::Connection) {
+    sql(
+        ledger,
+        "UPDATE audit SET seq = -1 WHERE seq = 3; UPDATE audit SET seq = 3 WHERE seq = 4; \
+         UPDATE audit SET seq = 4 WHERE seq = -1",
+    );
+}
+
+fn repeat_last(ledger: &rusqlite::Connection) {
+    sql(
+        ledger,
+        "INSERT INTO audit SELECT seq + 1, actor_id, action, body, hash, mac FROM audit ORDER BY seq DESC LIMIT 1",
+    );
+}
+
+#[tokio::test]
+async fn a_crash_is_no_tampering() {
+    let mut server = TestServer::full().start().await;
+    for round in 0..3 {
+        for _ in 0..5 {
+            server
+                .agent()
+                .exec(json!({ "argv": ["/bin/true"] }))
+                .await
+                .expect(200);
+        }
+        server.crash_and_restart().await;
+        let verified = verify(&server).await;
+        assert_eq!(verified["ok"], true, "round {round}: {verified}");
+    }
+}
+
+#[tokio::test]
+async fn the_record_can_be_exported() {
+    let server = TestServer::full().start().await;
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/true"] }))
+        .await
+        .expect(200);
+    let export = || async { run_program(&server.invocation(&["audit", "export"])) };
+    let whole = eventually("exported", export, |done| done.stdout.contains("exec.finished")).await;
+    assert_eq!(whole.code, Some(0));
+    for line in whole.stdout.lines() {
+        let record: Value = serde_json::from_str(line).unwrap();
+        assert!(
+            record["hash"].is_string(),
+            "{}",
+            only(&record, &["seq", "action"])
+        );
+    }
+}

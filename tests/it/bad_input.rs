@@ -1,0 +1,406 @@
+//! Bad input gets a clear problem and changes nothing.
+
+use reqwest::{Method, header::CONTENT_TYPE};
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, write_file};
+
+/// Nothing was recorded, so nothing was decided or started.
+async fn assert_no_runs(server: &TestServer) {
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"], json!([]), "a refused request left a run");
+}
+
+#[tokio::test]
+async fn malformed_bodies_are_refused() {
+    let server = TestServer::full().start().await;
+    let agent = server.agent();
+    let bodies: [&[u8]; 11] = [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b"\"echo\"",
+        b"{\"command\": \"true\"} trailing",
+        b"{\"command\": \"true\",}",
+        b"{'command': 'true'}",
+        b"{\"command\": \"\xff\xfe\"}",
+        b"{\"command\": \"\\ud800\"}",
+        b"\xef\xbb\xbf{\"command\": \"true\"}",
+    ];
+    for body in bodies {
+        let request = agent
+            .request(Method::POST, "/v1/exec")
+            .header(CONTENT_TYPE, "application/json");
+        let answer = agent.send(request.body(body.to_vec())).await;
+        let shown = String::from_utf8_lossy(body).into_owned();
+        assert_eq!(
+            (answer.status, &answer.json()["code"]),
+            (400, &json!("invalid-request")),
+            "{shown}: {}",
+            answer.text()
+        );
+    }
+    assert_no_runs(&server).await;
+}
+
+#[tokio::test]
+async fn wrong_members_are_refused_by_name() {
+    let server = TestServer::full().start().await;
+    for (body, member) in [
+        (json!({ "command": 5 }), "command"),
+        (json!({ "command": ["true"] }), "command"),
+        (json!({ "argv": "true" }), "argv"),
+        (json!({ "argv": ["true", 5] }), "argv"),
+        (json!({ "command": "true", "secuirty": "deny" }), "secuirty"),
+        (json!({ "command": "true", "Command": "true" }), "Command"),
+        (json!({ "command": "true", "timeout": "10" }), "timeout"),
+        (json!({ "command": "true", "timeout": -1 }), "timeout"),
+        (json!({ "command": "true", "yieldMs": "soon" }), "yieldMs"),
+        (json!({ "command": "true", "background": "yes" }), "background"),
+        (json!({ "command": "true", "background": 1 }), "background"),
+        (json!({ "command": "true", "env": ["A=b"] }), "env"),
+        (json!({ "command": "true", "env": { "A": 1 } }), "env"),
+        (json!({ "command": "true", "workdir": 1 }), "workdir"),
+        (
+            json!({ "command": "true", "workdir": "relative/path" }),
+            "workdir",
+        ),
+        (json!({ "command": "true", "workdir": "../up" }), "workdir"),
+        (json!({ "command": "true", "workdir": "~other/x" }), "workdir"),
+        (json!({ "command": "true", "security": "none" }), "security"),
+        (json!({ "command": "true", "security": "Full" }), "security"),
+        (json!({ "command": "true", "ask": "never" }), "ask"),
+        (json!({ "command": "true", "host": "build-server-7" }), "host"),
+        (json!({ "command": "true", "host": "Gateway" }), "host"),
+        (json!({ "command": "true", "host": "" }), "host"),
+        (json!({ "command": "true", "agentId": "a/../b" }), "agentId"),
+        (json!({ "command": "true", "agentId": "*" }), "agentId"),
+        (json!({ "command": "true", "agentId": "" }), "agentId"),
+        (json!({ "command": "true", "agentId": "x".repeat(65) }), "agentId"),
+        (json!({ "command": "true", "sessionKey": "" }), "sessionKey"),
+        (json!({ "command": "true", "sessionKey": "a\nb" }), "sessionKey"),
+        (
+            json!({ "command": "true", "sessionKey": "x".repeat(257) }),
+            "sessionKey",
+        ),
+        (
+            json!({ "command": "true", "approvalWaitMs": 600_001 }),
+            "approvalWaitMs",
+        ),
+        (
+            json!({ "command": "true", "approvalWaitMs": -1 }),
+            "approvalWaitMs",
+        ),
+    ] {
+        let problem = server.agent().exec(body.clone()).await;
+        let problem = problem.problem(400, "invalid-request");
+        assert!(
+            problem.to_string().contains(member),
+            "{member} is named for {body}: {problem}"
+        );
+    }
+    assert_no_runs(&server).await;
+}
+
+#[tokio::test]
+async fn exactly_one_of_command_and_argv_is_needed() {
+    let server = TestServer::full().start().await;
+    for (body, code) in [
+        (json!({}), "invalid-request"),
+        (json!({ "command": "true", "argv": ["true"] }), "invalid-request"),
+        (json!({ "command": "" }), "blank-command"),
+        (json!({ "command": " \t\n" }), "blank-command"),
+        (json!({ "argv": [] }), "blank-command"),
+        (json!({ "argv": ["", "x"] }), "blank-command"),
+        (json!({ "argv": ["  "] }), "blank-command"),
+        (json!({ "command": "echo a\u{0}b" }), "invalid-request"),
+        (json!({ "argv": ["echo", "a\u{0}b"] }), "invalid-request"),
+        (
+            json!({ "command": "true", "env": { "A": "b\u{0}c" } }),
+            "invalid-request",
+        ),
+        (json!({ "command": "x".repeat(131_072) }), "invalid-request"),
+        (
+            json!({ "argv": ["echo", "x".repeat(131_072)] }),
+            "invalid-request",
+        ),
+        (json!({ "command": "openclaw channels login" }), "invalid-request"),
+        (
+            json!({ "command": "/approve 12345678 allow-once" }),
+            "invalid-request",
+        ),
+        (
+            json!({ "command": "true", "agentId": "a", "sessionKey": "agent:b:main" }),
+            "config-conflict",
+        ),
+        (
+            json!({ "command": "true", "node": "somewhere" }),
+            "config-conflict",
+        ),
+    ] {
+        let shown: String = body.to_string().chars().take(80).collect();
+        let answer = server.agent().exec(body).await;
+        assert_eq!(
+            (answer.status, &answer.json()["code"]),
+            (400, &json!(code)),
+            "{shown}: {}",
+            answer.text()
+        );
+    }
+    assert_no_runs(&server).await;
+}
+
+#[tokio::test]
+async fn blocked_environment_names_are_listed_without_values() {
+    let server = TestServer::full().start().await;
+    let env = json!({
+        "LD_PRELOAD": "/tmp/evil.so", "path": "/tmp", "Node_Options": "x", "FINE": "ok", "COUNTERSIGN_X": "y",
+        "GIT_SSH_COMMAND": "secret-value",
+    });
+    let problem = server
+        .agent()
+        .exec(json!({ "command": "true", "env": env }))
+        .await
+        .problem(400, "blocked-env");
+    assert_eq!(
+        problem["names"],
+        json!([
+            "COUNTERSIGN_X",
+            "GIT_SSH_COMMAND",
+            "LD_PRELOAD",
+            "NODE_OPTIONS",
+            "PATH"
+        ])
+    );
+    assert!(!problem.to_string().contains("secret-value"));
+    for name in ["", "A B", "A=B", "1A", "Ä", "A-B"] {
+        let env: Value = [(name.to_owned(), json!("x"))].into_iter().collect();
+        let answer = server
+            .agent()
+            .exec(json!({ "command": "true", "env": env }))
+            .await;
+        assert_eq!(answer.status, 400, "{name:?}: {}", answer.text());
+    }
+    let pager = json!({ "command": "echo \"[$PAGER]\"", "env": { "PAGER": "cat" } });
+    assert_eq!(server.agent().exec(pager).await.expect(200)["stdout"], "[]\n");
+}
+
+#[tokio::test]
+async fn a_working_directory_that_is_none_is_refused() {
+    let server = TestServer::full().start().await;
+    let file = server.scratch().join("file");
+    write_file(&file, "");
+    for workdir in [
+        json!("/no/such/directory"),
+        json!(file),
+        json!(server.scratch().join("missing/deep")),
+    ] {
+        let body = json!({ "argv": ["/usr/bin/touch", "ran"], "workdir": workdir });
+        server
+            .agent()
+            .exec(body)
+            .await
+            .problem(400, "workdir-unavailable");
+    }
+    assert_no_runs(&server).await;
+}
+
+#[tokio::test]
+async fn oversized_and_foreign_bodies_are_refused() {
+    let server = TestServer::full()
+        .toml("[limits]\nbody_bytes = 10000\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let body = json!({ "argv": ["true", "x".repeat(20_000)] });
+    agent.exec(body).await.problem(413, "body-too-large");
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "application/jsonp",
+    ] {
+        let request = agent.request(Method::POST, "/v1/exec").header(CONTENT_TYPE, kind);
+        agent
+            .send(request.body("{\"command\":\"true\"}"))
+            .await
+            .problem(415, "unsupported-media-type");
+    }
+    let plain = agent
+        .request(Method::POST, "/v1/exec")
+        .body("{\"command\":\"true\"}");
+    agent.send(plain).await.problem(415, "unsupported-media-type");
+    let charset = agent
+        .request(Method::POST, "/v1/exec")
+        .header(CONTENT_TYPE, "application/json; charset=utf-8");
+    assert_eq!(
+        agent.send(charset.body("{\"command\":\"true\"}")).await.status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn paths_that_lead_elsewhere_are_not_found() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    for path in [
+        "/v1/runs/..%2f..%2fetc%2fpasswd",
+        "/v1/runs/%2e%2e",
+        "/v1/runs/A",
+        "/v1/runs/a%00b",
+        "/v1/runs/no-such-run",
+        "/v1/runs/no-such-run/output",
+        "/v1/approvals/..%2fx",
+        "/v1/nothing",
+        "/v1/runs//",
+        "/nothing",
+    ] {
+        let answer = operator.get(path).await;
+        assert!(
+            [400, 404].contains(&answer.status),
+            "{path}: {} {}",
+            answer.status,
+            answer.text()
+        );
+        assert_eq!(
+            answer.header("content-type"),
+            Some("application/problem+json"),
+            "{path}"
+        );
+        assert!(
+            !answer.text().contains(server.state().to_str().unwrap()),
+            "{path} names no path of the server"
+        );
+    }
+    let answer = operator.get("/v1/agents/a%2f..%2fb/allowlist").await;
+    answer.problem(400, "invalid-request");
+}
+
+#[tokio::test]
+async fn unknown_queries_and_methods_are_refused() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    for path in [
+        "/v1/runs?statuss=failed",
+        "/v1/runs?limit=0",
+        "/v1/runs?limit=501",
+        "/v1/runs?limit=ten",
+        "/v1/runs?status=gone",
+        "/v1/runs?cursor=%21nonsense",
+        "/v1/approvals?limit=-1",
+        "/v1/policy/effective?agent=main",
+        "/v1/policy/effective?host=somewhere",
+        "/v1/audit?afterSeq=x",
+    ] {
+        let problem = operator.get(path).await.problem(400, "invalid-request");
+        assert!(problem["detail"].is_string(), "{path}");
+    }
+    for (method, path) in [
+        (Method::PUT, "/v1/exec"),
+        (Method::GET, "/v1/exec"),
+        (Method::POST, "/v1/runs"),
+        (Method::DELETE, "/v1/audit"),
+    ] {
+        let answer = operator.send(operator.request(method.clone(), path)).await;
+        answer.problem(405, "method-not-allowed");
+        assert!(answer.header("allow").is_some(), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn decisions_and_entries_are_checked_before_anything_changes() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(202);
+    let path = format!(
+        "/v1/approvals/{}/decision",
+        pending["approvalId"].as_str().unwrap()
+    );
+    for body in [
+        json!({}),
+        json!({ "decision": null }),
+        json!({ "decision": "ALLOW-ONCE" }),
+        json!({ "decision": "allow-once", "reason": 5 }),
+        json!({ "decision": "allow-once", "force": true }),
+    ] {
+        operator.post(&path, body).await.problem(400, "invalid-request");
+    }
+    let patterns = json!({ "decision": "allow-always", "patterns": [{ "pattern": "/**" }] });
+    operator
+        .post(&path, patterns)
+        .await
+        .problem(422, "decision-not-allowed");
+    let empty = json!({ "decision": "allow-always", "patterns": [] });
+    operator
+        .post(&path, empty)
+        .await
+        .problem(422, "decision-not-allowed");
+    assert_eq!(operator.pending().await.len(), 1);
+
+    for (entry, status, code) in [
+        (json!({}), 400, "invalid-request"),
+        (json!({ "pattern": "" }), 422, "invalid-pattern"),
+        (json!({ "pattern": "/bin/../x" }), 422, "invalid-pattern"),
+        (
+            json!({ "pattern": "/bin/date", "argPattern": "(" }),
+            422,
+            "invalid-pattern",
+        ),
+        (
+            json!({ "pattern": "/bin/date", "maxUses": 0 }),
+            400,
+            "invalid-request",
+        ),
+        (
+            json!({ "pattern": "/bin/date", "sha256": "abc" }),
+            400,
+            "invalid-request",
+        ),
+        (
+            json!({ "pattern": "/bin/date", "colour": "red" }),
+            400,
+            "invalid-request",
+        ),
+    ] {
+        let answer = operator.post("/v1/agents/main/allowlist", entry.clone()).await;
+        let wanted = (status, &json!(code));
+        assert_eq!(
+            (answer.status, &answer.json()["code"]),
+            wanted,
+            "{entry}: {}",
+            answer.text()
+        );
+    }
+    assert!(!server.document_path().exists(), "nothing was written");
+}
+
+#[tokio::test]
+async fn a_hundred_bad_requests_leave_a_server_that_answers() {
+    let server = TestServer::full().start().await;
+    let calls: Vec<_> = (0..100)
+        .map(|number| {
+            let agent = server.agent();
+            tokio::spawn(async move {
+                let request = agent
+                    .request(Method::POST, "/v1/exec")
+                    .header(CONTENT_TYPE, "application/json");
+                agent.send(request.body("{".repeat(number * 100))).await.status
+            })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.unwrap(), 400);
+    }
+    assert_eq!(
+        server
+            .agent()
+            .exec(json!({ "argv": ["/bin/echo", "fine"] }))
+            .await
+            .expect(200)["stdout"],
+        "fine\n"
+    );
+}

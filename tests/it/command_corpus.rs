@@ -1,0 +1,249 @@
+//! Every case of the shared command corpus, with a file system that exists only in the case.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use countersign::{
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy, paths},
+    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
+    policy::{
+        allowlist::{Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entry, Protected, analyze},
+        pattern::{PathCase, PatternCache},
+    },
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Case {
+    id: String,
+    cwd: String,
+    path_dirs: BTreeMap<String, String>,
+    allowlist: Vec<CaseEntry>,
+    safe_bins: Vec<String>,
+    strict_inline_eval: bool,
+    command: String,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
+    files: Vec<String>,
+    #[serde(default)]
+    realpaths: BTreeMap<String, String>,
+    #[serde(default)]
+    trusted_dirs: Vec<String>,
+    expect: String,
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CaseEntry {
+    pattern: String,
+    arg_pattern: Option<String>,
+    source: Option<String>,
+}
+
+#[derive(Debug)]
+struct CaseLookup {
+    path_dirs: BTreeMap<String, String>,
+    existing: BTreeSet<String>,
+    realpaths: BTreeMap<String, String>,
+}
+
+impl CaseLookup {
+    fn of(case: &Case) -> Self {
+        let existing = case
+            .path_dirs
+            .values()
+            .chain(&case.files)
+            .chain(case.realpaths.keys())
+            .cloned()
+            .collect();
+        Self {
+            path_dirs: case.path_dirs.clone(),
+            existing,
+            realpaths: case.realpaths.clone(),
+        }
+    }
+}
+
+impl PathLookup for CaseLookup {
+    fn search(&self, name: &str) -> Option<String> {
+        self.path_dirs
+            .get(name)
+            .filter(|path| path.starts_with('/'))
+            .cloned()
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        let real = self.existing.contains(path).then(|| self.real(path)).flatten()?;
+        let identity = FileIdentity {
+            path: real.clone(),
+            dev: 1,
+            ino: 1,
+            size: 1,
+            mtime_ns: 0,
+            ctime_ns: 0,
+        };
+        Some(Inspected { real, identity })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        Some(
+            self.realpaths
+                .get(path)
+                .cloned()
+                .unwrap_or_else(|| path.to_owned()),
+        )
+    }
+
+    fn home(&self) -> &'static str {
+        "/home/agent"
+    }
+
+    fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+        DirectoryTrust::Ours
+    }
+
+    fn content_sha256(&self, _path: &str) -> Option<String> {
+        None
+    }
+}
+
+fn cases() -> Vec<Case> {
+    include_str!("../data/corpus/commands.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("the corpus is valid"))
+        .collect()
+}
+
+fn judge(case: &Case) -> &'static str {
+    if let Err(_blocked) = env_policy::check_overrides(&case.env) {
+        return "reject";
+    }
+    // Blank text is refused by the API before it is analysed; the corpus judges the analysis.
+    analysis(case).verdict.as_str()
+}
+
+fn analysis(case: &Case) -> Analysis {
+    let env = env_policy::check_overrides(&case.env).unwrap_or_default();
+    analyze_text(case, &case.command, &env)
+}
+
+fn analyze_text(case: &Case, text: &str, env: &EnvOverrides) -> Analysis {
+    let lookup = CaseLookup::of(case);
+    let ids: Vec<String> = (0..case.allowlist.len())
+        .map(|index| format!("entry-{index}"))
+        .collect();
+    let entries: Vec<Entry<'_>> = case
+        .allowlist
+        .iter()
+        .zip(&ids)
+        .map(|(entry, id)| Entry {
+            owner: "main",
+            id,
+            pattern: &entry.pattern,
+            arg_pattern: entry.arg_pattern.as_deref(),
+            source: entry.source.as_deref(),
+            command_sha256: None,
+        })
+        .collect();
+    let agent = AgentId::main();
+    let request = AnalysisRequest {
+        cwd: &case.cwd,
+        cwd_real: &case.cwd,
+        env,
+        agent: &agent,
+    };
+    let policy = AnalysisPolicy {
+        entries: &entries,
+        grants: &[],
+        deny_rules: &[],
+        safe_bins: &case.safe_bins,
+        safe_bin_profiles: &BTreeMap::new(),
+        trusted_dirs: &case.trusted_dirs,
+        skills: &[],
+        strict_inline_eval: case.strict_inline_eval,
+        strict_delegation: true,
+        exact_text_grants: false,
+        path_case: PathCase::Sensitive,
+        now: UnixMillis::new(0),
+        protected: &Protected::default(),
+        cache: &PatternCache::default(),
+    };
+    analyze(&Command::Shell(text.to_owned()), &request, &policy, &lookup)
+}
+
+#[test]
+fn nothing_of_the_corpus_is_wrongly_allowed() {
+    let wrong: Vec<String> = cases()
+        .iter()
+        .filter(|case| case.expect != "allow" && judge(case) == "allow")
+        .map(|case| format!("{}: {:?} ({})", case.id, case.command, case.why))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn bad_requests_are_told_from_misses() {
+    for case in cases() {
+        assert_eq!(case.expect == "reject", judge(&case) == "reject", "{}", case.id);
+    }
+}
+
+#[test]
+fn nothing_of_the_corpus_is_asked_without_need() {
+    let wrong: Vec<String> = cases()
+        .iter()
+        .filter(|case| case.expect == "allow" && judge(case) != "allow")
+        .map(|case| format!("{}: {:?} {:?}", case.id, case.command, analysis(case).findings))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn the_corpus_is_complete() {
+    let count = |expect: &str| cases().iter().filter(|case| case.expect == expect).count();
+    assert_eq!((count("allow"), count("ask"), count("reject")), (182, 415, 51));
+}
+
+/// What is started is itself allowed, and means the same: analysing the rendering gives the same rendering.
+#[test]
+fn renderings_of_allowed_commands_are_allowed_and_stable() {
+    for case in cases().iter().filter(|case| case.expect == "allow") {
+        let first = analysis(case);
+        let script = first.rendered.expect("an allowed command has a rendering");
+        // A bare name is rendered as a path, which name entries rightly do not cover, and `cd --` is our own form.
+        let renders_names = case
+            .allowlist
+            .iter()
+            .any(|entry| !entry.pattern.contains('/') && entry.pattern != "*");
+        if renders_names || script.contains("'cd'") {
+            continue;
+        }
+        let mut again = analyze_text(case, &script, &EnvOverrides::default());
+        assert_eq!(again.rendered.take(), Some(script), "{}", case.id);
+        assert_eq!(again.verdict, AnalysisVerdict::Allow, "{}", case.id);
+    }
+}
+
+#[test]
+fn every_finding_points_into_the_source() {
+    for case in cases() {
+        for finding in analysis(&case).findings {
+            let (start, end) = (finding.span.start as usize, finding.span.end as usize);
+            assert!(
+                start <= end && end <= case.command.len() && case.command.get(start..end).is_some(),
+                "{}: {finding:?}",
+                case.id
+            );
+        }
+    }
+}
+
+#[test]
+fn paths_in_the_corpus_are_what_the_lookup_expects() {
+    for case in cases() {
+        for path in case.files.iter().chain(case.realpaths.keys()) {
+            assert_eq!(&paths::normalise(path), path, "{}", case.id);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A full disk: nothing runs unrecorded, the server says what is wrong, and goes on when there is room again.
+
+use serde_json::{Value, json};
+
+use crate::support::{Scratch, SmallDisk, TestServer, eventually, is_root, lines, only, skip};
+
+#[tokio::test]
+async fn a_full_disk_runs_nothing_and_recovers() {
+    if !is_root() {
+        return skip("mounting a small disk needs root");
+    }
+    let place = Scratch::new();
+    let disk_at = place.dir("disk");
+    let Some(disk) = SmallDisk::mount(&disk_at) else {
+        return skip("a small disk cannot be mounted here");
+    };
+    let outside = Scratch::new();
+    let ran = outside.join("ran");
+    let server = TestServer::full().state_dir(&disk_at.join("state")).start().await;
+    let agent = server.agent();
+    let body = json!({ "command": format!("echo ran >> {}", ran.display()), "workdir": outside.path() });
+    let mut answered = 0;
+    agent.exec(body.clone()).await.expect(200);
+    answered += 1;
+    server
+        .operator()
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
+        .await
+        .expect(201);
+    let document = server.document_on_disk();
+
+    disk.fill();
+    // What the ledger has allocated already may still hold a few records.
+    let mut refused = 0;
+    for _ in 0..500 {
+        let answer = agent.exec(body.clone()).await;
+        match answer.status {
+            200 => answered += 1,
+            507 | 503 => {
+                let code = answer.json()["code"].clone();
+                assert!(
+                    code == "storage-full" || code == "storage-unavailable",
+                    "{}",
+                    answer.text()
+                );
+                refused += 1;
+            }
+            _ => panic!("{}", answer.text()),
+        }
+        if refused == 3 {
+            break;
+        }
+    }
+    assert_eq!(refused, 3, "a full disk is noticed");
+    assert_eq!(lines(&ran).len(), answered, "what was refused did not run");
+    let not_ready = || async { server.anonymous().get("/readyz").await };
+    let ready = eventually("not ready", not_ready, |answer| answer.status == 503)
+        .await
+        .json();
+    assert_eq!(
+        (&ready["status"], &ready["checks"]["database"]["ok"]),
+        (&json!("not-ready"), &json!(false))
+    );
+    let added = server
+        .operator()
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/lost" }))
+        .await;
+    assert!([503, 507].contains(&added.status), "{}", added.text());
+    assert_eq!(server.document_on_disk(), document, "the document is as it was");
+    assert_eq!(server.anonymous().get("/healthz").await.status, 200);
+
+    disk.make_room();
+    let again = || async { agent.exec(body.clone()).await.status };
+    eventually("running again", again, |status| {
+        answered += usize::from(*status == 200);
+        *status == 200
+    })
+    .await;
+    assert_eq!(lines(&ran).len(), answered);
+    let ready = || async { server.anonymous().get("/readyz").await.status };
+    eventually("ready", ready, |status| *status == 200).await;
+    let runs = agent.get("/v1/runs?status=completed&limit=500").await.expect(200)["items"].clone();
+    assert_eq!(
+        runs.as_array().map(Vec::len),
+        Some(answered),
+        "each that ran is recorded"
+    );
+    let verified: Value = server.operator().get("/v1/audit/verify").await.expect(200);
+    assert_eq!(verified["ok"], true, "{verified}");
+    drop(server);
+    drop(disk);
+}
+
+#[tokio::test]
+async fn a_full_disk_under_the_document_loses_no_entry_and_no_answer() {
+    if !is_root() {
+        return skip("mounting a small disk needs root");
+    }
+    let place = Scratch::new();
+    let disk_at = place.dir("disk");
+    let Some(disk) = SmallDisk::mount(&disk_at) else {
+        return skip("a small disk cannot be mounted here");
+    };
+    // The ledger lies elsewhere and has all the room it needs.
+    let path = disk_at.join("exec-approvals.json");
+    let server = TestServer::asking_with(&format!("path = {path:?}")).start().await;
+    let operator = server.operator();
+    operator
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/true" }))
+        .await
+        .expect(201);
+    let before = std::fs::read(&path).unwrap();
+
+    disk.fill();
+    operator
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/lost" }))
+        .await
+        .problem(507, "storage-full");
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date", "--version"] }))
+        .await
+        .expect(202);
+    let approval = pending["approvalId"].as_str().unwrap();
+    // The answer itself is kept by the ledger.
+    operator.decide(approval, "allow-always").await.expect(200);
+    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    assert_eq!(
+        only(&run, &["status", "exitCode"]),
+        json!({ "status": "completed", "exitCode": 0 })
+    );
+    assert_eq!(std::fs::read(&path).unwrap(), before, "never half a document");
+    let mut left: Vec<_> = std::fs::read_dir(&disk_at)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    left.sort();
+    assert!(
+        left.iter()
+            .all(|name| !name.to_string_lossy().contains("tmp") && name != "lost"),
+        "{left:?}"
+    );
+    // What the document allows is still allowed, and nothing else is.
+    let covered = json!({ "argv": ["/bin/true"] });
+    assert_eq!(server.agent().exec(covered).await.status, 200);
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date", "--help"] }))
+        .await
+        .expect(202);
+
+    disk.make_room();
+    operator
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/kept" }))
+        .await
+        .expect(201);
+    let after = std::fs::read_to_string(&path).unwrap();
+    assert!(after.contains("/bin/true") && after.contains("/opt/kept") && !after.contains("/opt/lost"));
+    drop(server);
+    drop(disk);
+}

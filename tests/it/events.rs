@@ -1,0 +1,361 @@
+//! The event stream: nothing lost, nothing twice, across reconnects and restarts.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, Event, TestServer, eventually, only};
+
+async fn page(api: &Api, query: &str) -> Value {
+    api.get(&format!("/v1/events{query}")).await.expect(200)
+}
+
+/// All events of the retained log, page by page.
+async fn whole_log(api: &Api, limit: usize) -> Vec<Value> {
+    let mut events = Vec::new();
+    let mut cursor = String::new();
+    loop {
+        let page = page(api, &format!("?after=0&limit={limit}{cursor}")).await;
+        events.extend(page["items"].as_array().expect("items").iter().cloned());
+        match page["nextCursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return events,
+        }
+    }
+}
+
+fn numbers(events: &[Value]) -> Vec<u64> {
+    events
+        .iter()
+        .map(|event| event["seq"].as_u64().expect("a sequence number"))
+        .collect()
+}
+
+#[tokio::test]
+async fn a_run_is_told_in_order() {
+    let server = TestServer::full().start().await;
+    let mut stream = server.operator().events("", None).await;
+    let answer = server
+        .agent()
+        .exec(json!({ "command": "echo told; exit 3" }))
+        .await
+        .expect(200);
+    let requested = stream.next_of("exec.requested").await;
+    let started = stream.next_of("exec.started").await;
+    let finished = stream.next_of("exec.finished").await;
+    assert!(requested.id < started.id && started.id < finished.id);
+    for event in [&requested, &started, &finished] {
+        assert_eq!(
+            only(
+                &event.data,
+                &["seq", "type", "runId", "agentId", "sessionKey", "host"]
+            ),
+            json!({
+                "seq": event.id, "type": event.kind, "runId": answer["runId"], "agentId": "main",
+                "sessionKey": "agent:main:main", "host": "gateway",
+            })
+        );
+        assert!(event.data["ts"].is_i64());
+    }
+    assert_eq!(
+        only(&requested.data, &["command", "cwd", "verdict"]),
+        json!({ "command": "echo told; exit 3", "cwd": answer["cwd"], "verdict": "run" })
+    );
+    assert_eq!(
+        only(
+            &finished.data,
+            &[
+                "status",
+                "exitCode",
+                "timedOut",
+                "truncated",
+                "outputBytes",
+                "tail"
+            ]
+        ),
+        json!({
+            "status": "failed", "exitCode": 3, "timedOut": false, "truncated": false, "outputBytes": 5,
+            "tail": "told\n",
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_question_and_its_answer_are_told() {
+    let server = TestServer::asking().start().await;
+    let mut stream = server
+        .operator()
+        .events("?types=exec.approval.,exec.denied", None)
+        .await;
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(202);
+    let approval = pending["approvalId"].as_str().unwrap();
+    let requested = stream.next().await;
+    assert_eq!(requested.kind, "exec.approval.requested");
+    assert_eq!(
+        only(
+            &requested.data,
+            &[
+                "approvalId",
+                "slug",
+                "runId",
+                "command",
+                "cwd",
+                "security",
+                "ask",
+                "expiresAtMs"
+            ]
+        ),
+        json!({
+            "approvalId": approval, "slug": pending["approvalSlug"], "runId": pending["runId"],
+            "command": "/bin/date", "cwd": pending["cwd"], "security": "allowlist", "ask": "on-miss",
+            "expiresAtMs": pending["expiresAtMs"],
+        })
+    );
+    server.operator().decide(approval, "deny").await.expect(200);
+    let mut told = [stream.next().await, stream.next().await];
+    told.sort_by(|a, b| a.kind.cmp(&b.kind));
+    assert_eq!(
+        only(
+            &told[0].data,
+            &["type", "approvalId", "status", "decision", "terminalReason"]
+        ),
+        json!({
+            "type": "exec.approval.resolved", "approvalId": approval, "status": "denied", "decision": "deny",
+            "terminalReason": "user",
+        })
+    );
+    assert_eq!(
+        only(&told[1].data, &["type", "runId", "reason"]),
+        json!({ "type": "exec.denied", "runId": pending["runId"], "reason": "user-denied" })
+    );
+}
+
+#[tokio::test]
+async fn a_stream_resumes_where_it_broke_off() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let mut stream = operator.events("", None).await;
+    for number in 0..20 {
+        server
+            .agent()
+            .exec(json!({ "argv": ["/bin/echo", number.to_string()] }))
+            .await
+            .expect(200);
+    }
+    let mut seen: Vec<Event> = Vec::new();
+    while seen.len() < 10 {
+        seen.push(stream.next().await);
+    }
+    drop(stream);
+    for number in 20..30 {
+        server
+            .agent()
+            .exec(json!({ "argv": ["/bin/echo", number.to_string()] }))
+            .await
+            .expect(200);
+    }
+    let mut stream = operator.events("", seen.last().unwrap().id).await;
+    let finished = |events: &[Event]| {
+        events
+            .iter()
+            .filter(|event| event.kind == "exec.finished")
+            .count()
+    };
+    while finished(&seen) < 30 {
+        seen.push(stream.next().await);
+    }
+    let first = seen[0].id.unwrap();
+    let log: Vec<Value> = whole_log(&operator, 7)
+        .await
+        .into_iter()
+        .filter(|event| event["seq"].as_u64() >= Some(first))
+        .collect();
+    let told: Vec<Value> = seen.into_iter().map(|event| event.data).collect();
+    assert_eq!(
+        told,
+        log[..told.len()],
+        "each event once, in order, as the log has it"
+    );
+}
+
+#[tokio::test]
+async fn numbers_go_on_after_a_crash() {
+    let mut server = TestServer::full().start().await;
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", "before"] }))
+        .await
+        .expect(200);
+    let before = whole_log(&server.operator(), 500).await;
+    server.crash_and_restart().await;
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", "after"] }))
+        .await
+        .expect(200);
+    let after = whole_log(&server.operator(), 500).await;
+    assert_eq!(after[..before.len()], before[..], "what was told stays told");
+    let numbers = numbers(&after);
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "{numbers:?}");
+
+    let last = before.last().unwrap()["seq"].as_u64();
+    let mut stream = server.operator().events("", last).await;
+    let next = stream.next().await;
+    assert_eq!(
+        next.data,
+        after[before.len()],
+        "a client of before resumes with what it missed"
+    );
+}
+
+#[tokio::test]
+async fn filters_choose() {
+    let server = TestServer::full().start().await;
+    let agent = server.agent();
+    for agent_id in ["main", "other"] {
+        agent
+            .exec(json!({ "argv": ["/bin/echo"], "agentId": agent_id }))
+            .await
+            .expect(200);
+    }
+    let run = agent
+        .exec(json!({ "argv": ["/bin/echo"], "sessionKey": "agent:main:chat" }))
+        .await
+        .expect(200);
+    let operator = server.operator();
+    let count = async |query: &str| {
+        page(&operator, &format!("?after=0{query}")).await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    let finished = || async {
+        page(&operator, "?after=0&types=exec.finished").await["items"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    eventually("all told", finished, |count| *count == 3).await;
+    assert_eq!(count("&types=exec.finished,exec.requested").await, 6);
+    assert_eq!(count("&types=exec.finished&agentId=other").await, 1);
+    assert_eq!(count("&types=exec.finished&sessionKey=agent:main:chat").await, 1);
+    assert_eq!(
+        count(&format!(
+            "&types=exec.finished&runId={}",
+            run["runId"].as_str().unwrap()
+        ))
+        .await,
+        1
+    );
+    assert_eq!(count("&types=nothing.").await, 0);
+}
+
+#[tokio::test]
+async fn an_asker_hears_of_its_own_runs_only() {
+    let server = TestServer::full().start().await;
+    let (_, other) = server
+        .token_with(json!({ "name": "other", "scopes": ["exec"] }))
+        .await;
+    let mine = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", "mine"] }))
+        .await
+        .expect(200);
+    let theirs = other
+        .exec(json!({ "argv": ["/bin/echo", "theirs"] }))
+        .await
+        .expect(200);
+    let own = || async { whole_log(&other, 500).await };
+    let ended = |log: &Vec<Value>| log.iter().any(|event| event["type"] == "exec.finished");
+    let events = eventually("told", own, ended).await;
+    assert!(
+        events.iter().all(|event| event["runId"] == theirs["runId"]),
+        "{events:#?}"
+    );
+    let path = format!("/v1/runs/{}", mine["runId"].as_str().unwrap());
+    other.get(&path).await.problem(404, "not-found");
+    other
+        .get(&format!("{path}/output"))
+        .await
+        .problem(404, "not-found");
+    other
+        .post(&format!("{path}/cancel"), json!({}))
+        .await
+        .problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn a_stop_ends_the_streams() {
+    let mut server = TestServer::full().start().await;
+    let mut stream = server.operator().events("", None).await;
+    server.send_signal(rustix::process::Signal::TERM);
+    let mut last = None;
+    while let Some(event) = stream.next_or_end().await {
+        last = Some(event.kind);
+    }
+    assert_eq!(last.as_deref(), Some("server.shutdown"));
+    assert_eq!(server.ended().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_gap_is_told_when_the_log_was_shortened() {
+    let server = TestServer::full()
+        .toml("[events]\nkeep_count = 5\n")
+        .start()
+        .await;
+    for _ in 0..10 {
+        server
+            .agent()
+            .exec(json!({ "argv": ["/bin/true"] }))
+            .await
+            .expect(200);
+    }
+    let first = || async {
+        let mut stream = server.operator().events("", Some(1)).await;
+        stream.next().await
+    };
+    let gap = eventually("shortened", first, |event| event.kind == "events.gap").await;
+    assert!(
+        gap.data["oldestSeq"].as_u64().is_some_and(|oldest| oldest > 2),
+        "{gap:?}"
+    );
+}
+
+#[tokio::test]
+async fn fifty_readers_miss_nothing() {
+    let server = TestServer::full().start().await;
+    let mut readers = Vec::new();
+    for _ in 0..50 {
+        let mut stream = server.operator().events("?types=exec.finished", None).await;
+        readers.push(tokio::spawn(async move {
+            let mut runs = Vec::new();
+            while runs.len() < 40 {
+                runs.push(stream.next().await.data["runId"].as_str().unwrap().to_owned());
+            }
+            runs
+        }));
+    }
+    let calls: Vec<_> = (0..40)
+        .map(|_| {
+            let agent = server.agent();
+            tokio::spawn(async move {
+                agent.exec(json!({ "argv": ["/bin/true"] })).await.expect(200)["runId"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned()
+            })
+        })
+        .collect();
+    let mut ran = Vec::new();
+    for call in calls {
+        ran.push(call.await.unwrap());
+    }
+    ran.sort();
+    for reader in readers {
+        let mut seen = reader.await.unwrap();
+        seen.sort();
+        assert_eq!(seen, ran);
+    }
+}

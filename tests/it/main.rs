@@ -1,0 +1,52 @@
+//! Black-box tests: the real `countersign` program, started on a port of its own with a state directory of
+//! its own, used through its HTTP API and its command line only. One module per capability.
+
+#![expect(
+    clippy::string_slice,
+    reason = "a test that cuts a text at the wrong place fails, as it should"
+)]
+
+#[cfg(test)]
+mod support;
+
+#[cfg(test)]
+mod api_socket;
+#[cfg(test)]
+mod approvals;
+#[cfg(test)]
+mod architecture;
+#[cfg(test)]
+mod attacks;
+#[cfg(test)]
+mod audit;
+#[cfg(test)]
+mod auth;
+#[cfg(test)]
+mod bad_input;
+#[cfg(test)]
+mod cli;
+#[cfg(test)]
+mod command_corpus;
+#[cfg(test)]
+#[cfg(feature = "test-hooks")]
+mod crash;
+#[cfg(test)]
+mod disk_full;
+#[cfg(test)]
+mod document_concurrency;
+#[cfg(test)]
+mod events;
+#[cfg(test)]
+mod exec_basics;
+#[cfg(test)]
+mod exec_limits;
+#[cfg(test)]
+mod idempotency;
+#[cfg(test)]
+mod policy;
+#[cfg(test)]
+mod real_commands;
+#[cfg(test)]
+mod runner;
+#[cfg(test)]
+mod state_directory;

@@ -1,0 +1,13 @@
+//! The warm runner with real processes: the program's own hidden mode, real commands, real kills.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names the reports it wants, and any other fails it"
+)]
+
+mod harness;
+
+mod cost;
+mod crash;
+mod launching;
+mod lifetime;
+mod output;

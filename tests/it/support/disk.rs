@@ -1,0 +1,53 @@
+//! Disks of the tests.
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+    thread,
+};
+
+use super::{Invocation, run_program};
+
+/// A small file system of its own, unmounted with it.
+#[derive(Debug)]
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// `None` where that is not possible.
+    pub(crate) fn mount(at: &Path) -> Option<Self> {
+        let options = ["-t", "tmpfs", "-o", "size=12m,mode=0700", "countersign-test"];
+        let mounted = run_program(&Invocation::new("mount").args(&options).arg(at));
+        (mounted.code == Some(0)).then(|| Self(at.to_owned()))
+    }
+
+    /// Takes all the room that is left, to the last byte.
+    pub(crate) fn fill(&self) {
+        let mut filler = File::create(self.filler()).expect("a file on the small disk");
+        for size in [1 << 20, 1 << 12, 1] {
+            while filler.write_all(&vec![b'x'; size]).is_ok() {}
+        }
+    }
+
+    pub(crate) fn make_room(&self) {
+        fs::remove_file(self.filler()).expect("removing the filler");
+    }
+
+    /// Makes it read-only, or writable again.
+    pub(crate) fn remount(&self, mode: &str) {
+        let options = ["-o", &format!("remount,{mode}")];
+        let done = run_program(&Invocation::new("mount").args(&options).arg(&self.0));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+
+    fn filler(&self) -> PathBuf {
+        self.0.join("filler")
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let unmounted = run_program(&Invocation::new("umount").arg("--lazy").arg(&self.0));
+        assert!(unmounted.code == Some(0) || thread::panicking(), "{unmounted:?}");
+    }
+}

@@ -1,0 +1,23 @@
+//! What the black-box tests drive the program with. An API change should touch this folder and the test of
+//! the change, nothing else.
+
+mod client;
+mod disk;
+mod files;
+mod process;
+mod server;
+mod skip;
+mod sse;
+mod wait;
+
+pub(crate) use client::{Answer, Api, only, without};
+pub(crate) use disk::SmallDisk;
+pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode};
+pub(crate) use process::{
+    Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, run_long_program,
+    run_program,
+};
+pub(crate) use server::{ServerBuilder, TestServer};
+pub(crate) use skip::{NOBODY, is_root, skip};
+pub(crate) use sse::{Event, EventStream};
+pub(crate) use wait::{eventually, within};

@@ -1,0 +1,44 @@
+//! Waiting for a condition, with a long bound and the last state in the message.
+
+use std::{fmt::Debug, future::Future, panic::Location, time::Duration};
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+/// Far beyond what a loaded machine needs: reaching it is a failure, never a matter of speed.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits until `state` satisfies `holds` and returns it; panics with the last state otherwise.
+#[track_caller]
+pub(crate) fn eventually<S: Debug, F: Future<Output = S>>(
+    what: &str,
+    mut state: impl FnMut() -> F,
+    mut holds: impl FnMut(&S) -> bool,
+) -> impl Future<Output = S> {
+    let caller = Location::caller();
+    async move {
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = Duration::from_millis(5);
+        loop {
+            let current = state().await;
+            if holds(&current) {
+                return current;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{caller}: never {what}; last state: {current:#?}"
+            );
+            sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+}
+
+/// Waits for a future; panics when it never comes.
+#[track_caller]
+pub(crate) fn within<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
+    let caller = Location::caller();
+    async move {
+        let came = timeout_at(Instant::now() + PATIENCE, future).await;
+        came.unwrap_or_else(|_elapsed| panic!("{caller}: {what} never came"))
+    }
+}
