@@ -194,7 +194,7 @@ impl Engine {
         (judged.verdict == crate::policy::gate::Verdict::Run).then_some(judged.binding)
     }
 
-    async fn void(&self, run_id: &RunId) {
+    pub(super) async fn void(&self, run_id: &RunId) {
         if let Err(error) = self.gateway.void(run_id) {
             tracing::error!(run.id = %run_id, error = %error, "a run that did not start cannot be made impossible");
         }

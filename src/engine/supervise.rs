@@ -159,6 +159,8 @@ impl Engine {
                     self.finish_exited(live, ended, skipped, timeout).await;
                 }
                 SupervisorEvent::NotStarted(why) => {
+                    // Said once that it did not start, it must not start later either.
+                    self.void(&live.run_id).await;
                     let detail = Some(format!("the supervisor reported: {why:?}"));
                     let end = self.end_now(Reason::NotStarted, detail, live);
                     self.finish(live, end, RunOutput::Spooled, Vec::new()).await;
