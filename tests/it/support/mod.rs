@@ -8,6 +8,7 @@ mod process;
 mod server;
 mod skip;
 mod sse;
+mod tools;
 mod wait;
 
 pub(crate) use client::{Answer, Api, only, without};
@@ -20,4 +21,5 @@ pub(crate) use process::{
 pub(crate) use server::{ServerBuilder, TestServer};
 pub(crate) use skip::{NOBODY, is_root, skip};
 pub(crate) use sse::{Event, EventStream};
+pub(crate) use tools::{program, python_tool};
 pub(crate) use wait::{eventually, within};

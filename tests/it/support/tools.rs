@@ -1,0 +1,23 @@
+//! Real programs that tests run beside the server: from the system's packages, or from the folder that `dev/test`
+//! fills.
+
+use std::path::{Path, PathBuf};
+
+use super::own_variable;
+
+/// Where a program of the system is.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = own_variable("PATH")?;
+    let found = path.split(':').map(|directory| Path::new(directory).join(name));
+    found.into_iter().find(|program| program.is_file())
+}
+
+/// Where a program of the Python tools is (`dev/test` installs them).
+pub(crate) fn python_tool(name: &str) -> Option<PathBuf> {
+    let folder = own_variable("COUNTERSIGN_TOOLS").map(PathBuf::from).or_else(|| {
+        let cache = own_variable("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(Path::new(&own_variable("HOME")?).join(".cache")))?;
+        Some(cache.join("countersign/tools"))
+    })?;
+    Some(folder.join("python/bin").join(name)).filter(|program| program.is_file())
+}
