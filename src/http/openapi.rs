@@ -12,9 +12,14 @@ use utoipa::{
     },
 };
 
-use crate::http::{
-    problem::{Code, FieldError},
-    routes,
+use crate::{
+    domain::OutputStream,
+    http::{
+        extract::AgentScope,
+        problem::{Code, FieldError},
+        routes,
+        schema::{ApprovalFilterName, RunStatusName},
+    },
 };
 
 #[derive(utoipa::OpenApi)]
@@ -36,6 +41,8 @@ use crate::http::{
         (name = "tokens", description = "Who may do what."),
         (name = "probes", description = "For machines that watch, and tools that read contracts."),
     ),
+    // Only parameters use these, and parameters register nothing.
+    components(schemas(AgentScope, ApprovalFilterName, OutputStream, RunStatusName)),
 )]
 struct Contract;
 
@@ -93,6 +100,7 @@ fn render(routes: OpenApi) -> String {
     }
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     forget_null(&mut document);
+    want_one_command(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
 
@@ -159,9 +167,12 @@ fn add_refusals(path: &str, operation: &mut Operation) {
     }
 }
 
-/// Members without a value are left out, never null, so no schema says that they could be.
+/// Members of answers without a value are left out, never null, so no schema says that they could be. Bodies of
+/// requests, which alone refuse unknown members, may say null for "not given", as many clients do.
 fn forget_null(value: &mut serde_json::Value) {
     match value {
+        serde_json::Value::Object(members)
+            if members.get("additionalProperties") == Some(&serde_json::Value::Bool(false)) => {}
         serde_json::Value::Object(members) => {
             if let Some(serde_json::Value::Array(types)) = members.get_mut("type") {
                 types.retain(|name| name != "null");
@@ -190,6 +201,23 @@ fn forget_null(value: &mut serde_json::Value) {
     }
 }
 
+/// A request body that takes a command takes it in exactly one of its two forms.
+fn want_one_command(document: &mut serde_json::Value) {
+    let schemas = document.pointer_mut("/components/schemas");
+    let schemas = schemas.and_then(serde_json::Value::as_object_mut);
+    for schema in schemas.into_iter().flat_map(serde_json::Map::values_mut) {
+        let is_request = schema["additionalProperties"] == false;
+        let has_both = ["command", "argv"]
+            .iter()
+            .all(|form| schema["properties"].get(form).is_some());
+        if is_request && has_both {
+            schema["properties"]["command"]["type"] = "string".into();
+            schema["properties"]["argv"]["type"] = "array".into();
+            schema["oneOf"] = serde_json::json!([{"required": ["command"]}, {"required": ["argv"]}]);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -206,6 +234,16 @@ mod tests {
     }
 
     #[test]
+    fn every_reference_leads_to_a_schema() {
+        let contract: serde_json::Value = serde_json::from_str(document()).unwrap();
+        let names = contract["components"]["schemas"].as_object().unwrap();
+        for reference in document().split("\"#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(names.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
     fn only_probes_are_open_and_every_operation_has_a_name_of_its_own() {
         let (_, mut api) = routes::router().split_for_parts();
         let mut names = BTreeSet::new();
@@ -219,6 +257,9 @@ mod tests {
                 }
             }
         }
-        assert_eq!(open, ["/healthz", "/openapi.json", "/readyz", "/v1/version"]);
+        assert_eq!(
+            open,
+            ["/docs", "/healthz", "/openapi.json", "/readyz", "/v1/version"]
+        );
     }
 }

@@ -12,9 +12,10 @@ use utoipa::{
 
 use crate::domain::{
     ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-    HostChoice, Isolation, OnMiss, PatternWidth, Reason, RunId, RunVerdict, Scope, Security, SessionKey,
-    TerminalReason, TokenId, UnixMillis,
+    HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Reason, RunId, RunStatus, RunVerdict, Scope,
+    Security, SessionKey, TerminalReason, TokenId, UnixMillis,
 };
+use crate::http::extract::AgentScope;
 
 macro_rules! words {
     ($($name:ident),+ $(,)?) => {$(
@@ -43,6 +44,7 @@ words!(
     HostChoice,
     Isolation,
     OnMiss,
+    OutputStream,
     PatternWidth,
     Reason,
     RunVerdict,
@@ -74,7 +76,86 @@ texts! {
     TokenId: Some("^[a-z0-9-]{1,64}$"), "Id of a token; not its secret.";
     EntryId: None, "Id of an entry, grant or deny rule; a UUID when countersign made it.";
     AgentId: Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), "Id of an agent, compared exactly.";
-    SessionKey: None, "Key of a session: 1 to 256 characters, none of them a control character.";
+    SessionKey: Some(r"^[^\x00-\x1f\x7f-\x9f]{1,256}$"), "Key of a session: 1 to 256 characters, none of them a control character.";
+}
+
+/// The status words of a run: several states of the ledger share one.
+#[derive(Debug)]
+pub(in crate::http) enum RunStatusName {}
+
+impl PartialSchema for RunStatusName {
+    fn schema() -> RefOr<Schema> {
+        let mut words = Vec::new();
+        for status in RunStatus::ALL {
+            if !words.contains(&status.api_name()) {
+                words.push(status.api_name());
+            }
+        }
+        RefOr::T(text().enum_values(Some(words)).build().into())
+    }
+}
+
+impl ToSchema for RunStatusName {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("RunStatus")
+    }
+}
+
+/// Which approvals a list shows: those of one state, or `all`.
+#[derive(Debug)]
+pub(in crate::http) enum ApprovalFilterName {}
+
+impl PartialSchema for ApprovalFilterName {
+    fn schema() -> RefOr<Schema> {
+        let states = ApprovalStatus::ALL.iter().map(|status| status.as_str());
+        let words = states.chain(["all"]);
+        let words = text().enum_values(Some(words)).default(Some("pending".into()));
+        RefOr::T(words.build().into())
+    }
+}
+
+impl ToSchema for ApprovalFilterName {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("ApprovalFilter")
+    }
+}
+
+/// A name that people gave: of a token, of a group of approvers.
+#[derive(Debug)]
+pub(in crate::http) enum Label {}
+
+impl PartialSchema for Label {
+    fn schema() -> RefOr<Schema> {
+        let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
+        let text = text()
+            .pattern(Some(pattern))
+            .min_length(Some(1))
+            .max_length(Some(100));
+        let description = "1 to 100 characters, not all white space, none of them a control character.";
+        RefOr::T(text.description(Some(description)).build().into())
+    }
+}
+
+impl ToSchema for Label {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("Label")
+    }
+}
+
+impl PartialSchema for AgentScope {
+    fn schema() -> RefOr<Schema> {
+        let pattern = Some(r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$");
+        let text = text()
+            .pattern(pattern)
+            .description(Some("Id of an agent, or `*` for all agents."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for AgentScope {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("AgentScope")
+    }
 }
 
 impl PartialSchema for UnixMillis {

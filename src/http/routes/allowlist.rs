@@ -24,6 +24,8 @@ use crate::{
     },
 };
 
+/// Programs that read the document as JavaScript keep no larger integer exactly.
+const MAX_SAFE_INTEGER: u64 = 9_007_199_254_740_991;
 const MAX_PATTERN_CHARS: usize = 4096;
 const MAX_NOTE_CHARS: usize = 1000;
 
@@ -101,22 +103,25 @@ struct EntryWarningBody {
 #[schema(as = NewAllowlistEntry)]
 struct NewEntryBody {
     /// A path glob, a bare command name, or `*`.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pattern: String,
     /// A regular expression over the arguments.
     arg_pattern: Option<String>,
     /// Text for people.
+    #[schema(max_length = 1000)]
     note: Option<String>,
     expires_at_ms: Option<UnixMillis>,
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
     max_uses: Option<u64>,
     /// SHA-256 of the executable's content, 64 hex digits.
+    #[schema(pattern = "^[0-9a-fA-F]{64}$")]
     sha256: Option<String>,
 }
 
 /// The entries and grants of an agent, as written; `*` for those of all agents.
 #[utoipa::path(
     get, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "list_allowlist",
-    params(("agentId" = String, Path, description = "An agent, or `*`."), PageQuery),
+    params(("agentId" = AgentScope, Path), PageQuery),
     responses((status = OK, body = Page<EntryBody>), (status = CONFLICT, description = "document-refused")),
     security(("token" = ["read"])),
 )]
@@ -137,7 +142,7 @@ async fn list(
 /// Adds an entry or grant. The same again is answered with the one that is there.
 #[utoipa::path(
     post, path = "/v1/agents/{agentId}/allowlist", tag = "allowlist", operation_id = "add_allowlist_entry",
-    params(("agentId" = String, Path, description = "An agent, or `*`.")),
+    params(("agentId" = AgentScope, Path)),
     request_body = NewEntryBody,
     responses(
         (status = CREATED, body = EntryBody, headers(("Location" = String, description = "The entry."))),
@@ -173,7 +178,7 @@ async fn add(
 /// One entry or grant.
 #[utoipa::path(
     get, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "get_allowlist_entry",
-    params(("agentId" = String, Path, description = "An agent, or `*`."), ("entryId" = EntryId, Path)),
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
     responses((status = OK, body = EntryBody), (status = CONFLICT, description = "document-refused")),
     security(("token" = ["read"])),
 )]
@@ -194,7 +199,7 @@ async fn one(
 /// Removes an entry or grant.
 #[utoipa::path(
     delete, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "remove_allowlist_entry",
-    params(("agentId" = String, Path, description = "An agent, or `*`."), ("entryId" = EntryId, Path)),
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
     responses(
         (status = NO_CONTENT),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
@@ -243,8 +248,8 @@ impl NewEntryBody {
         {
             return Err(Problem::field("note", "expected at most 1000 characters"));
         }
-        if max_uses == Some(0) {
-            return Err(Problem::field("maxUses", "expected 1 or more"));
+        if max_uses.is_some_and(|uses| !(1..=MAX_SAFE_INTEGER).contains(&uses)) {
+            return Err(Problem::field("maxUses", "expected 1 to 9007199254740991"));
         }
         let is_digest = |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !sha256.as_ref().is_none_or(is_digest) {

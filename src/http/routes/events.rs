@@ -36,6 +36,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct EventsQuery {
     /// Comma-separated beginnings of event types.
+    #[param(pattern = r"^[^,\s]+(,[^,\s]+)*$")]
     types: Option<String>,
     /// Only this agent's.
     agent_id: Option<AgentId>,
@@ -96,7 +97,7 @@ fn limit(limit: usize) -> Result<usize, Problem> {
 /// answered instead. An exec token sees the events of its own runs.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events", operation_id = "get_events",
-    params(EventsQuery, ("Last-Event-ID" = Option<i64>, Header, description = "Number of the last event that is known.")),
+    params(EventsQuery, ("Last-Event-ID" = Option<i64>, Header, minimum = 0, description = "Number of the last event that is known; wins over `after`.")),
     responses(
         (status = OK, description = "A stream, or a page.", content(
             (String = "text/event-stream"),
@@ -115,18 +116,24 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let filter = query.filter(&caller)?;
+    let known = last_event_id(&headers)?.or(query.after);
     match wanted(&headers)? {
-        Wanted::Page => page(&state, filter, &query).await,
+        Wanted::Page => page(&state, filter, &query, known).await,
         Wanted::Stream => {
-            let start = start(&query, &headers)?;
+            let start = start(&query, known)?;
             let still_open = still_open(&state, origin);
             stream(&state, filter, start, still_open, &caller)
         }
     }
 }
 
-async fn page(state: &AppState, filter: EventFilter, query: &EventsQuery) -> Result<Response, Problem> {
-    let after = query.cursor.or(query.after).unwrap_or(0);
+async fn page(
+    state: &AppState,
+    filter: EventFilter,
+    query: &EventsQuery,
+    known: Option<i64>,
+) -> Result<Response, Problem> {
+    let after = query.cursor.or(known).unwrap_or(0);
     let limit = query.limit.unwrap_or(DEFAULT_PAGE);
     let (events, next) = state.engine().ledger().events_after(after, filter, limit).await?;
     let items = events.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
@@ -151,7 +158,7 @@ fn still_open(state: &AppState, origin: Origin) -> StillOpen {
     })
 }
 
-fn start(query: &EventsQuery, headers: &HeaderMap) -> Result<Start, Problem> {
+fn start(query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
     for (name, given) in [
         ("limit", query.limit.is_some()),
         ("cursor", query.cursor.is_some()),
@@ -160,7 +167,7 @@ fn start(query: &EventsQuery, headers: &HeaderMap) -> Result<Start, Problem> {
             return Err(Problem::field(name, "only with Accept: application/json"));
         }
     }
-    Ok(match last_event_id(headers)?.or(query.after) {
+    Ok(match known {
         Some(seq) => Start::After(seq),
         None => Start::Now,
     })

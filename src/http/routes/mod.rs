@@ -4,6 +4,7 @@ mod actor;
 mod allowlist;
 mod approvals;
 mod audit;
+mod docs;
 mod events;
 mod exec;
 mod policy;
@@ -32,5 +33,6 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(audit::router())
         .merge(tokens::router())
         .merge(probes::router())
+        .merge(docs::router())
         .fallback(unknown::path)
 }

@@ -20,6 +20,7 @@ use crate::{
         list::PageQuery,
         problem::Problem,
         reply::{JsonReply, Page},
+        schema::Label,
         state::AppState,
     },
 };
@@ -72,14 +73,17 @@ struct NewTokenBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = TokenRequest)]
 struct TokenRequestBody {
-    /// Its name for people, 1 to 100 characters.
-    #[schema(min_length = 1, max_length = 100)]
+    /// Its name for people.
+    #[schema(value_type = Label)]
     name: String,
     /// `exec` never stands with `approve`, `admin` or `relay`.
+    #[schema(min_items = 1, value_type = Vec<Scope>)]
     scopes: BTreeSet<Scope>,
     /// The agents it is bound to; all unless given.
+    #[schema(min_items = 1, max_items = 1000, value_type = Option<Vec<AgentId>>)]
     agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
+    #[schema(max_items = 1000, value_type = Option<Vec<Label>>)]
     groups: Option<BTreeSet<String>>,
     expires_at_ms: Option<UnixMillis>,
 }

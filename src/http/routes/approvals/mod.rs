@@ -19,6 +19,7 @@ use crate::{
         list::PageQuery,
         problem::{Code, Problem},
         reply::{JsonReply, Page},
+        schema::ApprovalFilterName,
         state::AppState,
     },
     ledger::ApprovalFilter,
@@ -41,14 +42,14 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 struct ApprovalsQuery {
     /// `pending` unless given: `all`, or one state.
-    #[param(value_type = Option<String>, default = "pending")]
+    #[param(value_type = Option<ApprovalFilterName>)]
     status: Option<ApprovalStatus>,
     /// Only this agent's.
     agent_id: Option<AgentId>,
     /// Only this session's.
     session_key: Option<SessionKey>,
     /// The first 8 or more characters of the id.
-    #[param(min_length = 8)]
+    #[param(min_length = 8, max_length = 64, pattern = "^[a-z0-9-]{8,64}$")]
     id_prefix: Option<String>,
     #[param(ignore)]
     page: PageQuery,
@@ -136,7 +137,8 @@ struct DecisionBody {
     /// Why, in their words.
     #[schema(max_length = 2000)]
     reason: Option<String>,
-    /// With `allow-always`: which of the proposed patterns to remember; the default ones unless given.
+    /// Only with `allow-always`: which of the proposed patterns to remember; the default ones unless given.
+    #[schema(min_items = 1)]
     patterns: Option<Vec<ChosenPattern>>,
 }
 
@@ -200,7 +202,10 @@ impl DecisionBody {
             return Err(Problem::field("reason", "expected at most 2000 characters"));
         }
         if patterns.is_some() && decision != ApprovalDecision::AllowAlways {
-            return Err(Problem::field("patterns", "only with decision allow-always"));
+            return Err(Problem::new(
+                Code::DecisionNotAllowed,
+                "patterns: only with decision allow-always",
+            ));
         }
         let chosen = |ChosenPattern { pattern, arg_pattern }| (pattern, arg_pattern);
         Ok(Answer {

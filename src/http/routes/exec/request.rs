@@ -27,10 +27,12 @@ const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 #[schema(as = ExecRequest)]
 pub(super) struct ExecBody {
     /// Shell text.
+    #[schema(max_length = 131_071, pattern = r"^[^\x00]*$")]
     command: Option<String>,
     /// A program and its arguments, run without any shell.
     argv: Option<Vec<String>>,
     /// Working directory, absolute or beginning with `~/`; the agent's workspace unless given.
+    #[schema(pattern = r"^(/|~/)[^\x00]*$")]
     workdir: Option<String>,
     /// Environment overrides.
     #[schema(value_type = Option<BTreeMap<String, String>>)]
@@ -40,8 +42,10 @@ pub(super) struct ExecBody {
     /// Background at once.
     background: Option<bool>,
     /// Time limit in seconds; 0 switches it off.
+    #[schema(minimum = 0, maximum = 31_536_000)]
     timeout: Option<f64>,
-    /// The same as `timeout`.
+    /// The same as `timeout`; only one of them can be given.
+    #[schema(minimum = 0, maximum = 31_536_000)]
     timeout_seconds: Option<f64>,
     /// Wants a pseudo-terminal.
     pty: Option<bool>,
@@ -53,6 +57,10 @@ pub(super) struct ExecBody {
     /// May only tighten what is configured.
     ask: Option<Ask>,
     /// Node id, display name, remote IP, or an id prefix of 6 or more characters.
+    #[schema(
+        max_length = 256,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     node: Option<String>,
     /// Asks to leave the sandbox.
     elevated: Option<bool>,

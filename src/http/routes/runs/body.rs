@@ -8,7 +8,7 @@ use crate::{
         AgentId, ApprovalId, Ask, Command, DecidedBy, Host, Isolation, Reason, Run, RunDecision, RunId,
         RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
     },
-    http::{problem::Problem, routes::actor::ActorBody},
+    http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
     output::Captured,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 #[expect(clippy::struct_excessive_bools, reason = "the members of the contract")]
 pub(in crate::http) struct RunBody {
     run_id: RunId,
-    #[schema(value_type = String)]
+    #[schema(value_type = RunStatusName)]
     status: &'static str,
     host: Host,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,7 @@ use crate::{
         list::PageQuery,
         problem::Problem,
         reply::{JsonReply, Page},
+        schema::RunStatusName,
         state::AppState,
     },
     ledger::RunFilter,
@@ -42,7 +43,8 @@ struct RunsQuery {
     host: Option<Host>,
     /// Only on this node.
     node_id: Option<String>,
-    /// Only in this state: `queued`, `approval-pending`, `running`, `completed`, `failed`, `denied`, `cancelled` or `lost`.
+    /// Only in this state.
+    #[param(value_type = Option<RunStatusName>)]
     status: Option<String>,
     /// Created at this Unix millisecond or later.
     since: Option<i64>,

@@ -39,7 +39,6 @@ const AHEAD: usize = 4;
 #[into_params(parameter_in = Query)]
 pub(super) struct OutputQuery {
     /// `stdout` or `stderr` for one of them; both in order of arrival unless given.
-    #[param(value_type = Option<String>)]
     stream: Option<OutputStream>,
 }
 

@@ -1,0 +1,77 @@
+//! The events of the stream.
+
+use super::html::Html;
+use crate::events::EventType;
+
+/// Every type with when it comes and the members that only it has.
+pub(super) fn section(page: &mut Html) {
+    page.raw("<section id=\"events\">\n<h2>Event types</h2>\n");
+    for text in [
+        "`GET /v1/events` streams them as server-sent events: `id:` is the sequence number, `event:` the type, `data:` the members. All have `seq`, `ts` and `type`, and where they are about one `runId`, `approvalId`, `agentId`, `sessionKey`, `host` and `nodeId`.",
+        "`Last-Event-ID` (or `after`) resumes without loss or repetition. When that is too old the first event is `events.gap` with `oldestSeq`, the oldest number there is: load the lists again. A comment line comes every 15 seconds.",
+    ] {
+        page.element("p", |p| p.prose(text));
+    }
+    page.table(&["Type", "When", "Members besides the common ones"], |rows| {
+        for event in EventType::ALL {
+            let (when, members) = meaning(*event);
+            rows.anchored("tr", &format!("event-{event}"), |row| {
+                row.element("td", |cell| cell.code(event.as_str()));
+                row.element("td", |cell| cell.prose(when));
+                row.element("td", |cell| cell.prose(members));
+            });
+        }
+    });
+    page.raw("</section>\n");
+}
+
+const fn meaning(event: EventType) -> (&'static str, &'static str) {
+    match event {
+        EventType::ExecRequested => (
+            "A run was admitted and judged.",
+            "`command`, `cwd`, `requestedBy`, `verdict`",
+        ),
+        EventType::ExecStarted => (
+            "A run started.",
+            "`pid` (optional), `startedAtMs`, `sessionId` (optional), `diverted`",
+        ),
+        EventType::ExecRunning => (
+            "The one notice that a run takes long.",
+            "`elapsedMs`, `sessionId` (optional)",
+        ),
+        EventType::ExecOutput => (
+            "Output as it comes; only with `output=true`, live only, without a number.",
+            "`offset`, `stream`, `text`",
+        ),
+        EventType::ExecFinished => (
+            "A run ended.",
+            "`status`, `exitCode` (optional), `exitSignal` (optional), `timedOut`, `durationMs`, `truncated`, `outputBytes`, `tail`, `reason` (optional)",
+        ),
+        EventType::ExecDenied => ("A run will never start.", "`reason`, `detail` (optional)"),
+        EventType::ApprovalRequested => (
+            "A person is asked.",
+            "`slug`, `command`, `cwd`, `security`, `ask`, `createdAtMs`, `expiresAtMs`",
+        ),
+        EventType::ApprovalResolved => (
+            "A question was answered, ran out of time or was withdrawn.",
+            "`status`, `decision` (optional), `resolvedBy` (optional), `reason` (optional), `terminalReason` (optional)",
+        ),
+        EventType::AllowlistChanged => (
+            "An entry, grant or deny rule changed, or a grant was used.",
+            "`change`, `list`, `entryId`, `by` (optional)",
+        ),
+        EventType::PolicyChanged => (
+            "What is allowed changed.",
+            "`what`, `hash` (optional), `by` (optional; absent for an edit from outside)",
+        ),
+        EventType::ConfigRejected => (
+            "An edit of a settings file was not taken; the last good settings hold.",
+            "`path`, `message`",
+        ),
+        EventType::DocumentRefused => (
+            "The approvals document cannot be used: everything is denied.",
+            "`reason`, `pointer`",
+        ),
+        EventType::ServerShutdown => ("The server stops.", "`graceMs`"),
+    }
+}

@@ -1,0 +1,35 @@
+//! The readable reference page.
+
+use axum::{
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::http::{page_headers::protect_page, reference, state::AppState};
+
+const STYLE: &str = include_str!("../../../web/docs.css");
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(docs))
+        .route("/assets/docs.css", get(style))
+}
+
+/// This contract for people, with the error catalogue and the events.
+#[utoipa::path(
+    get, path = "/docs", tag = "probes", operation_id = "get_docs",
+    responses((status = OK, description = "A page.", content_type = "text/html", body = String)),
+)]
+async fn docs() -> Response {
+    let html = HeaderValue::from_static("text/html; charset=utf-8");
+    let mut response = ([(header::CONTENT_TYPE, html)], reference::page()).into_response();
+    protect_page(response.headers_mut());
+    response
+}
+
+async fn style() -> Response {
+    let css = HeaderValue::from_static("text/css; charset=utf-8");
+    ([(header::CONTENT_TYPE, css)], STYLE).into_response()
+}
