@@ -142,6 +142,28 @@ impl ToSchema for Label {
     }
 }
 
+/// Environment overrides of an exec call.
+#[derive(Debug)]
+pub(in crate::http) enum EnvOverrides {}
+
+impl PartialSchema for EnvOverrides {
+    fn schema() -> RefOr<Schema> {
+        let name = text().pattern(Some(r"^[^=\x00]+$")).build();
+        let value = text().pattern(Some(r"^[^\x00]*$")).build();
+        let map = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .property_names(Some(Schema::from(name)))
+            .additional_properties(Some(Schema::from(value)));
+        RefOr::T(map.build().into())
+    }
+}
+
+impl ToSchema for EnvOverrides {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("EnvOverrides")
+    }
+}
+
 impl PartialSchema for AgentScope {
     fn schema() -> RefOr<Schema> {
         let pattern = Some(r"^(\*|[A-Za-z0-9][A-Za-z0-9._-]{0,63})$");

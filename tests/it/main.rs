@@ -49,4 +49,6 @@ mod real_commands;
 #[cfg(test)]
 mod runner;
 #[cfg(test)]
+mod schemathesis;
+#[cfg(test)]
 mod state_directory;

@@ -47,6 +47,10 @@ impl Api {
         }
     }
 
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

@@ -13,7 +13,10 @@ use crate::{
         AgentId, Ask, Command, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES, Security,
         SessionKey,
     },
-    http::problem::{Code, Problem},
+    http::{
+        problem::{Code, Problem},
+        schema::EnvOverrides,
+    },
 };
 
 const YIELD_MS: std::ops::RangeInclusive<u64> = 10..=120_000;
@@ -35,7 +38,7 @@ pub(super) struct ExecBody {
     #[schema(pattern = r"^(/|~/)[^\x00]*$")]
     workdir: Option<String>,
     /// Environment overrides.
-    #[schema(value_type = Option<BTreeMap<String, String>>)]
+    #[schema(value_type = Option<EnvOverrides>)]
     env: Option<Overrides>,
     /// How long to wait in milliseconds before the run moves to the background; clamped to 10..120000.
     yield_ms: Option<u64>,
