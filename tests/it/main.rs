@@ -33,6 +33,8 @@ mod crash;
 #[cfg(test)]
 mod disk_full;
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod document_concurrency;
 #[cfg(test)]
 mod events;

@@ -1,0 +1,94 @@
+//! What the documents say is what the program does.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+
+use crate::support::{Scratch, countersign, run_program};
+
+fn read(name: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect(name)
+}
+
+#[test]
+fn the_table_of_defaults_is_what_the_program_says() {
+    let scratch = Scratch::new();
+    let doctor = countersign()
+        .args(&["doctor", "--json"])
+        .env("OPENCLAW_STATE_DIR", scratch.path());
+    let doctor = run_program(&doctor);
+    let report: Value = serde_json::from_str(&doctor.stdout).expect("doctor prints JSON");
+    let state = scratch.path().to_string_lossy().into_owned();
+    let program: BTreeMap<String, String> = report["settings"]
+        .as_array()
+        .expect("settings")
+        .iter()
+        .map(|setting| {
+            let key = setting["key"].as_str().expect("a key").to_owned();
+            let later = if setting["effective"] == true {
+                ""
+            } else {
+                " later"
+            };
+            let default = &setting["default"];
+            let shown = if default.is_null() {
+                "–".to_owned()
+            } else {
+                default.to_string().replace(&state, "{state}").replace(' ', "")
+            };
+            (key, format!("{shown}{later}"))
+        })
+        .collect();
+    let document: BTreeMap<String, String> = read("docs/defaults.md")
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.strip_prefix("| `")?.split(" | ").collect();
+            let key = cells.first()?.strip_suffix('`')?.to_owned();
+            let default = cells.get(1)?.trim_matches('`').replace(' ', "");
+            let later = if cells.iter().any(|cell| cell.ends_with("later")) {
+                " later"
+            } else {
+                ""
+            };
+            Some((key, format!("{default}{later}")))
+        })
+        .collect();
+    assert_eq!(
+        document, program,
+        "docs/defaults.md (left) and doctor --json (right)"
+    );
+}
+
+#[test]
+fn links_between_the_documents_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut documents: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .iter()
+        .map(|name| root.join(name))
+        .collect();
+    let folder = fs::read_dir(root.join("docs")).expect("docs");
+    documents.extend(
+        folder
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.is_file()),
+    );
+    let mut dead = Vec::new();
+    for document in documents {
+        let text = fs::read_to_string(&document).expect("a document");
+        // `docs/….md` and the documents at the top are named by their path from there.
+        for word in text.split(|c: char| c.is_whitespace() || "`()[],;:\"".contains(c)) {
+            let word = word.trim_end_matches('.');
+            let names_a_document = word.ends_with(".md")
+                && !word.contains("://")
+                && (word.starts_with("docs/") || !word.contains('/'));
+            if names_a_document && !root.join(word).exists() {
+                dead.push(format!("{}: {word}", document.display()));
+            }
+        }
+    }
+    assert_eq!(dead, Vec::<String>::new());
+}
