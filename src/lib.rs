@@ -18,6 +18,7 @@ pub mod settings;
 
 pub mod approvals;
 pub mod auth;
+pub mod tls;
 
 pub mod hosts;
 

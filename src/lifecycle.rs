@@ -146,7 +146,8 @@ impl ServerFile {
     /// The address in its URL.
     pub fn address(&self) -> Option<SocketAddr> {
         self.url
-            .strip_prefix("http://")?
+            .strip_prefix("http://")
+            .or_else(|| self.url.strip_prefix("https://"))?
             .trim_end_matches('/')
             .parse()
             .ok()

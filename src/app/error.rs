@@ -10,6 +10,7 @@ use crate::{
     runner::RunnerError,
     settings::{SettingsProblem, StateDirError},
     telemetry::LogError,
+    tls::TlsProblem,
 };
 
 /// Why a server does not start.
@@ -24,6 +25,9 @@ pub enum StartError {
     /// The log cannot be set up.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// The files of `[tls]` cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsProblem),
     /// The runner cannot be started.
     #[error(transparent)]
     Runner(#[from] RunnerError),

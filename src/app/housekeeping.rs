@@ -10,6 +10,7 @@ use crate::{
     ledger::{self, Ledger, Retention, Tuning},
     settings::{Durability, Server, Settings, SettingsStore},
     telemetry::Log,
+    tls::LiveTls,
 };
 
 /// How often the settings are looked at when no request does.
@@ -40,11 +41,22 @@ pub(super) struct LiveSettings {
     store: Arc<SettingsStore>,
     ledger: Ledger,
     log: Log,
+    tls: Option<Arc<LiveTls>>,
 }
 
 impl LiveSettings {
-    pub(super) const fn new(store: Arc<SettingsStore>, ledger: Ledger, log: Log) -> Self {
-        Self { store, ledger, log }
+    pub(super) const fn new(
+        store: Arc<SettingsStore>,
+        ledger: Ledger,
+        log: Log,
+        tls: Option<Arc<LiveTls>>,
+    ) -> Self {
+        Self {
+            store,
+            ledger,
+            log,
+            tls,
+        }
     }
 
     /// Passes the settings in force on to what does not look for itself.
@@ -74,6 +86,10 @@ impl LiveSettings {
         loop {
             ticks.tick().await;
             engine.look_at_policy();
+            // Each new connection looks, too; this tells of broken files when nobody comes.
+            if let Some(tls) = &self.tls {
+                tls.look();
+            }
             let now = self.store.current().generation;
             if now != generation {
                 generation = now;

@@ -12,6 +12,7 @@ use crate::{
     settings::{Environment, Server, SettingsStore, StartOptions, StateDir},
     sys::process::{InheritedLimits, boot_id, forbid_dumping},
     telemetry::Log,
+    tls::{LiveTls, TlsFiles},
 };
 
 /// `[limits] max_running = 0` switches the limit off; the runner still wants a number.
@@ -23,6 +24,7 @@ pub struct Prepared {
     pub(super) state_dir: StateDir,
     pub(super) settings: Arc<SettingsStore>,
     pub(super) log: Log,
+    pub(super) tls: Option<Arc<LiveTls>>,
     pub(super) runner: Runner,
     pub(super) shell: HostShell,
     pub(super) environment: HostEnvironment,
@@ -49,6 +51,9 @@ impl Prepared {
         let current = settings.current();
         let server = &current.server;
         let log = Log::start(&server.telemetry)?;
+        let tls = TlsFiles::of(&state_dir, server)
+            .map(|files| LiveTls::load(files).map(Arc::new))
+            .transpose()?;
         let own_path = environment.get("PATH");
         let (shell, environment) = shell_and_environment(server, environment.as_ref(), own_path.as_deref())?;
         raise_open_files();
@@ -65,6 +70,7 @@ impl Prepared {
             state_dir,
             settings,
             log,
+            tls,
             shell,
             environment,
         })

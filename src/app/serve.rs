@@ -1,7 +1,6 @@
 //! A server from its first to its last moment.
 
 use std::{
-    net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -23,11 +22,12 @@ use crate::{
     domain::Isolation,
     engine::{Engine, EngineParts, PolicyFiles, tokens::Tokens},
     hosts::gateway::GatewayHost,
-    http::{self, AppState, Bound, Front, ListenOptions},
+    http::{self, AppState, Bound, Endpoint, Front, ListenOptions},
     ledger::{Ledger, LedgerConfig, LedgerThread},
     lifecycle::{self, ServerFile, Signals, Stop},
     settings::{Server, StateDir},
     sys::fs::create_private_file,
+    tls::LiveTls,
 };
 
 /// How long connections may take to finish once every run is settled. Whoever waits for a background run or a
@@ -39,8 +39,8 @@ const TASKS: Duration = Duration::from_secs(5);
 /// A server that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ready {
-    /// The address, with the port that was picked.
-    pub address: SocketAddr,
+    /// Where it is found over TCP, with the port that was picked.
+    pub endpoint: Endpoint,
     /// The Unix socket.
     pub socket: Option<PathBuf>,
     /// As whom and how confined commands run.
@@ -50,7 +50,7 @@ pub struct Ready {
 impl Ready {
     /// Its URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.endpoint.url()
     }
 }
 
@@ -88,7 +88,7 @@ pub async fn serve(
     let (closing, abort) = (CancellationToken::new(), stop.abort.clone());
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
-    let state = AppState::new(Arc::clone(&engine), tokens, ready.address, closing.clone());
+    let state = AppState::new(Arc::clone(&engine), tokens, ready.endpoint, closing.clone());
     let connections = tokio::spawn(listeners.serve(Front::new(&state), closing.clone(), hang_up.clone()));
     tokio::spawn(follow_signals(
         signals,
@@ -157,6 +157,7 @@ impl Running {
             state_dir,
             settings,
             log,
+            tls,
             runner,
             shell,
             environment,
@@ -178,7 +179,7 @@ impl Running {
         let config = ledger_config(&state_dir, server, boot_id.clone());
         let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
         // From here on the directory is ours: the ledger holds its lock.
-        let listeners = http::bind(&listen_options(&state_dir, server)).await?;
+        let listeners = http::bind(&listen_options(&state_dir, server, tls.clone())).await?;
         let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
         tokens
             .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
@@ -189,7 +190,7 @@ impl Running {
             .watch()
             .map_err(StartError::system("the runner cannot be watched"))?;
         let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output());
-        let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log));
+        let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log, tls));
         let engine = Engine::new(EngineParts {
             clock,
             ids,
@@ -209,7 +210,7 @@ impl Running {
         // What the policy is from the start; whatever differs from it later is told of.
         drop(engine.look_at_policy());
         let ready = Ready {
-            address: listeners.address(),
+            endpoint: listeners.endpoint(),
             socket: listeners.unix_socket().map(Path::to_path_buf),
             isolation: Isolation::SameUser,
         };
@@ -261,12 +262,13 @@ fn ledger_config(state_dir: &StateDir, server: &Server, boot_id: String) -> Ledg
     }
 }
 
-fn listen_options(state_dir: &StateDir, server: &Server) -> ListenOptions {
+fn listen_options(state_dir: &StateDir, server: &Server, tls: Option<Arc<LiveTls>>) -> ListenOptions {
     ListenOptions {
         address: server.http.listen,
         unix_socket: state_dir.api_socket(server),
         max_connections: server.limits.max_connections,
         header_timeout: server.limits.header_timeout,
+        tls,
     }
 }
 

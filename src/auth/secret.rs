@@ -1,4 +1,5 @@
-//! The secret text of a token, and the digest that stands for it everywhere else.
+//! The secret text of a token, of a one-time link and of a signed-in browser, and the digest that stands for it
+//! everywhere else.
 
 use std::hash::{Hash, Hasher};
 
@@ -10,7 +11,7 @@ use zeroize::Zeroize;
 use crate::{clock::Ids, domain::Secret};
 
 /// What every token begins with, so that scanners of leaked text know one when they see it.
-const PREFIX: &str = "cst_";
+const TOKEN_PREFIX: &str = "cst_";
 /// 32 bytes as base64url without padding.
 const ENCODED_LENGTH: usize = 43;
 
@@ -21,21 +22,17 @@ pub struct TokenSecret(Secret);
 impl TokenSecret {
     /// Makes a new secret from 32 bytes that nobody can guess.
     pub fn generate(ids: &dyn Ids) -> Self {
-        let mut bytes = [0; 32];
-        ids.secret_bytes(&mut bytes);
-        let text = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes));
-        bytes.zeroize();
-        Self(Secret::new(text))
+        Self(generate(TOKEN_PREFIX, ids))
     }
 
     /// Takes a text that has the form of a secret; `None` for any other.
     pub fn parse(text: &str) -> Option<Self> {
-        is_well_formed(text).then(|| Self(Secret::new(text.to_owned())))
+        is_well_formed(TOKEN_PREFIX, text).then(|| Self(Secret::new(text.to_owned())))
     }
 
     /// What the ledger stores.
-    pub fn digest(&self) -> TokenDigest {
-        TokenDigest::of(self.0.expose())
+    pub fn digest(&self) -> SecretDigest {
+        SecretDigest::of(self.0.expose())
     }
 
     /// The text, for the one answer that shows it and the file that keeps it.
@@ -44,19 +41,80 @@ impl TokenSecret {
     }
 }
 
+/// What a secret of the browser sign-in opens. Each kind has a beginning of its own, so that none is ever taken
+/// for another, or for a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignInSecretKind {
+    /// The code of a one-time link.
+    Code,
+    /// The value of the cookie.
+    Cookie,
+    /// What the page sends besides the cookie.
+    Second,
+}
+
+impl SignInSecretKind {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Code => "csl_",
+            Self::Cookie => "css_",
+            Self::Second => "csx_",
+        }
+    }
+}
+
+/// A secret of the browser sign-in: four characters that say of which kind, and 43 base64url characters.
+#[derive(Debug, Clone)]
+pub struct SignInSecret(Secret);
+
+impl SignInSecret {
+    /// Makes a new secret from 32 bytes that nobody can guess.
+    pub fn generate(kind: SignInSecretKind, ids: &dyn Ids) -> Self {
+        Self(generate(kind.prefix(), ids))
+    }
+
+    /// What the ledger stores.
+    pub fn digest(&self) -> SecretDigest {
+        SecretDigest::of(self.0.expose())
+    }
+
+    /// The text, for the one answer that shows it.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+}
+
 /// SHA-256 of a secret's text.
 #[derive(Debug, Clone, Copy)]
-pub struct TokenDigest([u8; 32]);
+pub struct SecretDigest([u8; 32]);
 
-impl TokenDigest {
+impl SecretDigest {
     /// Wraps a stored digest.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The digest of presented text; `None` when it cannot be a secret at all.
+    /// The digest of a presented token; `None` when the text cannot be one.
     pub fn of_presented(text: &str) -> Option<Self> {
-        is_well_formed(text).then(|| Self::of(text))
+        is_well_formed(TOKEN_PREFIX, text).then(|| Self::of(text))
+    }
+
+    /// The digest of a presented secret of this kind; `None` when the text cannot be one.
+    pub fn of_presented_sign_in(kind: SignInSecretKind, text: &str) -> Option<Self> {
+        is_well_formed(kind.prefix(), text).then(|| Self::of(text))
+    }
+
+    /// A digest as the ledger keeps it, lower-case hex; `None` for any other text.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let digits = text.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Self(bytes))
     }
 
     /// The bytes, as the ledger stores them.
@@ -69,23 +127,31 @@ impl TokenDigest {
     }
 }
 
-impl PartialEq for TokenDigest {
+impl PartialEq for SecretDigest {
     /// Constant-time, so that the time of an answer says nothing about a stored digest.
     fn eq(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 }
 
-impl Eq for TokenDigest {}
+impl Eq for SecretDigest {}
 
-impl Hash for TokenDigest {
+impl Hash for SecretDigest {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }
 }
 
-fn is_well_formed(text: &str) -> bool {
-    text.strip_prefix(PREFIX).is_some_and(|encoded| {
+fn generate(prefix: &str, ids: &dyn Ids) -> Secret {
+    let mut bytes = [0; 32];
+    ids.secret_bytes(&mut bytes);
+    let text = format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes));
+    bytes.zeroize();
+    Secret::new(text)
+}
+
+fn is_well_formed(prefix: &str, text: &str) -> bool {
+    text.strip_prefix(prefix).is_some_and(|encoded| {
         encoded.len() == ENCODED_LENGTH
             && encoded
                 .bytes()
@@ -107,7 +173,7 @@ mod tests {
         assert_eq!(one.expose().len(), 47);
         assert!(TokenSecret::parse(one.expose()).is_some());
         assert_ne!(one.digest(), other.digest());
-        assert_eq!(TokenDigest::of_presented(one.expose()), Some(one.digest()));
+        assert_eq!(SecretDigest::of_presented(one.expose()), Some(one.digest()));
     }
 
     #[test]
@@ -118,17 +184,45 @@ mod tests {
             &format!("cst_{}", "a".repeat(42)),
             &format!("cst_{}", "a".repeat(44)),
         ] {
-            assert_eq!(TokenDigest::of_presented(text), None, "{text}");
+            assert_eq!(SecretDigest::of_presented(text), None, "{text}");
         }
         assert_eq!(
-            TokenDigest::of_presented(&format!("cst_{}", "+".repeat(43))),
+            SecretDigest::of_presented(&format!("cst_{}", "+".repeat(43))),
             None
         );
         assert_eq!(
-            TokenDigest::of_presented(&format!("xyz_{}", "a".repeat(43))),
+            SecretDigest::of_presented(&format!("xyz_{}", "a".repeat(43))),
             None
         );
-        assert!(TokenDigest::of_presented(&format!("cst_{}", "a".repeat(43))).is_some());
+        assert!(SecretDigest::of_presented(&format!("cst_{}", "a".repeat(43))).is_some());
+    }
+
+    #[test]
+    fn no_secret_is_taken_for_one_of_another_kind() {
+        let kinds = [
+            SignInSecretKind::Code,
+            SignInSecretKind::Cookie,
+            SignInSecretKind::Second,
+        ];
+        for made in kinds {
+            let secret = SignInSecret::generate(made, &SystemIds);
+            assert_eq!(secret.expose().len(), 47);
+            assert_eq!(SecretDigest::of_presented(secret.expose()), None);
+            for kind in kinds {
+                let digest = SecretDigest::of_presented_sign_in(kind, secret.expose());
+                assert_eq!(digest, (kind == made).then(|| secret.digest()), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_digest_survives_the_ledger() {
+        let digest = TokenSecret::generate(&SystemIds).digest();
+        let text = crate::domain::hex(digest.as_bytes());
+        assert_eq!(SecretDigest::from_hex(&text), Some(digest));
+        for wrong in ["", "+0", &text[1..], &format!("{text}0"), &"é".repeat(32)] {
+            assert_eq!(SecretDigest::from_hex(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

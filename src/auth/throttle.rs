@@ -17,8 +17,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use governor::{
-    DefaultKeyedRateLimiter, Quota,
+    Quota, RateLimiter,
     clock::{Clock as _, DefaultClock},
+    middleware::StateInformationMiddleware,
+    state::keyed::DashMapStateStore,
 };
 
 /// How many requests pass before buckets that have filled up again are dropped.
@@ -41,6 +43,10 @@ impl Rate {
             burst: NonZeroU32::new(burst)?,
         })
     }
+
+    fn quota(self) -> Quota {
+        Quota::per_second(self.per_second).allow_burst(self.burst)
+    }
 }
 
 /// The configured limits.
@@ -54,14 +60,37 @@ pub struct ThrottleRates {
     pub anonymous: Option<Rate>,
 }
 
+/// One limit, as the `RateLimit` headers tell of it: `quota` requests at once, and that many again `window`
+/// later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// Its name.
+    pub name: &'static str,
+    /// Requests at once.
+    pub quota: u32,
+    /// Until all of them are free again, in whole seconds.
+    pub window: u64,
+}
+
+/// How a caller stands with a limit after a request that passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// The limit.
+    pub policy: Policy,
+    /// Requests that would pass now.
+    pub remaining: u32,
+    /// Until all of them are free again, in whole seconds.
+    pub reset: u64,
+}
+
 /// Too many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests")]
 pub struct Limited {
     /// When the next one would pass.
     pub retry_after: Duration,
-    /// Which limit it was, as the `RateLimit` header names it.
-    pub policy: &'static str,
+    /// Which limit it was.
+    pub policy: Policy,
 }
 
 /// The buckets of all callers.
@@ -91,25 +120,25 @@ impl Throttle {
     /// [`Limited`] when this address has guessed too often; the answer must not say whether this one was wrong.
     pub fn count_failure(&self, address: IpAddr) -> Result<(), Limited> {
         let buckets = self.buckets.load();
-        check(buckets.failures.as_ref(), &network(address), "credentials")
+        check(buckets.failures.as_ref(), &network(address)).map(|_standing| ())
     }
 
-    /// Counts a request of a token, named by its [`crate::auth::Key::number`].
+    /// Counts a request of a token, named by its [`crate::auth::Key::number`]. `None` when nothing limits it.
     ///
     /// # Errors
     /// [`Limited`] when it is over its rate.
-    pub fn count_token(&self, number: u64) -> Result<(), Limited> {
+    pub fn count_token(&self, number: u64) -> Result<Option<Standing>, Limited> {
         let buckets = self.buckets.load();
-        check(buckets.tokens.as_ref(), &number, "token")
+        check(buckets.tokens.as_ref(), &number)
     }
 
-    /// Counts a request without a valid token.
+    /// Counts a request without a valid token. `None` when nothing limits it.
     ///
     /// # Errors
     /// [`Limited`] when its address is over its rate.
-    pub fn count_anonymous(&self, address: IpAddr) -> Result<(), Limited> {
+    pub fn count_anonymous(&self, address: IpAddr) -> Result<Option<Standing>, Limited> {
         let buckets = self.buckets.load();
-        check(buckets.anonymous.as_ref(), &network(address), "address")
+        check(buckets.anonymous.as_ref(), &network(address))
     }
 }
 
@@ -122,16 +151,16 @@ struct Buckets {
 
 impl Buckets {
     fn new(rates: ThrottleRates) -> Self {
-        let steady = |rate: Rate| Bucket::new(Quota::per_second(rate.per_second).allow_burst(rate.burst));
+        let ThrottleRates {
+            failures_per_minute,
+            token,
+            anonymous,
+        } = rates;
         Self {
             rates,
-            failures: rates
-                .failures_per_minute
-                .map(|number| Bucket::new(Quota::per_minute(number))),
-            tokens: rates.token.map(steady),
-            anonymous: rates
-                .anonymous
-                .map(|rate| Bucket::new(Quota::per_second(rate.per_second).allow_burst(rate.burst))),
+            failures: failures_per_minute.map(|number| Bucket::new("credentials", Quota::per_minute(number))),
+            tokens: token.map(|rate| Bucket::new("token", rate.quota())),
+            anonymous: anonymous.map(|rate| Bucket::new("address", rate.quota())),
         }
     }
 }
@@ -145,32 +174,62 @@ impl fmt::Debug for Buckets {
 }
 
 struct Bucket<K: Hash + Eq + Clone> {
-    limiter: DefaultKeyedRateLimiter<K>,
+    policy: Policy,
+    /// Nanoseconds after which one more request is free.
+    one_more: u64,
+    limiter: Limiter<K>,
     passed: AtomicU32,
 }
 
+type Limiter<K> = RateLimiter<K, DashMapStateStore<K>, DefaultClock, StateInformationMiddleware>;
+
 impl<K: Hash + Eq + Clone> Bucket<K> {
-    fn new(quota: Quota) -> Self {
+    fn new(name: &'static str, quota: Quota) -> Self {
+        let one_more = quota.replenish_interval();
+        let policy = Policy {
+            name,
+            quota: quota.burst_size().get(),
+            window: whole_seconds(one_more.saturating_mul(quota.burst_size().get())),
+        };
         Self {
-            limiter: DefaultKeyedRateLimiter::keyed(quota),
+            policy,
+            one_more: u64::try_from(one_more.as_nanos()).unwrap_or(u64::MAX),
+            limiter: RateLimiter::dashmap(quota).with_middleware(),
             passed: AtomicU32::new(0),
         }
     }
 }
 
-fn check<K: Hash + Eq + Clone>(
-    bucket: Option<&Bucket<K>>,
-    key: &K,
-    policy: &'static str,
-) -> Result<(), Limited> {
-    let Some(bucket) = bucket else { return Ok(()) };
+fn check<K: Hash + Eq + Clone>(bucket: Option<&Bucket<K>>, key: &K) -> Result<Option<Standing>, Limited> {
+    let Some(bucket) = bucket else { return Ok(None) };
     if bucket.passed.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == SWEEP_EVERY - 1 {
         bucket.limiter.retain_recent();
+        bucket.limiter.shrink_to_fit();
     }
-    bucket.limiter.check_key(key).map_err(|until| Limited {
-        retry_after: until.wait_time_from(DefaultClock::default().now()),
-        policy,
-    })
+    let policy = bucket.policy;
+    match bucket.limiter.check_key(key) {
+        Ok(after) => {
+            let remaining = after.remaining_burst_capacity();
+            let taken = u64::from(policy.quota.saturating_sub(remaining));
+            Ok(Some(Standing {
+                policy,
+                remaining,
+                reset: bucket.one_more.saturating_mul(taken).div_ceil(1_000_000_000),
+            }))
+        }
+        Err(until) => Err(Limited {
+            retry_after: until.wait_time_from(DefaultClock::default().now()),
+            policy,
+        }),
+    }
+}
+
+/// Never less than one: a header that says "at once" would be asked again at once.
+fn whole_seconds(duration: Duration) -> u64 {
+    duration
+        .as_secs()
+        .saturating_add(u64::from(duration.subsec_nanos() > 0))
+        .max(1)
 }
 
 /// One subscriber has a whole IPv6 /64, so single addresses in it are no separate callers.
@@ -230,11 +289,46 @@ mod tests {
         for _ in 0..3 {
             throttle.count_token(1).unwrap();
         }
-        assert_eq!(throttle.count_token(1).unwrap_err().policy, "token");
-        assert_eq!(throttle.count_token(2), Ok(()));
+        assert_eq!(throttle.count_token(1).unwrap_err().policy.name, "token");
+        assert!(throttle.count_token(2).is_ok());
         throttle.count_anonymous(HOME).unwrap();
         throttle.count_anonymous(HOME).unwrap();
-        assert_eq!(throttle.count_anonymous(HOME).unwrap_err().policy, "address");
+        assert_eq!(throttle.count_anonymous(HOME).unwrap_err().policy.name, "address");
+    }
+
+    #[test]
+    fn a_caller_learns_how_they_stand() {
+        let throttle = throttle();
+        let policy = Policy {
+            name: "token",
+            quota: 3,
+            window: 3,
+        };
+        let standings = [2, 1, 0].map(|remaining| Standing {
+            policy,
+            remaining,
+            reset: u64::from(3 - remaining),
+        });
+        for standing in standings {
+            assert_eq!(throttle.count_token(1), Ok(Some(standing)));
+        }
+        assert_eq!(Throttle::new(ThrottleRates::default()).count_token(1), Ok(None));
+    }
+
+    #[test]
+    fn buckets_that_are_full_again_are_dropped() {
+        let throttle = Throttle::new(ThrottleRates {
+            anonymous: Rate::new(1_000_000_000, 1),
+            ..ThrottleRates::default()
+        });
+        for number in 0..4 * SWEEP_EVERY {
+            throttle
+                .count_anonymous(std::net::Ipv4Addr::from(number).into())
+                .unwrap();
+        }
+        let buckets = throttle.buckets.load();
+        let kept = buckets.anonymous.as_ref().map(|bucket| bucket.limiter.len());
+        assert!(kept.is_some_and(|kept| kept < 100), "{kept:?}");
     }
 
     #[test]

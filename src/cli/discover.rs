@@ -197,6 +197,7 @@ mod tests {
 
     impl Place {
         fn new() -> Self {
+            crate::tls::install_provider();
             let place = Self {
                 folder: tempfile::tempdir().unwrap(),
             };

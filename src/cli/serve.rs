@@ -81,9 +81,11 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
 /// The one line. That nobody reads it is no reason to stop.
 fn announce(console: Console, ready: &Ready) {
     let url = ready.url();
+    let is_open = ready.endpoint.is_open();
     let printed = match console.format() {
         Format::Json => console.json_line(&json!({
             "status": "ready", "url": url, "socket": ready.socket, "isolation": ready.isolation,
+            "insecureBind": is_open,
         })),
         Format::People => {
             let socket = ready
@@ -91,8 +93,9 @@ fn announce(console: Console, ready: &Ready) {
                 .as_ref()
                 .map(|path| format!(" socket={}", path.display()))
                 .unwrap_or_default();
+            let open = if is_open { " insecure-bind" } else { "" };
             console.line(&format!(
-                "countersign ready {url} isolation={}{socket}",
+                "countersign ready {url} isolation={}{socket}{open}",
                 ready.isolation
             ))
         }
@@ -140,6 +143,9 @@ fn explain(console: Console, error: &StartError) -> Failure {
         }
         StartError::Ledger(problem) => Failure::new("ledger", with_causes(problem)).exit(ExitStatus::CONFIG),
         StartError::Tokens(problem) => Failure::new("tokens", with_causes(problem)).exit(ExitStatus::CONFIG),
+        StartError::Tls(problem) => Failure::new("tls", problem.line())
+            .exit(ExitStatus::CONFIG)
+            .hint("[tls] cert and key in countersign.toml name PEM files, relative to countersign/"),
         StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),

@@ -82,6 +82,10 @@ id!(
     TokenId, is_opaque, "expected an id of a-z, 0-9 and -"
 );
 id!(
+    /// A signed-in browser: the id of the token that it stands for, a hyphen, and a part of its own without one.
+    SignInId, is_opaque, "expected an id of a-z, 0-9 and -"
+);
+id!(
     /// An allowlist entry, grant or deny rule. Foreign documents may hold ids that are no UUIDs; they are kept.
     EntryId, is_not_empty, "expected an id that is not empty"
 );
@@ -111,6 +115,19 @@ impl SessionKey {
     pub fn agent(&self) -> Option<AgentId> {
         let (agent, _rest) = self.0.strip_prefix("agent:")?.split_once(':')?;
         AgentId::parse(agent).ok()
+    }
+}
+
+impl SignInId {
+    /// The id of a sign-in that stands for a token.
+    pub fn of(token: &TokenId, own: u64) -> Self {
+        Self(format!("{token}-{own:016x}"))
+    }
+
+    /// The id of the token in the id of a sign-in.
+    pub fn token(&self) -> Option<TokenId> {
+        let (token, _own) = self.0.rsplit_once('-')?;
+        TokenId::parse(token).ok()
     }
 }
 
@@ -157,6 +174,15 @@ mod tests {
         for bad in ["", "*", "-a", ".a", "a/b", "a b", "é", &"x".repeat(65)] {
             assert!(AgentId::parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_sign_in_names_its_token() {
+        let token = TokenId::parse("0b0f6a4e-6f0c-4a9c-8a53-5d1f0c6f7d11").unwrap();
+        let sign_in = SignInId::of(&token, 7);
+        assert_eq!(sign_in.token(), Some(token));
+        assert_eq!(SignInId::parse(sign_in.as_str()), Ok(sign_in));
+        assert_eq!(SignInId::parse("x").unwrap().token(), None);
     }
 
     #[test]

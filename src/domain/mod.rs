@@ -13,6 +13,7 @@ mod reason;
 mod request;
 mod run;
 mod secret;
+mod sign_in;
 mod time;
 mod token;
 
@@ -22,7 +23,7 @@ pub use approval::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, FileIdentity,
     Pattern, PatternWidth, Persist, TerminalReason, Why,
 };
-pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, TokenId};
+pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
 pub use policy::{Ask, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use reason::Reason;
@@ -32,5 +33,6 @@ pub use run::{
     StatusChangeError,
 };
 pub use secret::Secret;
+pub use sign_in::SignIn;
 pub use time::UnixMillis;
 pub use token::{Principal, Scope, Token};

@@ -6,10 +6,7 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     approvals::broker::Subscription,
-    domain::{
-        ActorKind, AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
-        TokenId,
-    },
+    domain::{AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus},
     engine::{
         Engine,
         call::Call,
@@ -418,11 +415,8 @@ fn ledger_key(caller: &Principal, key: IdempotencyKey) -> Result<ledger::Idempot
         path: "Idempotency-Key",
         message: "only callers with a token can use one".to_owned(),
     };
-    if caller.actor.kind != ActorKind::Token {
-        return Err(not_a_token());
-    }
     Ok(ledger::IdempotencyKey {
-        token: TokenId::parse(caller.actor.id.clone()).map_err(|_invalid| not_a_token())?,
+        token: caller.actor.token().ok_or_else(not_a_token)?,
         key: key.key,
         body_sha256: crate::domain::hex(&key.body_sha256),
     })

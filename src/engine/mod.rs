@@ -29,6 +29,7 @@ mod query;
 mod watch;
 
 pub mod allowlist;
+pub mod sign_in;
 pub mod tokens;
 
 use std::{

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{
     approvals::{broker::ApproverGuard, store::DocumentStatus},
-    domain::{Approval, ApprovalId, Principal, Run, RunId, Scope, TokenId},
+    domain::{Approval, ApprovalId, Principal, Run, RunId, Scope},
     engine::{
         Engine,
         reply::{ExecError, StorageTrouble},
@@ -77,15 +77,13 @@ impl Engine {
         page: Page,
     ) -> Result<Listing<Run>, StorageTrouble> {
         if !caller.has(Scope::Read) {
-            match TokenId::parse(caller.actor.id.clone()) {
-                Ok(owner) => filter.owner = Some(owner),
-                Err(_no_token) => {
-                    return Ok(Listing {
-                        items: Vec::new(),
-                        next: None,
-                    });
-                }
-            }
+            let Some(owner) = caller.actor.token() else {
+                return Ok(Listing {
+                    items: Vec::new(),
+                    next: None,
+                });
+            };
+            filter.owner = Some(owner);
         }
         let mut listing = self.ledger.runs(filter, page).await?;
         listing.items = listing
@@ -203,7 +201,7 @@ pub(super) fn may_see(caller: &Principal, run: &Run) -> bool {
 
 /// Whether the caller asked for the run.
 pub(super) fn is_own(caller: &Principal, run: &Run) -> bool {
-    caller.actor.kind == run.requested_by.kind && caller.actor.id == run.requested_by.id
+    caller.actor.is_same_party(&run.requested_by)
 }
 
 impl From<LedgerError> for StorageTrouble {

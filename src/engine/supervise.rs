@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{Actor, OutputStream, Reason, Run, RunEnd, RunId, RunStatus, TokenId},
+    domain::{Actor, OutputStream, Reason, Run, RunEnd, RunId, RunStatus},
     engine::{
         Engine,
         live::{Ended, LiveRun, LiveState},
@@ -235,7 +235,7 @@ impl Engine {
             session: Some(run.session),
             host: Some(run.host),
             node_id: run.node_id,
-            owner: TokenId::parse(run.requested_by.id).ok(),
+            owner: run.requested_by.token(),
         })
     }
 

@@ -7,11 +7,11 @@ use std::{
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use crate::{
-    auth::{self, Key, Keyring, ScopeConflict, TokenDigest, TokenSecret},
+    auth::{self, Key, Keyring, ScopeConflict, SecretDigest, TokenSecret},
     clock::{Clock, Ids},
     domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis, hex},
     engine::reply::StorageTrouble,
@@ -77,10 +77,12 @@ pub enum TokenFileError {
 /// The API tokens of this server.
 #[derive(Debug)]
 pub struct Tokens {
-    ledger: Ledger,
-    keyring: Keyring,
-    clock: Arc<dyn Clock>,
-    ids: Arc<dyn Ids>,
+    pub(super) ledger: Ledger,
+    pub(super) keyring: Keyring,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    /// The token in `operator.token`, once [`Self::ensure_files`] has seen it.
+    pub(super) operator: OnceLock<TokenId>,
 }
 
 impl Tokens {
@@ -91,6 +93,7 @@ impl Tokens {
             keyring: Keyring::default(),
             clock,
             ids,
+            operator: OnceLock::new(),
         }
     }
 
@@ -99,7 +102,7 @@ impl Tokens {
     /// # Errors
     /// [`StorageTrouble`] when the ledger must be asked and cannot be.
     pub async fn authenticate(&self, presented: &str) -> Result<Option<Arc<Key>>, StorageTrouble> {
-        let Some(digest) = TokenDigest::of_presented(presented) else {
+        let Some(digest) = SecretDigest::of_presented(presented) else {
             return Ok(None);
         };
         let now = self.clock.now();
@@ -163,9 +166,12 @@ impl Tokens {
     /// [`TokenFileError`]; the server must not start then.
     pub async fn ensure_files(&self, operator: &Path, gateway: &Path) -> Result<(), TokenFileError> {
         let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
-        self.ensure_file(operator, "operator", answering).await?;
+        let operator = self.ensure_file(operator, "operator", answering).await?;
+        // Once per life of a server; a second time would name the same file.
+        self.operator.get_or_init(|| operator);
         self.ensure_file(gateway, "gateway", BTreeSet::from([Scope::Exec]))
-            .await
+            .await?;
+        Ok(())
     }
 
     async fn ensure_file(
@@ -173,7 +179,7 @@ impl Tokens {
         path: &Path,
         name: &str,
         scopes: BTreeSet<Scope>,
-    ) -> Result<(), TokenFileError> {
+    ) -> Result<TokenId, TokenFileError> {
         let (secret, is_new) = match read_token(path)? {
             Some(secret) => (secret, false),
             None => (TokenSecret::generate(&*self.ids), true),
@@ -183,13 +189,12 @@ impl Tokens {
             let line = format!("{}\n", secret.expose());
             sys::fs::replace_file(path, line.as_bytes(), 0o600).map_err(file_error(path))?;
         }
-        if self
+        let known = self
             .ledger
             .token_by_sha256(&hex(secret.digest().as_bytes()))
-            .await?
-            .is_some()
-        {
-            return Ok(());
+            .await?;
+        if let Some(token) = known {
+            return Ok(token.id);
         }
         let request = TokenRequest {
             name: name.to_owned(),
@@ -198,8 +203,7 @@ impl Tokens {
             groups: BTreeSet::new(),
             expires_at: None,
         };
-        self.insert(&Actor::system(), request, &secret).await?;
-        Ok(())
+        Ok(self.insert(&Actor::system(), request, &secret).await?.id)
     }
 
     async fn insert(
@@ -229,7 +233,7 @@ impl Tokens {
 
     async fn look_up(
         &self,
-        digest: TokenDigest,
+        digest: SecretDigest,
         now: UnixMillis,
     ) -> Result<Option<Arc<Key>>, StorageTrouble> {
         loop {
@@ -238,9 +242,9 @@ impl Tokens {
             let Some(token) = token.filter(|token| token.is_live(now)) else {
                 return Ok(None);
             };
-            let key = Arc::new(Key::new(&digest, &token));
+            let key = Arc::new(Key::of_token(&token));
             // Only a key on the ring learns that its token was revoked.
-            if self.keyring.keep(digest, &key, seen) {
+            if self.keyring.keep(digest, &key, seen, now) {
                 return Ok(Some(key));
             }
         }

@@ -97,8 +97,24 @@ where
         };
         let principal = match &origin.credentials {
             Credentials::Valid(key) => key.principal(),
-            Credentials::Wrong => return Err(refuse_wrong(origin, &Arc::from_ref(state))),
+            Credentials::Wrong => {
+                let throttle: Arc<Throttle> = Arc::from_ref(state);
+                return Err(refuse_credentials(
+                    origin,
+                    &throttle,
+                    "the token is not valid, or no longer",
+                ));
+            }
             Credentials::Absent => return Err(unauthorized("a bearer token is needed")),
+            // Not counted: nobody guesses a cookie, and a page whose sign-in ended must not lock its address out.
+            Credentials::Ended => return Err(unauthorized("the browser is not signed in, or no longer")),
+            Credentials::CookieAlone(_) => {
+                return Err(Problem::new(
+                    Code::Forbidden,
+                    "a cookie alone opens nothing: send the csrfToken of the login as X-CSRF-Token",
+                ));
+            }
+            Credentials::ForeignPage => return Err(refuse_page()),
         };
         if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
             return Err(forbidden::<S>());
@@ -110,14 +126,24 @@ where
     }
 }
 
-fn refuse_wrong(origin: &Origin, throttle: &Throttle) -> Problem {
+/// The refusal of a web page that is not ours.
+pub(in crate::http) fn refuse_page() -> Problem {
+    Problem::new(
+        Code::Forbidden,
+        "this web page may not act for a browser that is signed in",
+    )
+}
+
+/// The refusal of credentials that open nothing, which are counted: who guesses too often gets 429.
+pub(in crate::http) fn refuse_credentials(origin: &Origin, throttle: &Throttle, detail: &str) -> Problem {
     match throttle.count_failure(origin.address) {
-        Ok(()) => unauthorized("the token is not valid, or no longer"),
+        Ok(()) => unauthorized(detail),
         Err(limited) => Problem::limited(limited),
     }
 }
 
-fn unauthorized(detail: &str) -> Problem {
+/// Credentials are missing or open nothing.
+pub(in crate::http) fn unauthorized(detail: &str) -> Problem {
     Problem::new(Code::Unauthorized, detail).with_header(
         header::WWW_AUTHENTICATE,
         HeaderValue::from_static("Bearer realm=\"countersign\""),

@@ -1,22 +1,30 @@
 //! What every request must pass before a route is looked up: the `Host` header, then its rate. Credentials
 //! are recognised here, since the rate depends on them, and judged by [`crate::http::caller::Caller`].
+//!
+//! A browser's cookie is sent by the browser whoever asks it to, so it counts only together with the second
+//! secret that our own page keeps, and never on behalf of a foreign page.
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
 use axum::{
     body::Body,
-    http::{HeaderMap, HeaderValue, Request},
+    http::{HeaderMap, HeaderValue, Request, header},
 };
 
 use crate::{
-    auth::{Key, Throttle, ThrottleRates},
+    auth::{Key, Standing, Throttle, ThrottleRates},
     clock::Ids,
     engine::tokens::Tokens,
     http::{
         caller,
+        cookie::{self, Presented},
+        cors::{self, Sharing},
         host_header::{self, ForeignHost, HostNames},
-        peer::Peer,
+        peer::{Peer, Transport},
         problem::{Code, Problem},
+        rate_headers,
+        trace::Trace,
+        web_origin::{Site, WebOrigins},
     },
 };
 
@@ -26,12 +34,19 @@ const EXEMPT_FROM_RATE: [&str; 2] = ["/healthz", "/readyz"];
 /// Longest `X-Request-Id` that is echoed.
 const MAX_REQUEST_ID: usize = 128;
 
+/// The second secret of a browser. Another port of this host sees its cookie, never this.
+const SECOND_SECRET: &str = "x-csrf-token";
+
 /// The part of the settings that the door goes by.
 pub(in crate::http) struct DoorRules {
     /// The settings they follow from.
     pub(in crate::http) generation: u64,
     /// Names this server answers to.
     pub(in crate::http) hosts: HostNames,
+    /// Web pages that may call it.
+    pub(in crate::http) web: WebOrigins,
+    /// Whether browsers reach it over TLS even where this process speaks plain HTTP (`[http] public_url`).
+    pub(in crate::http) transport: Transport,
     /// Limits.
     pub(in crate::http) rates: ThrottleRates,
     /// Whether an address is a proxy whose `X-Forwarded-For` is believed.
@@ -45,6 +60,10 @@ pub(in crate::http) struct Origin {
     pub(in crate::http) credentials: Credentials,
     /// The client's address, for limits and the record.
     pub(in crate::http) address: IpAddr,
+    /// The web page that it comes from.
+    pub(in crate::http) site: Site,
+    /// How its bytes travel between the client and us or our proxy.
+    pub(in crate::http) transport: Transport,
 }
 
 /// What a request's credentials open.
@@ -52,10 +71,67 @@ pub(in crate::http) struct Origin {
 pub(in crate::http) enum Credentials {
     /// None were sent.
     Absent,
-    /// Nothing.
+    /// A token that opens nothing.
     Wrong,
-    /// What this key opens.
+    /// What this key opens: a token's, or a browser's that proved itself by both secrets.
     Valid(Arc<Key>),
+    /// A cookie that opens nothing, or no more.
+    Ended,
+    /// The cookie of this browser without its second secret: enough to be shown a page, not to use the API.
+    CookieAlone(Arc<Key>),
+    /// A cookie that was sent on behalf of a foreign web page.
+    ForeignPage,
+}
+
+impl Origin {
+    /// The browser that sent this, by its cookie; its second secret may be missing. Only for deciding which page
+    /// to show.
+    pub(in crate::http) fn browser(&self) -> Option<&Arc<Key>> {
+        match &self.credentials {
+            Credentials::Valid(key) | Credentials::CookieAlone(key) => key.sign_in().map(|_browser| key),
+            Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => None,
+        }
+    }
+}
+
+/// How a request that was let in goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Pass {
+    /// To its route.
+    Route,
+    /// Nowhere: a listed web page asks what it may send.
+    Preflight,
+}
+
+/// What the door puts on the answer, whatever it is.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Notes {
+    standing: Option<Standing>,
+    sharing: Option<Sharing>,
+    is_inside_tls: bool,
+}
+
+impl Notes {
+    /// Writes them on an answer.
+    pub(in crate::http) fn write(self, headers: &mut HeaderMap) {
+        let Self {
+            standing,
+            sharing,
+            is_inside_tls,
+        } = self;
+        if let Some(standing) = standing {
+            rate_headers::write(standing, headers);
+        }
+        if let Some(sharing) = sharing {
+            sharing.write(headers);
+        }
+        if is_inside_tls {
+            headers.insert(
+                header::STRICT_TRANSPORT_SECURITY,
+                HeaderValue::from_static("max-age=31536000"),
+            );
+        }
+    }
 }
 
 /// The door.
@@ -90,32 +166,70 @@ impl Door {
         }
     }
 
-    /// Lets a request in and notes its [`Origin`] on it.
+    /// Lets a request in and notes its [`Origin`] on it, and on `notes` what its answer is to say.
     pub(in crate::http) async fn admit(
         &self,
         peer: Peer,
         request: &mut Request<Body>,
-    ) -> Result<(), Problem> {
+        notes: &mut Notes,
+    ) -> Result<Pass, Problem> {
         let rules = (self.rules)();
+        let headers = request.headers();
         let checked = match peer {
-            Peer::Tcp(_) => rules.hosts.check(request.uri(), request.headers()),
-            Peer::Unix => host_header::check_form(request.headers()),
+            Peer::Tcp(_) | Peer::Tls(_) => rules.hosts.check(request.uri(), headers),
+            Peer::Unix => host_header::check_form(headers),
         };
         checked.map_err(refuse_host)?;
+        notes.is_inside_tls = peer.is_tls();
+        let site = rules.web.site(headers);
+        if rules.web.are_listed() {
+            notes.sharing = Some(Sharing::with(site, headers));
+        }
 
-        let credentials = self.recognise(request.headers()).await?;
-        let address = peer.client(request.headers(), &rules.is_trusted_proxy);
+        let credentials = self.recognise(headers, site).await?;
+        let address = peer.client(headers, &rules.is_trusted_proxy);
         self.throttle.set_rates(rules.rates);
         let rate = match &credentials {
-            Credentials::Valid(key) => self.throttle.count_token(key.number()),
-            Credentials::Absent | Credentials::Wrong if EXEMPT_FROM_RATE.contains(&request.uri().path()) => {
-                Ok(())
+            Credentials::Valid(key) | Credentials::CookieAlone(key) => {
+                self.throttle.count_token(key.number())
             }
-            Credentials::Absent | Credentials::Wrong => self.throttle.count_anonymous(address),
+            Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => {
+                if EXEMPT_FROM_RATE.contains(&request.uri().path()) {
+                    Ok(None)
+                } else {
+                    self.throttle.count_anonymous(address)
+                }
+            }
         };
-        rate.map_err(Problem::limited)?;
-        request.extensions_mut().insert(Origin { credentials, address });
-        Ok(())
+        notes.standing = rate.map_err(Problem::limited)?;
+        if site == Site::Foreign && is_websocket(headers) {
+            return Err(Problem::new(
+                Code::Forbidden,
+                "this web page may not open a connection here",
+            ));
+        }
+        let pass = if site == Site::Listed && cors::is_preflight(request) {
+            Pass::Preflight
+        } else {
+            Pass::Route
+        };
+        let transport = if peer.is_tls() {
+            Transport::Tls
+        } else {
+            rules.transport
+        };
+        request.extensions_mut().insert(Origin {
+            credentials,
+            address,
+            site,
+            transport,
+        });
+        Ok(pass)
+    }
+
+    /// The trace that a request is part of, if it says so.
+    pub(in crate::http) fn trace(&self, headers: &HeaderMap) -> Option<Trace> {
+        Trace::continued(headers, &*self.ids)
     }
 
     /// The request's own id when it brought a harmless one, else a new one.
@@ -132,13 +246,45 @@ impl Door {
         })
     }
 
-    async fn recognise(&self, headers: &HeaderMap) -> Result<Credentials, Problem> {
-        let Some(token) = caller::presented(headers) else {
+    /// A token counts before a cookie: whoever shows one has no need of the browser's.
+    async fn recognise(&self, headers: &HeaderMap, site: Site) -> Result<Credentials, Problem> {
+        if let Some(token) = caller::presented(headers) {
+            let key = self.tokens.authenticate(token).await?;
+            return Ok(key.map_or(Credentials::Wrong, Credentials::Valid));
+        }
+        if !headers.contains_key(header::COOKIE) {
             return Ok(Credentials::Absent);
-        };
-        let key = self.tokens.authenticate(token).await?;
-        Ok(key.map_or(Credentials::Wrong, Credentials::Valid))
+        }
+        match cookie::presented(headers) {
+            Presented::Nothing => Ok(Credentials::Absent),
+            Presented::Several => Ok(Credentials::Ended),
+            Presented::One(_) if site == Site::Foreign => Ok(Credentials::ForeignPage),
+            Presented::One(cookie) => Ok(match self.tokens.browser_of(cookie).await? {
+                None => Credentials::Ended,
+                Some(key) if proves_itself(&key, headers) => Credentials::Valid(key),
+                Some(key) => Credentials::CookieAlone(key),
+            }),
+        }
     }
+}
+
+/// Whether the one second secret of a request is that of the browser.
+fn proves_itself(key: &Key, headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(SECOND_SECRET).into_iter();
+    let (value, more) = (values.next(), values.next());
+    value
+        .filter(|_| more.is_none())
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|presented| key.is_second_secret(presented))
+}
+
+fn is_websocket(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::UPGRADE)
+        .into_iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|protocol| protocol.trim().eq_ignore_ascii_case("websocket"))
 }
 
 fn refuse_host(foreign: ForeignHost) -> Problem {

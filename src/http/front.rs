@@ -8,13 +8,23 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use axum::{
     Router,
     body::Body,
-    http::{HeaderName, HeaderValue, Request, Uri, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header},
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt as _;
 use tower::Service as _;
+use tracing::Instrument as _;
 
-use crate::http::{door::Door, peer::Peer, problem::Problem, routes, state::AppState};
+use crate::http::{
+    cors,
+    door::{Door, Notes, Pass},
+    page_headers::protect_page,
+    peer::Peer,
+    problem::Problem,
+    routes,
+    state::AppState,
+    trace::TRACEPARENT,
+};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -50,14 +60,29 @@ impl Front {
         let uri = request.uri().clone();
         let method = request.method().clone();
         let request_id = self.door.request_id(request.headers());
-        let response = match self.door.admit(peer, &mut request).await {
-            Ok(()) => self.route(request, &request_id).await,
-            Err(refused) => refused.into_response(),
+        let trace = self.door.trace(request.headers());
+        let work = async {
+            let mut notes = Notes::default();
+            let response = match self.door.admit(peer, &mut request, &mut notes).await {
+                Ok(Pass::Route) => self.route(request, &request_id).await,
+                Ok(Pass::Preflight) => cors::preflight(),
+                Err(refused) => refused.into_response(),
+            };
+            let response = finish(response, &uri, request_id, notes);
+            // No path and no query: they may carry what somebody searched for.
+            tracing::debug!(%method, status = response.status().as_u16(), "answered");
+            response
         };
-        let response = finish(response, &uri, request_id);
-        // No path and no query: they may carry what somebody searched for.
-        tracing::debug!(%method, status = response.status().as_u16(), "answered");
-        response
+        match trace {
+            None => work.await,
+            Some(trace) => {
+                let mut response = work.instrument(trace.span()).await;
+                if let Some(value) = trace.header() {
+                    response.headers_mut().insert(TRACEPARENT, value);
+                }
+                response
+            }
+        }
     }
 
     async fn route(&self, request: Request<Body>, request_id: &HeaderValue) -> Response {
@@ -72,7 +97,13 @@ impl Front {
     }
 }
 
-fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue) -> Response {
+fn is_page(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
+}
+
+fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue, notes: Notes) -> Response {
     if let Some(problem) = Problem::take(&mut response) {
         let mut rendered = problem.render(uri.path(), request_id.to_str().unwrap_or_default());
         // What the router added to the refusal (`Allow`) stays.
@@ -82,6 +113,11 @@ fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue) -> Respons
         response = rendered;
     }
     let headers = response.headers_mut();
+    notes.write(headers);
+    // Here and not at each route, so that no page can leave without them.
+    if is_page(headers) {
+        protect_page(headers);
+    }
     headers.insert(REQUEST_ID, request_id);
     headers.insert(
         header::X_CONTENT_TYPE_OPTIONS,

@@ -1,14 +1,18 @@
-//! The listeners: TCP and the API's Unix socket, both plain HTTP/1.1.
+//! The listeners: TCP, inside TLS when there is a certificate, and the API's Unix socket, which is plain always.
 //!
-//! Every connection is a tracked task with a place of its own; when all places are taken, new connections
-//! wait in the kernel's queue. Stopping is soft first (streams end, requests finish), then hard.
+//! Every connection is a tracked task with a place of its own, its TLS handshake included; when all places are
+//! taken, new connections wait in the kernel's queue. Stopping is soft first (streams end, requests finish), then
+//! hard.
 
 use std::{
     convert::Infallible,
-    fs, io,
+    fs,
+    future::{Ready, ready},
+    io,
     net::SocketAddr,
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -21,9 +25,17 @@ use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
+use tokio_rustls::server::TlsStream;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::http::{front::Front, peer::Peer};
+use crate::{
+    http::{
+        front::Front,
+        handshake,
+        peer::{Endpoint, Peer, Transport},
+    },
+    tls::LiveTls,
+};
 
 /// Room for the request line and all headers of a request.
 const HEADER_ROOM: usize = 64 * 1024;
@@ -42,6 +54,8 @@ pub struct ListenOptions {
     pub max_connections: usize,
     /// `[limits] header_timeout_ms`.
     pub header_timeout: Duration,
+    /// What the TCP listener serves inside of; `None` is plain HTTP.
+    pub tls: Option<Arc<LiveTls>>,
 }
 
 /// Why listening failed.
@@ -72,6 +86,7 @@ pub enum ListenError {
 pub struct Bound {
     tcp: TcpListener,
     address: SocketAddr,
+    tls: Option<Arc<LiveTls>>,
     unix: Option<(UnixListener, PathBuf)>,
     max_connections: usize,
     header_timeout: Duration,
@@ -101,6 +116,7 @@ pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
     Ok(Bound {
         tcp,
         address,
+        tls: options.tls.clone(),
         unix,
         max_connections: options.max_connections,
         header_timeout: options.header_timeout,
@@ -121,9 +137,15 @@ fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 impl Bound {
-    /// The TCP address, with the port that was picked.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    /// Where the TCP listener is, with the port that was picked.
+    pub const fn endpoint(&self) -> Endpoint {
+        Endpoint {
+            address: self.address,
+            transport: match self.tls {
+                Some(_) => Transport::Tls,
+                None => Transport::Plain,
+            },
+        }
     }
 
     /// The API socket.
@@ -134,24 +156,43 @@ impl Bound {
     /// Answers requests until `stop`, then lets those that are under way finish until `abort`. Removes the
     /// socket file at the end.
     pub async fn serve(self, front: Front, stop: CancellationToken, abort: CancellationToken) {
+        let Self {
+            tcp,
+            address: _,
+            tls,
+            unix,
+            max_connections,
+            header_timeout,
+        } = self;
         let connections = Connections {
             front,
-            builder: builder(self.header_timeout),
+            builder: builder(header_timeout),
             tasks: TaskTracker::new(),
             stop,
             abort,
         };
-        let tcp = connections.accept(self.max_connections, &self.tcp);
-        match &self.unix {
-            None => tcp.await,
-            Some((listener, _path)) => {
-                let unix = connections.accept(self.max_connections, listener);
-                tokio::join!(tcp, unix);
+        let tcp = async {
+            match tls {
+                None => connections.accept(max_connections, &tcp).await,
+                Some(tls) => {
+                    let secured = Secured {
+                        listener: tcp,
+                        tls,
+                        timeout: header_timeout,
+                    };
+                    connections.accept(max_connections, &secured).await;
+                }
             }
-        }
+        };
+        let on_socket = async {
+            if let Some((listener, _path)) = &unix {
+                connections.accept(max_connections, listener).await;
+            }
+        };
+        tokio::join!(tcp, on_socket);
         connections.tasks.close();
         connections.tasks.wait().await;
-        if let Some((_, path)) = &self.unix
+        if let Some((_, path)) = &unix
             && let Err(error) = fs::remove_file(path)
         {
             tracing::warn!(%error, "the API socket could not be removed");
@@ -162,28 +203,51 @@ impl Bound {
 /// A source of connections.
 trait Accept: Sync {
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+    /// What is left to do before requests can be read; `None` when that fails. It runs in the connection's task.
+    type Opening: Future<Output = Option<Self::Stream>> + Send + 'static;
 
     /// The next connection; `None` for one that was turned away.
-    fn next(&self) -> impl Future<Output = io::Result<Option<(Self::Stream, Peer)>>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<Option<(Self::Opening, Peer)>>> + Send;
 }
 
 impl Accept for TcpListener {
     type Stream = TcpStream;
+    type Opening = Ready<Option<TcpStream>>;
 
-    async fn next(&self) -> io::Result<Option<(TcpStream, Peer)>> {
+    async fn next(&self) -> io::Result<Option<(Self::Opening, Peer)>> {
         let (stream, address) = self.accept().await?;
         stream.set_nodelay(true)?;
-        Ok(Some((stream, Peer::Tcp(address))))
+        Ok(Some((ready(Some(stream)), Peer::Tcp(address))))
     }
 }
 
 impl Accept for UnixListener {
     type Stream = UnixStream;
+    type Opening = Ready<Option<UnixStream>>;
 
-    async fn next(&self) -> io::Result<Option<(UnixStream, Peer)>> {
+    async fn next(&self) -> io::Result<Option<(Self::Opening, Peer)>> {
         let (stream, _address) = self.accept().await?;
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
-        Ok((peer.uid == rustix::process::geteuid()).then_some((stream, Peer::Unix)))
+        Ok((peer.uid == rustix::process::geteuid()).then_some((ready(Some(stream)), Peer::Unix)))
+    }
+}
+
+/// TCP inside TLS.
+struct Secured {
+    listener: TcpListener,
+    tls: Arc<LiveTls>,
+    timeout: Duration,
+}
+
+impl Accept for Secured {
+    type Stream = TlsStream<TcpStream>;
+    type Opening = Pin<Box<dyn Future<Output = Option<Self::Stream>> + Send>>;
+
+    async fn next(&self) -> io::Result<Option<(Self::Opening, Peer)>> {
+        let (stream, address) = self.listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let handshake = handshake::perform(stream, Arc::clone(&self.tls), self.timeout);
+        Ok(Some((Box::pin(handshake), Peer::Tls(address))))
     }
 }
 
@@ -211,7 +275,7 @@ impl Connections {
             };
             match accepted {
                 None => return,
-                Some((place, Ok(Some((stream, peer))))) => self.spawn(stream, peer, place),
+                Some((place, Ok(Some((opening, peer))))) => self.spawn(opening, peer, place),
                 Some((_place, Ok(None))) => tracing::warn!("a peer of another user was turned away"),
                 Some((_place, Err(error))) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -221,15 +285,24 @@ impl Connections {
         }
     }
 
-    fn spawn<S>(&self, stream: S, peer: Peer, place: OwnedSemaphorePermit)
+    fn spawn<S, O>(&self, opening: O, peer: Peer, place: OwnedSemaphorePermit)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        O: Future<Output = Option<S>> + Send + 'static,
     {
         let front = self.front.clone();
         let builder = Arc::clone(&self.builder);
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
         self.tasks.spawn(async move {
             let _place = place;
+            let stream = tokio::select! {
+                biased;
+                stream = opening => stream,
+                // Nobody is answered yet, so nobody is owed anything.
+                () = stop.cancelled() => return,
+                () = abort.cancelled() => return,
+            };
+            let Some(stream) = stream else { return };
             let service = service_fn(|request: hyper::Request<Incoming>| {
                 let front = front.clone();
                 async move { Ok::<_, Infallible>(front.answer(peer, request.map(Body::new)).await) }

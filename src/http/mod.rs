@@ -5,9 +5,12 @@
 //! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
 
 mod caller;
+mod cookie;
+mod cors;
 mod door;
 mod extract;
 mod front;
+mod handshake;
 mod host_header;
 mod list;
 mod listen;
@@ -16,11 +19,14 @@ mod page_headers;
 mod peer;
 pub mod problem;
 mod reference;
+mod rate_headers;
 mod reply;
 mod routes;
 mod schema;
 mod sse;
 mod state;
+mod trace;
+mod web_origin;
 
 #[cfg(test)]
 mod tests;
@@ -28,5 +34,5 @@ mod tests;
 pub use front::Front;
 pub use listen::{Bound, ListenError, ListenOptions, bind};
 pub use openapi::document;
-pub use peer::Peer;
+pub use peer::{Endpoint, Peer, Transport};
 pub use state::AppState;

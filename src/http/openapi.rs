@@ -8,7 +8,7 @@ use utoipa::{
     openapi::{
         ContentBuilder, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder,
         path::Operation,
-        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
     },
 };
 
@@ -39,6 +39,7 @@ use crate::{
         (name = "events", description = "What happens, as it happens."),
         (name = "audit", description = "The record that nobody can quietly change."),
         (name = "tokens", description = "Who may do what."),
+        (name = "sign-in", description = "People with a browser."),
         (name = "probes", description = "For machines that watch, and tools that read contracts."),
     ),
     // Only parameters use these, and parameters register nothing.
@@ -93,6 +94,9 @@ fn render(routes: OpenApi) -> String {
         .insert("FieldError".to_owned(), FieldError::schema());
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
+    for (name, scheme) in browser_schemes() {
+        components.add_security_scheme(name, scheme);
+    }
     for (path, item) in &mut api.paths.paths {
         for operation in operations(item) {
             add_refusals(path, operation);
@@ -102,6 +106,20 @@ fn render(routes: OpenApi) -> String {
     forget_null(&mut document);
     want_one_command(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
+}
+
+/// A browser that is signed in sends both with every request; together they stand for its token.
+fn browser_schemes() -> [(&'static str, SecurityScheme); 2] {
+    let cookie = ApiKeyValue::with_description(
+        "countersign_session",
+        "The cookie of a browser that is signed in. Together with `X-CSRF-Token` it opens what the token opens \
+         that the browser stands for; alone it opens nothing.",
+    );
+    let second = ApiKeyValue::with_description("X-CSRF-Token", "The `csrfToken` of the login.");
+    [
+        ("session", SecurityScheme::ApiKey(ApiKey::Cookie(cookie))),
+        ("csrf", SecurityScheme::ApiKey(ApiKey::Header(second))),
+    ]
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
@@ -259,7 +277,14 @@ mod tests {
         }
         assert_eq!(
             open,
-            ["/docs", "/healthz", "/openapi.json", "/readyz", "/v1/version"]
+            [
+                "/auth/login",
+                "/docs",
+                "/healthz",
+                "/openapi.json",
+                "/readyz",
+                "/v1/version",
+            ]
         );
     }
 }

@@ -1,5 +1,5 @@
 //! What every HTML answer says to the browser about itself: no script and no style but ours, no framing, no
-//! referrer, nothing shared with other origins.
+//! referrer, nothing shared with other origins. [`crate::http::front`] puts it on each of them.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
@@ -13,7 +13,7 @@ const PERMISSIONS_POLICY: &str = "accelerometer=(), camera=(), display-capture=(
     magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), screen-wake-lock=(), \
     serial=(), usb=(), xr-spatial-tracking=()";
 
-/// Puts the security headers of a page on an answer. Every HTML answer needs them; other answers take no harm.
+/// Puts the security headers of a page on an answer.
 pub(in crate::http) fn protect_page(headers: &mut HeaderMap) {
     let text = [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
@@ -28,10 +28,7 @@ pub(in crate::http) fn protect_page(headers: &mut HeaderMap) {
             HeaderName::from_static("cross-origin-resource-policy"),
             "same-origin",
         ),
-        (
-            HeaderName::from_static("permissions-policy"),
-            PERMISSIONS_POLICY,
-        ),
+        (HeaderName::from_static("permissions-policy"), PERMISSIONS_POLICY),
     ];
     for (name, value) in text {
         headers.insert(name, HeaderValue::from_static(value));

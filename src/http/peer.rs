@@ -1,23 +1,79 @@
 //! Where a request came from.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use axum::http::HeaderMap;
 
 /// The other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// A TCP connection.
+    /// A TCP connection whose bytes travel as they are.
     Tcp(SocketAddr),
+    /// A TCP connection inside TLS.
+    Tls(SocketAddr),
     /// The API socket; the peer runs under our own account.
     Unix,
 }
 
+/// Where the API is found over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Endpoint {
+    /// The address that was bound.
+    pub address: SocketAddr,
+    /// How bytes travel there.
+    pub transport: Transport,
+}
+
+/// How bytes travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// As they are.
+    Plain,
+    /// Inside TLS.
+    Tls,
+}
+
+impl Endpoint {
+    /// Its URL, without a slash at the end.
+    pub fn url(&self) -> String {
+        let scheme = match self.transport {
+            Transport::Plain => "http",
+            Transport::Tls => "https",
+        };
+        format!("{scheme}://{}", self.address)
+    }
+
+    /// A URL that opens on this machine: where every address was bound, the loopback one.
+    pub fn local_url(&self) -> String {
+        let ip = match self.address.ip() {
+            ip if !ip.is_unspecified() => ip,
+            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        };
+        Self {
+            address: SocketAddr::new(ip, self.address.port()),
+            ..*self
+        }
+        .url()
+    }
+
+    /// Whether other machines can reach it and whoever is on the way can read along.
+    pub fn is_open(&self) -> bool {
+        self.transport == Transport::Plain && !self.address.ip().to_canonical().is_loopback()
+    }
+}
+
 impl Peer {
+    /// Whether nobody on the way can read along: what a cookie marked `Secure` and strict transport security
+    /// depend on. The API socket leaves the machine for nobody, but no browser is there.
+    pub const fn is_tls(&self) -> bool {
+        matches!(self, Self::Tls(_))
+    }
+
     /// The address that limits count by. Everybody on the socket is one caller.
     pub const fn address(&self) -> IpAddr {
         match self {
-            Self::Tcp(address) => address.ip(),
+            Self::Tcp(address) | Self::Tls(address) => address.ip(),
             Self::Unix => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
         }
     }

@@ -8,12 +8,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    auth::{Rate, Throttle, ThrottleRates},
+    auth::{Rate, SignInSecret, Throttle, ThrottleRates},
     engine::{Engine, tokens::Tokens},
     http::{
         door::{Door, DoorRules},
         host_header::HostNames,
+        peer::{Endpoint, Transport},
         problem::{Code, Problem},
+        web_origin::WebOrigins,
     },
     settings::{Server, Settings, WebUrl},
 };
@@ -27,7 +29,7 @@ struct Shared {
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
     throttle: Arc<Throttle>,
-    listen: std::net::SocketAddr,
+    endpoint: Endpoint,
     body_limit: usize,
     /// What links begin with; empty without `[http] public_url`, which makes them relative.
     link_base: String,
@@ -40,18 +42,18 @@ struct Shared {
 pub(in crate::http) struct BodyLimit(pub(in crate::http) usize);
 
 impl AppState {
-    /// Joins what the API needs. `listen` is the address that was bound; `stopping` ends event streams.
+    /// Joins what the API needs. `endpoint` is what was bound; `stopping` ends event streams.
     pub fn new(
         engine: Arc<Engine>,
         tokens: Arc<Tokens>,
-        listen: std::net::SocketAddr,
+        endpoint: Endpoint,
         stopping: CancellationToken,
     ) -> Self {
         let settings = engine.settings().current();
         let server = &settings.server;
         Self(Arc::new(Shared {
             throttle: Arc::new(Throttle::new(rates(server))),
-            listen,
+            endpoint,
             body_limit: server.limits.body_bytes,
             link_base: server
                 .http
@@ -71,8 +73,18 @@ impl AppState {
     }
 
     /// The tokens.
-    pub(in crate::http) fn tokens(&self) -> &Tokens {
+    pub(in crate::http) fn tokens(&self) -> &Arc<Tokens> {
         &self.0.tokens
+    }
+
+    /// The limits at the door.
+    pub(in crate::http) fn throttle(&self) -> &Throttle {
+        &self.0.throttle
+    }
+
+    /// The URL of a one-time link.
+    pub(in crate::http) fn login_url(&self, code: &SignInSecret) -> String {
+        self.absolute_link(&format!("/login#code={}", code.expose()))
     }
 
     /// Cancelled when the server stops.
@@ -80,9 +92,24 @@ impl AppState {
         self.0.stopping.clone()
     }
 
+    /// Where the API is found over TCP: what links begin with when no `[http] public_url` is set.
+    pub fn endpoint(&self) -> Endpoint {
+        self.0.endpoint
+    }
+
     /// Where others find a path of this server.
     pub(in crate::http) fn link(&self, path: &str) -> String {
         format!("{}{path}", self.0.link_base)
+    }
+
+    /// Where somebody else finds a path of this server: under `[http] public_url`, else at the address that was
+    /// bound.
+    pub(in crate::http) fn absolute_link(&self, path: &str) -> String {
+        if self.0.link_base.is_empty() {
+            format!("{}{path}", self.0.endpoint.local_url())
+        } else {
+            self.link(path)
+        }
     }
 
     /// A place among the event streams, held as long as the stream.
@@ -133,13 +160,18 @@ impl FromRef<AppState> for BodyLimit {
 
 fn door_rules(settings: &Settings, shared: &Shared) -> DoorRules {
     let http = &settings.server.http;
-    let address = shared.listen.ip().to_string();
+    let address = shared.endpoint.address.ip().to_string();
     let public = http.public_url.as_ref().map(WebUrl::host);
     let allowed = http.allowed_hosts.iter().map(String::as_str);
     let proxies = http.trusted_proxies.clone();
     DoorRules {
         generation: settings.generation,
         hosts: HostNames::new(allowed.chain(public).chain([address.as_str()])),
+        web: WebOrigins::new(http.public_url.as_ref().map(WebUrl::as_str), &http.cors_origins),
+        transport: match &http.public_url {
+            Some(url) if url.as_str().starts_with("https://") => Transport::Tls,
+            Some(_) | None => Transport::Plain,
+        },
         rates: rates(&settings.server),
         is_trusted_proxy: Box::new(move |address: IpAddr| {
             proxies.iter().any(|range| range.contains(address))

@@ -84,8 +84,7 @@ impl Job for Decide {
             return Ok(DecideOutcome::NotFound);
         };
         let approval = Box::new(stored.approval);
-        let asker = &approval.requested_by;
-        if (asker.kind, &asker.id) == (self.by.kind, &self.by.id) {
+        if approval.requested_by.is_same_party(&self.by) {
             return Ok(DecideOutcome::OwnRequest);
         }
         match approval.state.status() {

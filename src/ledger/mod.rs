@@ -31,6 +31,7 @@ pub mod launch;
 mod new_run;
 mod progress;
 mod record;
+mod sign_ins;
 mod tokens;
 
 mod agents;
@@ -68,4 +69,5 @@ pub use record::Record;
 pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
 pub use runs::{RunFilter, StoredOutput};
+pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use tokens::NewToken;

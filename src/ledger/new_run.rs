@@ -6,8 +6,8 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, ActorKind, AgentId, ApprovalId, Ask, Command, DecidedBy, EnvOverrides, Host, Isolation,
-        Reason, RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey, TokenId,
+        Actor, AgentId, ApprovalId, Ask, Command, DecidedBy, EnvOverrides, Host, Isolation, Reason,
+        RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey,
     },
     events::{Event, EventKind, Subject},
 };
@@ -93,7 +93,7 @@ impl NewRun {
             session: Some(self.session.clone()),
             host: Some(self.host),
             node_id: self.node_id.clone(),
-            owner: owner(&self.requested_by),
+            owner: self.requested_by.token(),
         }
     }
 
@@ -172,14 +172,6 @@ impl NewRun {
             },
             &self.requested_by,
         )
-    }
-}
-
-/// The token whose runs a caller with only `exec` may follow.
-pub(super) fn owner(requested_by: &Actor) -> Option<TokenId> {
-    match requested_by.kind {
-        ActorKind::Token => TokenId::parse(requested_by.id.clone()).ok(),
-        ActorKind::Session | ActorKind::Bridge | ActorKind::Ipc | ActorKind::Cli | ActorKind::System => None,
     }
 }
 

@@ -12,6 +12,7 @@ use super::{
     new_run::millis,
     queue::Job,
     rows::Columns,
+    sign_ins,
     tx::{Committed, Tx, fetch, list},
 };
 
@@ -98,6 +99,7 @@ impl Job for Prune {
             "DELETE FROM idempotency WHERE created_ms <= ?1",
             (before(idempotency::KEPT),),
         )?;
+        sign_ins::prune(tx)?;
         pruned.more = pruned.runs.len() >= usize::try_from(STEP).unwrap_or(usize::MAX)
             || pruned.events >= ROWS.unsigned_abs()
             || pruned.audit_records >= ROWS.unsigned_abs();

@@ -15,7 +15,6 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     idempotency::{self, IdempotencyKey, KeyState},
-    new_run::owner,
     readers::{Cursor, Listing, Page},
     rows::Columns,
     tx::{fetch, list},
@@ -183,8 +182,10 @@ impl RunFilter {
             add("instr(command, ?) > 0", text(query));
         }
         if let Some(owner) = owner {
+            // Its own, and those of browsers that stand for it: their ids are its id and 17 characters more.
             add(
-                "asked_by_kind = 'token' AND asked_by_id = ?",
+                "CASE asked_by_kind WHEN 'token' THEN asked_by_id \
+                 WHEN 'session' THEN substr(asked_by_id, 1, length(asked_by_id) - 17) END = ?",
                 text(owner.as_str()),
             );
         }
@@ -231,7 +232,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
                 session: Some(columns.word()?),
                 host: Some(columns.word::<Host>()?),
                 node_id: columns.take()?,
-                owner: owner(&columns.actor()?),
+                owner: columns.actor()?.token(),
             };
             let (status, started_at, diverted) = (columns.word()?, columns.maybe_time()?, columns.take()?);
             let (background, keyed): (bool, bool) = (columns.take()?, columns.take()?);

@@ -4,10 +4,16 @@ use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
 /// Every migration by file name, in order; a test compares this list with the folder.
-const MIGRATIONS: &[(&str, &str)] = &[(
-    "0001_ledger.sql",
-    include_str!("../../migrations/sqlite/0001_ledger.sql"),
-)];
+const MIGRATIONS: &[(&str, &str)] = &[
+    (
+        "0001_ledger.sql",
+        include_str!("../../migrations/sqlite/0001_ledger.sql"),
+    ),
+    (
+        "0002_sign_in.sql",
+        include_str!("../../migrations/sqlite/0002_sign_in.sql"),
+    ),
+];
 
 /// Brings a database to the present schema.
 pub(super) fn migrate(connection: &mut Connection) -> rusqlite_migration::Result<()> {

@@ -16,6 +16,7 @@ use super::{
     queue::Job,
     readers::{Cursor, Listing, Page},
     rows::Columns,
+    sign_ins,
     tx::{Committed, Tx, fetch, list},
 };
 
@@ -191,6 +192,7 @@ impl Job for Revoke {
         )?;
         let token = fetch_token(tx.connection, &self.id)?;
         if let (1, Some(token)) = (changed, &token) {
+            sign_ins::end_with_token(tx, &self.id)?;
             let detail = json!({ "name": token.name });
             tx.audit(&entry(AuditAction::TokenRevoked, &self.id, &self.by, detail))?;
         }
@@ -235,7 +237,7 @@ pub(super) fn write_uses(tx: &Tx<'_>, uses: &Uses) -> Result<(), Fault> {
     Ok(())
 }
 
-fn fetch_token(connection: &Connection, id: &TokenId) -> Result<Option<Token>, Fault> {
+pub(super) fn fetch_token(connection: &Connection, id: &TokenId) -> Result<Option<Token>, Fault> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE id = ?1");
     fetch(connection, &sql, (id.as_str(),), from_row)
 }

@@ -45,6 +45,7 @@ pub use server::{
     ApprovalRule, Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy,
     Sandbox, Server, Shutdown, SkillBin, Telemetry, Tls,
 };
+pub(crate) use source_file::Stamp;
 pub use state_dir::{StateDir, StateDirError};
 pub use store::{Refresh, Settings, SettingsStore, StartOptions};
 pub use tool_policy::{Tool, ToolPolicy};

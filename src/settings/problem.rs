@@ -121,8 +121,23 @@ pub enum Problem {
     #[error("not yet: {0}")]
     NotYet(&'static str),
     /// Plain HTTP for everybody.
-    #[error("not a loopback address, which needs [http] insecure_bind = true or --insecure-bind")]
+    #[error(
+        "not a loopback address, which needs TLS ([tls] cert and key), or plain HTTP allowed for everybody who can \
+         reach it ([http] insecure_bind = true or --insecure-bind)"
+    )]
     OpenWithoutTls,
+    /// Metrics for everybody.
+    #[error(
+        "not a loopback address: metrics are served without a token, so that needs [http] insecure_bind = true or \
+         --insecure-bind"
+    )]
+    OpenMetrics,
+    /// Two keys that go together.
+    #[error("does nothing without {other}, set both or neither")]
+    Needs {
+        /// The key that is missing.
+        other: &'static str,
+    },
     /// The file that was named is not there.
     #[error("no such file")]
     Missing,

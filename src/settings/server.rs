@@ -136,27 +136,27 @@ server_settings! {
         #[doc = "Further accepted `Host` names, in lower case."]
         allowed_hosts: Vec<String>, "allowed_hosts" as List<HostName> = [], Live, Now;
         #[doc = "Exact origins; empty is closed."]
-        cors_origins: Vec<String>, "cors_origins" as List<Origin> = [], Live, Later;
+        cors_origins: Vec<String>, "cors_origins" as List<Origin> = [], Live, Now;
         #[doc = "Whose `X-Forwarded-For` is believed."]
-        trusted_proxies: Vec<IpRange>, "trusted_proxies" as List<Range> = [], Restart, Later;
+        trusted_proxies: Vec<IpRange>, "trusted_proxies" as List<Range> = [], Restart, Now;
     }
     #[doc = "`[tls]`: certificates."]
     tls: Tls {
-        #[doc = "Certificate chain, PEM."]
-        cert: Option<PathBuf>, "cert" as Maybe<AbsolutePath> = null, Restart, Later;
+        #[doc = "Certificate chain, PEM; relative to `countersign/`, as the other two."]
+        cert: Option<PathBuf>, "cert" as Maybe<AnyPath> = null, Restart, Now;
         #[doc = "Its key, PEM."]
-        key: Option<PathBuf>, "key" as Maybe<AbsolutePath> = null, Restart, Later;
+        key: Option<PathBuf>, "key" as Maybe<AnyPath> = null, Restart, Now;
         #[doc = "Require client certificates of this authority."]
-        client_ca: Option<PathBuf>, "client_ca" as Maybe<AbsolutePath> = null, Restart, Later;
+        client_ca: Option<PathBuf>, "client_ca" as Maybe<AnyPath> = null, Restart, Now;
     }
     #[doc = "`[auth]`: credentials and browser sessions."]
     auth: Auth {
         #[doc = "Wrong credentials per address and minute before 429."]
         failures_per_minute: u64, "failures_per_minute" as Whole<1, MANY> = 10, Live, Now;
         #[doc = "Life of a browser session."]
-        session: Duration, "session_hours" as Hours<1> = 12, Live, Later;
+        session: Duration, "session_hours" as Hours<1> = 12, Live, Now;
         #[doc = "Life of a one-time link."]
-        login_link_ttl: Duration, "login_link_ttl_ms" as Millis<1000> = 600_000, Live, Later;
+        login_link_ttl: Duration, "login_link_ttl_ms" as Millis<1000> = 600_000, Live, Now;
     }
     #[doc = "`[database]`: the ledger."]
     database: Database {
@@ -277,13 +277,13 @@ server_settings! {
         #[doc = "Until a request's headers must have come."]
         header_timeout: Duration, "header_timeout_ms" as Millis<1> = 10_000, Restart, Now;
         #[doc = "Requests per second and token; 0 is off."]
-        requests_per_second: u64, "requests_per_second" as Whole<0, MANY> = 5000, Live, Later;
+        requests_per_second: u64, "requests_per_second" as Whole<0, MANY> = 5000, Live, Now;
         #[doc = "How many of them at once; 0 is off."]
-        request_burst: u64, "request_burst" as Whole<0, MANY> = 10_000, Live, Later;
+        request_burst: u64, "request_burst" as Whole<0, MANY> = 10_000, Live, Now;
         #[doc = "Requests per second and address without a valid token; 0 is off."]
-        anonymous_per_second: u64, "anonymous_per_second" as Whole<0, MANY> = 50, Live, Later;
+        anonymous_per_second: u64, "anonymous_per_second" as Whole<0, MANY> = 50, Live, Now;
         #[doc = "How many of them at once; 0 is off."]
-        anonymous_burst: u64, "anonymous_burst" as Whole<0, MANY> = 500, Live, Later;
+        anonymous_burst: u64, "anonymous_burst" as Whole<0, MANY> = 500, Live, Now;
         #[doc = "Connections at once."]
         max_connections: usize, "max_connections" as Count<1, MANY> = 8192, Restart, Now;
         #[doc = "Processes at once; 0 is off."]
@@ -332,7 +332,7 @@ server_settings! {
         #[doc = "Which log lines."]
         log_filter: String, "log_filter" as LogFilter = "info", Live, Now;
         #[doc = "A listener for metrics without a token."]
-        metrics_listen: Option<SocketAddr>, "metrics_listen" as Maybe<Address> = null, Restart, Later;
+        metrics_listen: Option<SocketAddr>, "metrics_listen" as Maybe<Address> = null, Restart, Now;
         #[doc = "Where traces go."]
         otlp_endpoint: Option<WebUrl>, "otlp_endpoint" as Maybe<Url> = null, Restart, Later;
     }

@@ -16,7 +16,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Stamp {
+pub(crate) enum Stamp {
     /// There is no file.
     Missing,
     /// It cannot be looked at.
@@ -27,7 +27,7 @@ pub(super) enum Stamp {
 
 impl Stamp {
     /// The present state of a file.
-    pub(super) fn of(path: &Path) -> Self {
+    pub(crate) fn of(path: &Path) -> Self {
         match FileStamp::of(path) {
             Ok(Some(stamp)) => Self::Present(stamp),
             Ok(None) => Self::Missing,
@@ -36,7 +36,7 @@ impl Stamp {
     }
 
     /// Whether a later change must show in the stamp.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         match self {
             Self::Missing | Self::Unreadable(_) => true,
             // The clock that file systems stamp with, to be compared with their stamps and with nothing else.

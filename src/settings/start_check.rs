@@ -1,6 +1,8 @@
 //! What would be less safe to ignore than to refuse: combinations that must not serve, and keys of parts that this
 //! version does not have yet.
 
+use std::net::SocketAddr;
+
 use super::{
     DatabaseUrl, IsolationChoice, Problem, Server, SettingsProblem, Widening, server_sources::ServerValues,
 };
@@ -14,9 +16,12 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
         isolation(server),
         account(server),
     ];
-    let faults = faults
-        .into_iter()
-        .chain([second_person(server), approval_rules(server)]);
+    let faults = faults.into_iter().chain([
+        metrics(server),
+        client_authority(server),
+        second_person(server),
+        approval_rules(server),
+    ]);
     faults
         .flatten()
         .map(|(key, problem)| SettingsProblem::at(values.source(key), key, problem))
@@ -26,21 +31,38 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
 type Fault = Option<(&'static str, Problem)>;
 
 fn listening(server: &Server) -> Fault {
-    let is_open = !server.http.listen.ip().to_canonical().is_loopback();
-    (is_open && !server.http.insecure_bind).then_some(("http.listen", Problem::OpenWithoutTls))
+    let is_refused = is_open(server.http.listen) && server.tls.cert.is_none() && !server.http.insecure_bind;
+    is_refused.then_some(("http.listen", Problem::OpenWithoutTls))
+}
+
+/// Its listener asks for no token and speaks no TLS, whatever the API does.
+fn metrics(server: &Server) -> Fault {
+    let address = server.telemetry.metrics_listen?;
+    let is_refused = is_open(address) && !server.http.insecure_bind;
+    is_refused.then_some(("telemetry.metrics_listen", Problem::OpenMetrics))
+}
+
+/// Whether other machines can reach it. An IPv4 address in IPv6 clothes is judged as what it is.
+fn is_open(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
 }
 
 fn certificates(server: &Server) -> Fault {
-    let tls = &server.tls;
-    let named = [
-        ("tls.cert", &tls.cert),
-        ("tls.key", &tls.key),
-        ("tls.client_ca", &tls.client_ca),
-    ];
-    let (key, _path) = named.into_iter().find(|(_key, path)| path.is_some())?;
-    Some((
-        key,
-        Problem::NotYet("this version cannot serve TLS, and will not serve plain HTTP instead"),
+    match (&server.tls.cert, &server.tls.key) {
+        (Some(_), None) => Some(("tls.cert", Problem::Needs { other: "tls.key" })),
+        (None, Some(_)) => Some(("tls.key", Problem::Needs { other: "tls.cert" })),
+        (Some(_), Some(_)) | (None, None) => None,
+    }
+}
+
+/// Without TLS nobody would be asked for a certificate.
+fn client_authority(server: &Server) -> Fault {
+    let is_alone = server.tls.client_ca.is_some() && server.tls.cert.is_none() && server.tls.key.is_none();
+    is_alone.then_some((
+        "tls.client_ca",
+        Problem::Needs {
+            other: "tls.cert and tls.key",
+        },
     ))
 }
 

@@ -21,6 +21,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("auth", 3),
     ("approvals", 3),
     ("session", 3),
+    ("tls", 3),
     ("hosts", 4),
     ("engine", 5),
     ("http", 6),

@@ -52,5 +52,6 @@ mod real_commands;
 mod runner;
 #[cfg(test)]
 mod schemathesis;
+mod sign_in;
 #[cfg(test)]
 mod state_directory;

@@ -11,7 +11,11 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Code;
-use crate::{auth::Limited, domain::RunId};
+use crate::{
+    auth::{Limited, Standing},
+    domain::RunId,
+    http::rate_headers,
+};
 
 /// Longest text in a problem that may repeat what the caller sent.
 const MAX_ECHO_CHARS: usize = 300;
@@ -81,12 +85,15 @@ impl Problem {
     /// Too many requests, with the headers that say when to come back.
     pub fn limited(limited: Limited) -> Self {
         let seconds = whole_seconds(limited.retry_after);
-        Self::new(Code::RateLimited, format!("try again in {seconds} s"))
-            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
-            .with_text_header(
-                HeaderName::from_static("ratelimit"),
-                &format!("\"{}\";r=0;t={seconds}", limited.policy),
-            )
+        let mut problem = Self::new(Code::RateLimited, format!("try again in {seconds} s"))
+            .with_header(header::RETRY_AFTER, HeaderValue::from(seconds));
+        let standing = Standing {
+            policy: limited.policy,
+            remaining: 0,
+            reset: seconds,
+        };
+        rate_headers::write(standing, &mut problem.0.headers);
+        problem
     }
 
     /// Its code.
@@ -238,10 +245,15 @@ mod tests {
     fn a_limit_says_when_to_come_back() {
         let limited = Limited {
             retry_after: Duration::from_millis(5100),
-            policy: "token",
+            policy: crate::auth::Policy {
+                name: "token",
+                quota: 20,
+                window: 4,
+            },
         };
         let response = Problem::limited(limited).render("/x", "q");
         assert_eq!(response.headers()["retry-after"], "6");
         assert_eq!(response.headers()["ratelimit"], "\"token\";r=0;t=6");
+        assert_eq!(response.headers()["ratelimit-policy"], "\"token\";q=20;w=4");
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     engine::{
         allowlist::AllowlistError,
         reply::{CancelError, DecideError, Denial, ExecError, StorageTrouble},
+        sign_in::LoginLinkError,
         tokens::CreateTokenError,
     },
     http::{
@@ -201,6 +202,21 @@ impl From<CreateTokenError> for Problem {
             }
             CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
             CreateTokenError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<LoginLinkError> for Problem {
+    fn from(error: LoginLinkError) -> Self {
+        match error {
+            LoginLinkError::NoOperator => Self::new(
+                Code::Forbidden,
+                "a link stands for the token in operator.token, and that one has ended",
+            )
+            .with_hint(Some(
+                "sign in with another token, or remove operator.token and start the server again".to_owned(),
+            )),
+            LoginLinkError::Storage(trouble) => trouble.into(),
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::{
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use crate::http::{page_headers::protect_page, reference, state::AppState};
+use crate::http::{reference, state::AppState};
 
 const STYLE: &str = include_str!("../../../web/docs.css");
 
@@ -24,9 +24,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 )]
 async fn docs() -> Response {
     let html = HeaderValue::from_static("text/html; charset=utf-8");
-    let mut response = ([(header::CONTENT_TYPE, html)], reference::page()).into_response();
-    protect_page(response.headers_mut());
-    response
+    ([(header::CONTENT_TYPE, html)], reference::page()).into_response()
 }
 
 async fn style() -> Response {

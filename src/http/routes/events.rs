@@ -154,7 +154,11 @@ fn still_open(state: &AppState, origin: Origin) -> StillOpen {
     let clock = Arc::clone(state.engine().clock());
     Box::new(move || match &origin.credentials {
         Credentials::Valid(key) => key.is_live(clock.now()),
-        Credentials::Absent | Credentials::Wrong => false,
+        Credentials::Absent
+        | Credentials::Wrong
+        | Credentials::Ended
+        | Credentials::CookieAlone(_)
+        | Credentials::ForeignPage => false,
     })
 }
 
@@ -210,12 +214,10 @@ fn owner(caller: &Principal) -> Result<Option<TokenId>, Problem> {
     if caller.has(Scope::Read) {
         return Ok(None);
     }
-    TokenId::parse(caller.actor.id.as_str())
-        .map(Some)
-        .map_err(|invalid| {
-            tracing::error!(%invalid, "a caller with exec is no token");
-            Problem::internal()
-        })
+    caller.actor.token().map(Some).ok_or_else(|| {
+        tracing::error!("a caller with exec uses no token's rights");
+        Problem::internal()
+    })
 }
 
 #[derive(Debug, PartialEq, Eq)]

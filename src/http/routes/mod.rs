@@ -10,6 +10,7 @@ mod exec;
 mod policy;
 mod probes;
 mod runs;
+mod sign_in;
 mod tokens;
 mod unknown;
 
@@ -32,6 +33,7 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(events::router())
         .merge(audit::router())
         .merge(tokens::router())
+        .merge(sign_in::router())
         .merge(probes::router())
         .merge(docs::router())
         .fallback(unknown::path)

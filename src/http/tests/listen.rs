@@ -29,6 +29,7 @@ fn options(unix_socket: Option<PathBuf>) -> ListenOptions {
         unix_socket,
         max_connections: 8,
         header_timeout: LONG,
+        tls: None,
     }
 }
 
@@ -75,7 +76,7 @@ async fn serve(server: &TestFront, unix_socket: Option<PathBuf>) -> Serving {
     let bound = bind(&options(unix_socket)).await.unwrap();
     let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
     Serving {
-        address: bound.address(),
+        address: bound.endpoint().address,
         task: tokio::spawn(bound.serve(server.front.clone(), stop.clone(), abort.clone())),
         stop,
         abort,
@@ -179,12 +180,14 @@ async fn a_leftover_socket_is_replaced_and_anything_else_is_not() {
 async fn an_address_in_use_is_named() {
     let first = bind(&options(None)).await.unwrap();
     let second = ListenOptions {
-        address: first.address(),
+        address: first.endpoint().address,
         ..options(None)
     };
     let refused = bind(&second).await.unwrap_err();
     assert!(
-        refused.to_string().contains(&first.address().to_string()),
+        refused
+            .to_string()
+            .contains(&first.endpoint().address.to_string()),
         "{refused}"
     );
 }

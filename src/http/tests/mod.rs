@@ -30,7 +30,7 @@ use crate::{
     domain::{Actor, Scope, UnixMillis},
     engine::tokens::{TokenRequest, Tokens},
     http::{
-        Front, Peer,
+        Front, Peer, Transport,
         caller::{Admin, Approve, Caller, Exec},
         door::{Door, DoorRules},
         extract::JsonBody,
@@ -39,6 +39,7 @@ use crate::{
         reply::JsonReply,
         routes,
         state::BodyLimit,
+        web_origin::WebOrigins,
     },
     ledger::{Ledger, LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
 };
@@ -111,6 +112,8 @@ impl TestFront {
         let rules = Arc::new(DoorRules {
             generation: 0,
             hosts: HostNames::new(["gate.example"]),
+            web: WebOrigins::default(),
+            transport: Transport::Plain,
             rates,
             is_trusted_proxy: Box::new(|_| false),
         });

@@ -62,7 +62,7 @@ impl AuditAction {
 /// What something was done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// `run`, `approval`, `token`, `entry`, `policy` or `server`.
+    /// `run`, `approval`, `token`, `session`, `entry`, `policy` or `server`.
     pub kind: String,
     /// Its id.
     pub id: String,

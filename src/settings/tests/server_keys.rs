@@ -42,7 +42,7 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
         "[\"10.0.0.0/8\"]",
         &["[\"10.0.0.0/33\"]", "\"10.0.0.0/8\""],
     ),
-    ("tls.cert", "\"/etc/cert.pem\"", &["\"cert.pem\"", "1"]),
+    ("tls.cert", "\"cert.pem\"", &["\"\"", "1"]),
     ("tls.key", "\"/etc/key.pem\"", &["\"\""]),
     ("tls.client_ca", "\"/etc/ca.pem\"", &["[]"]),
     ("auth.failures_per_minute", "11", &["0", "-1", "1.5", "\"11\""]),
@@ -424,8 +424,18 @@ fn what_this_version_cannot_keep_refuses_the_start() {
         "[http]\nlisten = \"[::]:0\"",
         "http.listen: not a loopback address",
     );
-    check("[tls]\ncert = \"/c\"\nkey = \"/k\"", "tls.cert: not yet");
-    check("[tls]\nclient_ca = \"/c\"", "tls.client_ca: not yet");
+    check(
+        "[tls]\ncert = \"c\"",
+        "tls.cert: does nothing without tls.key, set both or neither",
+    );
+    check(
+        "[tls]\nkey = \"k\"",
+        "tls.key: does nothing without tls.cert, set both or neither",
+    );
+    check(
+        "[tls]\nclient_ca = \"c\"",
+        "tls.client_ca: does nothing without tls.cert and tls.key",
+    );
     check(
         "[database]\nurl = \"postgres://db/countersign\"",
         "database.url: not yet",

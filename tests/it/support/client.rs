@@ -27,8 +27,10 @@ pub(crate) struct Answer {
 
 impl Api {
     pub(crate) fn new(base: &str, token: Option<String>) -> Self {
+        countersign::tls::install_provider();
         let http = reqwest::Client::builder()
             .no_proxy()
+            .tls_certs_only([])
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .expect("a client without TLS");

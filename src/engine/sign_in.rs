@@ -1,0 +1,209 @@
+//! Browser sign-in: one-time links, the two secrets of a signed-in browser, and what they open.
+//!
+//! A browser always stands for a token: its rights are those of the token and end with it. It proves itself by
+//! a cookie *and* a second secret, since a cookie goes to every port of its host.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    auth::{Key, SecretDigest, SignInSecret, SignInSecretKind},
+    domain::{Actor, Secret, SignIn, SignInId, Token, UnixMillis, hex},
+    engine::{reply::StorageTrouble, tokens::Tokens},
+    ledger::{NewLoginLink, NewSignIn, SignInBy, StoredSignIn},
+};
+
+/// What somebody shows to sign a browser in.
+#[derive(Debug, Clone)]
+pub enum Shown {
+    /// The code of a one-time link.
+    Code(Secret),
+    /// A token.
+    Token(Secret),
+}
+
+/// A browser that has just signed in.
+#[derive(Debug)]
+pub struct SignedIn {
+    /// The record.
+    pub sign_in: SignIn,
+    /// The token that it stands for.
+    pub token: Token,
+    /// The value of its cookie.
+    pub cookie: SignInSecret,
+    /// What it sends besides.
+    pub second: SignInSecret,
+}
+
+/// A one-time link.
+#[derive(Debug)]
+pub struct LoginLink {
+    /// Its code, for the one who asked.
+    pub code: SignInSecret,
+    /// When it ends.
+    pub expires_at: UnixMillis,
+}
+
+/// Why there is no link.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginLinkError {
+    /// A link stands for the operator's token, and that one was revoked or has ended.
+    #[error("the operator's token has ended")]
+    NoOperator,
+    /// The ledger cannot be used.
+    #[error("the ledger cannot be used")]
+    Storage(#[from] StorageTrouble),
+}
+
+impl Tokens {
+    /// Makes a one-time link that signs a browser in with the rights of the operator's token.
+    ///
+    /// # Errors
+    /// [`LoginLinkError`]; there is no link then.
+    pub async fn make_login_link(&self, by: &Actor, lasts: Duration) -> Result<LoginLink, LoginLinkError> {
+        let now = self.clock.now();
+        let operator = match self.operator.get() {
+            Some(id) => self.ledger.token(id).await.map_err(StorageTrouble::from)?,
+            None => None,
+        };
+        if !operator.is_some_and(|operator| operator.is_live(now)) {
+            return Err(LoginLinkError::NoOperator);
+        }
+        let code = SignInSecret::generate(SignInSecretKind::Code, &*self.ids);
+        let link = NewLoginLink {
+            sha256: hex(code.digest().as_bytes()),
+            lasts,
+            made_by: by.token(),
+        };
+        let expires_at = self
+            .ledger
+            .insert_login_link(link)
+            .await
+            .map_err(StorageTrouble::from)?;
+        Ok(LoginLink { code, expires_at })
+    }
+
+    /// Signs a browser in and ends what it was signed in as before. `None` when what was shown opens nothing;
+    /// of many who show the same code one is signed in.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be used; nothing was used up then.
+    pub async fn sign_in(
+        &self,
+        shown: &Shown,
+        before: Option<&Key>,
+        lasts: Duration,
+        address: String,
+    ) -> Result<Option<SignedIn>, StorageTrouble> {
+        let (token, link) = match shown {
+            Shown::Code(code) => {
+                let digest = SecretDigest::of_presented_sign_in(SignInSecretKind::Code, code.expose());
+                match (self.operator.get(), digest) {
+                    (Some(operator), Some(digest)) => (operator.clone(), Some(hex(digest.as_bytes()))),
+                    (None, _) | (_, None) => return Ok(None),
+                }
+            }
+            Shown::Token(token) => match self.authenticate(token.expose()).await? {
+                Some(key) => (key.token_id().clone(), None),
+                None => return Ok(None),
+            },
+        };
+        let cookie = SignInSecret::generate(SignInSecretKind::Cookie, &*self.ids);
+        let second = SignInSecret::generate(SignInSecretKind::Second, &*self.ids);
+        let (own, _rest) = self.ids.random().as_u64_pair();
+        let begun = self
+            .ledger
+            .sign_in(NewSignIn {
+                id: SignInId::of(&token, own),
+                token,
+                link,
+                sha256: hex(cookie.digest().as_bytes()),
+                second_sha256: hex(second.digest().as_bytes()),
+                lasts,
+                replaces: before.and_then(Key::sign_in).cloned(),
+                address,
+            })
+            .await?;
+        let Some(begun) = begun else { return Ok(None) };
+        if !begun.ended.is_empty() {
+            self.keyring.remove_browsers(&begun.ended);
+        }
+        Ok(Some(SignedIn {
+            sign_in: begun.sign_in,
+            token: begun.token,
+            cookie,
+            second,
+        }))
+    }
+
+    /// Writes down that what was shown opened nothing.
+    pub async fn record_failed_sign_in(&self, shown: &Shown, address: String) {
+        let by = match shown {
+            Shown::Code(_) => SignInBy::Link,
+            Shown::Token(_) => SignInBy::Token,
+        };
+        if let Err(error) = self.ledger.record_failed_sign_in(address, by).await {
+            tracing::warn!(%error, "a failed sign-in is not in the audit record");
+        }
+    }
+
+    /// Whose cookie this is; `None` when it opens nothing. Its second secret is still to be checked
+    /// ([`Key::is_second_secret`]). Asks the ledger once per sign-in and start.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger must be asked and cannot be.
+    pub async fn browser_of(&self, cookie: &str) -> Result<Option<Arc<Key>>, StorageTrouble> {
+        let Some(digest) = SecretDigest::of_presented_sign_in(SignInSecretKind::Cookie, cookie) else {
+            return Ok(None);
+        };
+        let now = self.clock.now();
+        let key = match self.keyring.get(&digest, now) {
+            Some(key) => Some(key),
+            None => self.look_up_browser(digest, now).await?,
+        };
+        if let Some(key) = &key
+            && key.should_note_use(now)
+        {
+            self.ledger.touch_token(key.token_id().clone(), now);
+        }
+        Ok(key)
+    }
+
+    /// Signs a browser out. It opens nothing more once this returns.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then it is still signed in.
+    pub async fn sign_out(&self, sign_in: &SignInId) -> Result<(), StorageTrouble> {
+        self.ledger.sign_out(sign_in.clone()).await?;
+        self.keyring.remove_browsers(std::slice::from_ref(sign_in));
+        Ok(())
+    }
+
+    async fn look_up_browser(
+        &self,
+        digest: SecretDigest,
+        now: UnixMillis,
+    ) -> Result<Option<Arc<Key>>, StorageTrouble> {
+        loop {
+            let seen = self.keyring.removals();
+            let stored = self.ledger.sign_in_by_sha256(&hex(digest.as_bytes())).await?;
+            let live = stored.filter(|stored| stored.sign_in.is_live(now) && stored.token.is_live(now));
+            let Some(StoredSignIn {
+                sign_in,
+                second_sha256,
+                token,
+            }) = live
+            else {
+                return Ok(None);
+            };
+            let Some(second) = SecretDigest::from_hex(&second_sha256) else {
+                tracing::error!(sign_in.id = %sign_in.id, "a stored digest is none");
+                return Ok(None);
+            };
+            let key = Arc::new(Key::of_browser(&sign_in, second, &token));
+            // Only a key on the ring learns that it was signed out.
+            if self.keyring.keep(digest, &key, seen, now) {
+                return Ok(Some(key));
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Browser sign-in: one-time links, and the session of a browser.
+
+use std::collections::BTreeSet;
+
+use axum::{
+    Extension,
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    domain::{Scope, Secret, UnixMillis},
+    engine::sign_in::{LoginLink, Shown, SignedIn},
+    http::{
+        caller::{self, Admin, Anybody, Caller, refuse_page, unauthorized},
+        cookie,
+        door::{Credentials, Origin},
+        extract::{EmptyBody, JsonBody},
+        problem::Problem,
+        reply::JsonReply,
+        state::AppState,
+        web_origin::Site,
+    },
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(make_link))
+        .routes(routes!(login))
+        .routes(routes!(logout))
+        .routes(routes!(session))
+}
+
+/// A one-time link.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = LoginLink)]
+struct LoginLinkBody {
+    /// Opens the sign-in page. Its code is behind `#`, so that no server and no log sees it before somebody
+    /// presses the button there.
+    url: String,
+    expires_at_ms: UnixMillis,
+}
+
+/// What somebody shows to sign in: exactly one of the two.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Login)]
+struct LoginBody {
+    /// The code of a one-time link.
+    code: Option<String>,
+    /// A token.
+    token: Option<String>,
+}
+
+/// A browser that has just signed in.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SignedIn)]
+struct SignedInBody {
+    /// The name of the token that the browser stands for.
+    name: String,
+    scopes: BTreeSet<Scope>,
+    /// To be sent as `X-CSRF-Token` with every request that goes by the cookie. Shown this once.
+    csrf_token: String,
+    expires_at_ms: UnixMillis,
+}
+
+/// The session of a browser.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Session)]
+struct SessionBody {
+    /// The name of the token that the browser stands for.
+    name: String,
+    scopes: BTreeSet<Scope>,
+    expires_at_ms: UnixMillis,
+}
+
+/// Makes a link that signs one browser in, once, with the scopes of the operator's token.
+#[utoipa::path(
+    post, path = "/v1/login-links", tag = "sign-in", operation_id = "create_login_link",
+    responses(
+        (status = CREATED, body = LoginLinkBody),
+        (status = PAYLOAD_TOO_LARGE, description = "body-too-large"),
+        (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type: nothing or `{}` is sent"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn make_link(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _: EmptyBody,
+) -> Result<Response, Problem> {
+    let lasts = state.engine().settings().current().server.auth.login_link_ttl;
+    let LoginLink { code, expires_at } = state.tokens().make_login_link(&caller.actor, lasts).await?;
+    let body = LoginLinkBody {
+        url: state.login_url(&code),
+        expires_at_ms: expires_at,
+    };
+    Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// Signs a browser in: sets the cookie and answers with the second secret.
+///
+/// A code signs one browser in, once. The session has the scopes of the token that it stands for (a code: the
+/// operator's) and ends with it.
+#[utoipa::path(
+    post, path = "/auth/login", tag = "sign-in", operation_id = "login",
+    request_body = LoginBody,
+    responses(
+        (status = OK, body = SignedInBody, headers(("Set-Cookie" = String, description = "`countersign_session`"))),
+        (status = UNAUTHORIZED, description = "unauthorized: what was shown opens nothing"),
+        (status = FORBIDDEN, description = "forbidden: a foreign web page asked"),
+        (status = SERVICE_UNAVAILABLE, description = "storage-unavailable"),
+        (status = INSUFFICIENT_STORAGE, description = "storage-full"),
+    ),
+)]
+async fn login(
+    Extension(origin): Extension<Origin>,
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody<LoginBody>,
+) -> Result<Response, Problem> {
+    // Signing somebody else's browser in makes them act under a name that is not theirs.
+    match origin.site {
+        Site::Unnamed | Site::Ours => {}
+        Site::Listed | Site::Foreign => return Err(refuse_page()),
+    }
+    let shown = body.into_shown()?;
+    let lasts = state.engine().settings().current().server.auth.session;
+    let (address, before) = (origin.address.to_string(), origin.browser());
+    let signed_in = state
+        .tokens()
+        .sign_in(&shown, before.map(AsRef::as_ref), lasts, address.clone())
+        .await?;
+    let Some(signed_in) = signed_in else {
+        let refusal = caller::refuse_credentials(
+            &origin,
+            state.throttle(),
+            "the code was used, is too old, or was never given; or the token is not valid",
+        );
+        // Who guesses on is refused without a record each time: the record would be theirs to fill.
+        if refusal.code().status() == StatusCode::UNAUTHORIZED {
+            state.tokens().record_failed_sign_in(&shown, address).await;
+        }
+        return Err(refusal);
+    };
+    let SignedIn {
+        sign_in,
+        token,
+        cookie: secret,
+        second,
+    } = signed_in;
+    let lasts = sign_in.expires_at.since(sign_in.created_at);
+    let body = SignedInBody {
+        name: token.name,
+        scopes: token.scopes,
+        csrf_token: second.expose().to_owned(),
+        expires_at_ms: sign_in.expires_at,
+    };
+    let set_cookie = cookie::set(&secret, lasts, origin.transport).ok_or_else(Problem::internal)?;
+    Ok(([(header::SET_COOKIE, set_cookie)], JsonReply(body)).into_response())
+}
+
+/// Signs the browser out: its session ends and its cookie goes. A browser that is not signed in stays so.
+#[utoipa::path(
+    post, path = "/auth/logout", tag = "sign-in", operation_id = "logout",
+    responses(
+        (status = NO_CONTENT),
+        (status = PAYLOAD_TOO_LARGE, description = "body-too-large"),
+        (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type: nothing or `{}` is sent"),
+        (status = FORBIDDEN, description = "forbidden: the cookie without X-CSRF-Token, or a foreign web page"),
+        (status = SERVICE_UNAVAILABLE, description = "storage-unavailable"),
+        (status = INSUFFICIENT_STORAGE, description = "storage-full"),
+    ),
+    security((), ("session" = [], "csrf" = [])),
+)]
+async fn logout(
+    caller: Result<Caller<Anybody>, Problem>,
+    Extension(origin): Extension<Origin>,
+    State(state): State<AppState>,
+    _: EmptyBody,
+) -> Result<Response, Problem> {
+    match &origin.credentials {
+        Credentials::Absent | Credentials::Wrong | Credentials::Ended => {}
+        Credentials::CookieAlone(_) | Credentials::ForeignPage => {
+            caller?;
+        }
+        Credentials::Valid(key) => {
+            if let Some(sign_in) = key.sign_in() {
+                state.tokens().sign_out(sign_in).await?;
+            }
+        }
+    }
+    let cleared = cookie::clear(origin.transport).ok_or_else(Problem::internal)?;
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared)]).into_response())
+}
+
+/// As whom the browser is signed in.
+#[utoipa::path(
+    get, path = "/auth/session", tag = "sign-in", operation_id = "get_session",
+    responses(
+        (status = OK, body = SessionBody),
+        (status = UNAUTHORIZED, description = "unauthorized: not signed in, or not both secrets"),
+    ),
+    security(("session" = [], "csrf" = [])),
+)]
+async fn session(Extension(origin): Extension<Origin>) -> Result<JsonReply<SessionBody>, Problem> {
+    let browser = match &origin.credentials {
+        Credentials::Valid(key) if key.sign_in().is_some() => key.expires_at().map(|ends| (key, ends)),
+        Credentials::Valid(_)
+        | Credentials::Absent
+        | Credentials::Wrong
+        | Credentials::Ended
+        | Credentials::CookieAlone(_)
+        | Credentials::ForeignPage => None,
+    };
+    let Some((key, expires_at_ms)) = browser else {
+        return Err(unauthorized(
+            "the browser is not signed in, or the second secret is missing",
+        ));
+    };
+    let principal = key.principal();
+    Ok(JsonReply(SessionBody {
+        name: principal.actor.name.clone(),
+        scopes: principal.scopes.clone(),
+        expires_at_ms,
+    }))
+}
+
+impl LoginBody {
+    fn into_shown(self) -> Result<Shown, Problem> {
+        match (self.code, self.token) {
+            (Some(code), None) => Ok(Shown::Code(Secret::new(code))),
+            (None, Some(token)) => Ok(Shown::Token(Secret::new(token))),
+            (None, None) | (Some(_), Some(_)) => {
+                Err(Problem::field("code", "expected exactly one of code and token"))
+            }
+        }
+    }
+}

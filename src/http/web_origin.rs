@@ -1,0 +1,161 @@
+//! From which web page a request comes, as the browser says in `Origin`.
+
+use axum::http::{HeaderMap, header};
+
+/// The origins that are ours or that the operator trusts.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::http) struct WebOrigins {
+    public: Option<String>,
+    listed: Vec<String>,
+}
+
+/// From which page a request comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Site {
+    /// No browser says so: a program, or a browser that asks for the page itself.
+    Unnamed,
+    /// A page of this server.
+    Ours,
+    /// A page in `[http] cors_origins`.
+    Listed,
+    /// Any other page.
+    Foreign,
+}
+
+impl WebOrigins {
+    /// The origin of `[http] public_url`, and those of `[http] cors_origins`.
+    pub(in crate::http) fn new<'a>(
+        public_url: Option<&str>,
+        listed: impl IntoIterator<Item = &'a String>,
+    ) -> Self {
+        Self {
+            public: public_url.and_then(of_url),
+            listed: listed.into_iter().filter_map(|origin| of_url(origin)).collect(),
+        }
+    }
+
+    /// Whether any other origin is let in.
+    pub(in crate::http) const fn are_listed(&self) -> bool {
+        !self.listed.is_empty()
+    }
+
+    /// From which page a request comes. Ours has the scheme and the very host and port that the request went
+    /// to: another port of the same host is another page. The `Host` header was checked before.
+    pub(in crate::http) fn site(&self, headers: &HeaderMap) -> Site {
+        let mut values = headers.get_all(header::ORIGIN).into_iter();
+        let Some(first) = values.next() else {
+            return Site::Unnamed;
+        };
+        let origin = match (first.to_str(), values.next()) {
+            (Ok(text), None) => of_origin(text),
+            (Err(_), _) | (Ok(_), Some(_)) => None,
+        };
+        let Some(origin) = origin else {
+            return Site::Foreign;
+        };
+        let is_host = |host: &str| {
+            let (scheme, _) = origin.split_once("://").unwrap_or_default();
+            normalised(scheme, host).is_some_and(|ours| ours == origin)
+        };
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        if self.public.as_ref() == Some(&origin) || host.is_some_and(is_host) {
+            Site::Ours
+        } else if self.listed.contains(&origin) {
+            Site::Listed
+        } else {
+            Site::Foreign
+        }
+    }
+}
+
+/// The origin of a URL of the settings.
+fn of_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    normalised(scheme, rest.split('/').next().unwrap_or_default())
+}
+
+/// An `Origin` header. `null` and anything with a path is none.
+fn of_origin(text: &str) -> Option<String> {
+    let (scheme, authority) = text.split_once("://")?;
+    let is_bare =
+        !authority.contains(|c: char| matches!(c, '/' | '?' | '#' | '@' | '\\') || c.is_whitespace());
+    if is_bare {
+        normalised(scheme, authority)
+    } else {
+        None
+    }
+}
+
+/// Lower case, without the scheme's own port.
+fn normalised(scheme: &str, authority: &str) -> Option<String> {
+    let scheme = scheme.to_ascii_lowercase();
+    let own_port = match scheme.as_str() {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let authority = authority.to_ascii_lowercase();
+    let authority = authority.strip_suffix(own_port).unwrap_or(&authority);
+    (!authority.is_empty()).then(|| format!("{scheme}://{authority}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(host: &str, origins: &[&str]) -> Site {
+        let listed = [
+            "https://board.example".to_owned(),
+            "http://localhost:3000".to_owned(),
+        ];
+        let origins_of_ours = WebOrigins::new(Some("https://gate.example:443/under/"), &listed);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, host.parse().unwrap());
+        for origin in origins {
+            headers.append(header::ORIGIN, origin.parse().unwrap());
+        }
+        origins_of_ours.site(&headers)
+    }
+
+    #[test]
+    fn the_page_of_the_very_host_and_port_is_ours() {
+        for (host, origin) in [
+            ("localhost:18790", "http://localhost:18790"),
+            ("LOCALHOST:18790", "HTTP://localhost:18790"),
+            ("127.0.0.1", "http://127.0.0.1"),
+            ("127.0.0.1:80", "http://127.0.0.1"),
+            ("[::1]:18790", "http://[::1]:18790"),
+            // A proxy in front speaks TLS.
+            ("gate.example", "https://gate.example"),
+            ("10.0.0.7:18790", "https://gate.example"),
+        ] {
+            assert_eq!(site(host, &[origin]), Site::Ours, "{host} {origin}");
+        }
+        assert_eq!(site("localhost:18790", &[]), Site::Unnamed);
+    }
+
+    #[test]
+    fn other_pages_are_listed_or_foreign() {
+        let host = "localhost:18790";
+        assert_eq!(site(host, &["https://board.example"]), Site::Listed);
+        assert_eq!(site(host, &["http://localhost:3000"]), Site::Listed);
+        for foreign in [
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:18791",
+            "http://127.0.0.1:18790",
+            "http://localhost:18790/",
+            "http://localhost:18790@evil.example",
+            "http://evil.example/http://localhost:18790",
+            "http://board.example",
+            "https://board.example.evil.example",
+            "file://localhost:18790",
+            "http://gate.example",
+        ] {
+            assert_eq!(site(host, &[foreign]), Site::Foreign, "{foreign:?}");
+        }
+        let twice = ["http://localhost:18790", "http://localhost:18790"];
+        assert_eq!(site(host, &twice), Site::Foreign);
+    }
+}

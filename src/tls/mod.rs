@@ -1,0 +1,14 @@
+//! TLS: the one crypto provider, and the server's certificate as it lies on disk and as connections get it.
+//!
+//! Owns the files of `[tls]`: it alone reads them, and it never serves with less than they ask for. Knows no
+//! connections; [`crate::http`] takes a configuration for each from [`LiveTls`].
+
+mod files;
+mod live;
+mod problem;
+mod provider;
+
+pub use files::TlsFiles;
+pub use live::LiveTls;
+pub use problem::TlsProblem;
+pub use provider::install_provider;

@@ -1,0 +1,86 @@
+//! What can be wrong with the files of `[tls]`, one line each.
+
+use std::{io, path::PathBuf};
+
+/// What is wrong with the files of `[tls]`. Names keys and files, never what is in them.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsProblem {
+    /// It is not there, or must not be read.
+    #[error("[tls] {key}: {} cannot be read", path.display())]
+    Unreadable {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Somebody else could exchange it.
+    #[error("[tls] {key}: {} belongs to user {owner}, neither to us nor to root", path.display())]
+    ForeignOwner {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Their user id.
+        owner: u32,
+    },
+    /// Everybody may write it or, if it is the private key, read it.
+    #[error("[tls] {key}: every account may {right} {}, take that right away with chmod o-rwx", path.display())]
+    OpenToOthers {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// `read` or `write`.
+        right: &'static str,
+    },
+    /// Other text than certificates.
+    #[error("[tls] {key}: {} holds no certificate in PEM form", path.display())]
+    NoCertificate {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Other text than a key, or one that needs a passphrase.
+    #[error("[tls] key: {} holds no private key in PEM form without a passphrase", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Of two renewals, or of two names.
+    #[error("[tls] cert and key: {} and {} do not belong together", cert.display(), key.display())]
+    Mismatch {
+        /// The certificate.
+        cert: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+    /// A kind of key, or a certificate, that cannot be used.
+    #[error("[tls] {key}: {} cannot be used", path.display())]
+    Unusable {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl TlsProblem {
+    /// The message with those of its causes, in one line.
+    pub fn line(&self) -> String {
+        let mut line = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(next) = cause {
+            line.push_str(": ");
+            line.push_str(&next.to_string());
+            cause = next.source();
+        }
+        line.replace(char::is_control, "?")
+    }
+}
