@@ -17,6 +17,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const LONG_ANSWER_TIMEOUT: Duration = Duration::from_mins(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What makes a certificate trusted.
+const TRUST: &str = "a private authority is trusted with SSL_CERT_FILE=/path/to/ca.pem; otherwise the URL must have \
+                     the name in the certificate";
+
 /// A query of names and values.
 pub(crate) type Query = Vec<(&'static str, String)>;
 
@@ -56,14 +60,24 @@ impl Client {
         };
         let base = Url::parse(&base)
             .ok()
-            .filter(|url| url.scheme() == "http" && url.has_host())
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
             .ok_or_else(|| {
-                Failure::usage(format!("{place} is not an http:// URL"))
+                Failure::usage(format!("{place} is not an http:// or https:// URL"))
                     .hint("e.g. --url http://127.0.0.1:18790")
             })?;
-        let http = builder
-            .build()
-            .map_err(|error| Failure::new("client", format!("the HTTP client cannot be made: {error}")))?;
+        if base.scheme() == "http" {
+            // Nothing is there to verify, and the authorities of the system need not be read or even be there.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| {
+            let cause = root_cause(&error);
+            let failure = Failure::new("client", format!("the HTTP client cannot be made: {cause}"));
+            if base.scheme() == "https" {
+                failure.hint(TRUST)
+            } else {
+                failure
+            }
+        })?;
         Ok(Self {
             http,
             base,
@@ -218,6 +232,10 @@ impl Client {
     fn lost(&self, error: &reqwest::Error) -> Failure {
         let place = &self.place;
         let cause = root_cause(error);
+        if let Some(error) = tls_error(error) {
+            return Failure::unavailable(format!("no secure connection to the server at {place}: {error}"))
+                .hint(hint_at(error));
+        }
         let failure = if error.is_connect() {
             Failure::unavailable(format!("the server at {place} cannot be reached: {cause}"))
         } else if error.is_timeout() {
@@ -236,6 +254,39 @@ fn root_cause(error: &dyn std::error::Error) -> String {
         cause = next;
     }
     cause.to_string()
+}
+
+/// What TLS has against a connection, however deep it lies.
+fn tls_error(error: &reqwest::Error) -> Option<&rustls::Error> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref::<rustls::Error>() {
+            return Some(found);
+        }
+        // What an I/O error wraps is not among its sources, only the sources of that are.
+        let wrapped = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(std::io::Error::get_ref);
+        cause = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// How an answerable TLS failure is mended.
+fn hint_at(error: &rustls::Error) -> &'static str {
+    use rustls::{AlertDescription, Error};
+    if let Error::InvalidCertificate(_) = error {
+        TRUST
+    } else if let Error::InvalidMessage(_) = error {
+        "does it speak TLS there? try http:// for a server without"
+    } else if let Error::AlertReceived(AlertDescription::CertificateRequired) = error {
+        "it asks for a client certificate ([tls] client_ca); on its own machine, leave --url away and use its socket"
+    } else {
+        "see the log of the server, with [telemetry] log_filter = \"debug\""
+    }
 }
 
 /// Events as they come.

@@ -16,7 +16,7 @@ pub(crate) struct ServerFlags {
         long,
         global = true,
         value_name = "URL",
-        help = "Address of the server, http://HOST:PORT [env: COUNTERSIGN_URL]"
+        help = "Address of the server, http:// or https://HOST:PORT [env: COUNTERSIGN_URL]"
     )]
     pub(crate) url: Option<String>,
 

@@ -2,7 +2,7 @@
 
 use super::{
     AgentRules, DirectoryState, DocumentState, Finding, PrivateFile, Remark, Repair, ServerState,
-    SettingsState, Severity, Snapshot,
+    SettingsState, Severity, Snapshot, TlsState,
 };
 use crate::domain::{Ask, HostChoice, Isolation, Security};
 
@@ -11,6 +11,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(directory(snapshot));
     found.extend(settings(&snapshot.settings));
+    found.extend(tls(&snapshot.tls));
     found.extend(isolation(snapshot.isolation));
     found.extend(document(snapshot));
     found.extend(
@@ -68,7 +69,7 @@ fn settings(settings: &SettingsState) -> Vec<Finding> {
                 repair: None,
             })
             .collect(),
-        SettingsState::Loaded { remarks, is_open, path: _, always_reachable: _ } => {
+        SettingsState::Loaded { remarks, is_open, metrics_are_open, path: _, always_reachable: _ } => {
             let mut found: Vec<Finding> = remarks.iter().map(remark).collect();
             if *is_open {
                 found.push(Finding {
@@ -77,7 +78,20 @@ fn settings(settings: &SettingsState) -> Vec<Finding> {
                     key: "http.listen".to_owned(),
                     explanation: "the API listens for other machines without TLS: tokens and commands travel readable"
                         .to_owned(),
-                    fix: "[http] listen = \"127.0.0.1:18790\", or put a TLS proxy in front".to_owned(),
+                    fix: "[tls] cert and key, or [http] listen = \"127.0.0.1:18790\" with a TLS proxy in front"
+                        .to_owned(),
+                    repair: None,
+                });
+            }
+            if *metrics_are_open {
+                found.push(Finding {
+                    id: "metrics-for-everybody",
+                    severity: Severity::Warning,
+                    key: "telemetry.metrics_listen".to_owned(),
+                    explanation: "other machines can read the metrics: no token is asked for there, and no TLS spoken"
+                        .to_owned(),
+                    fix: "[telemetry] metrics_listen = \"127.0.0.1:9464\", or GET /metrics with a token of scope read"
+                        .to_owned(),
                     repair: None,
                 });
             }
@@ -121,6 +135,37 @@ fn remark(remark: &Remark) -> Finding {
 /// Remarks begin with their key and a colon.
 fn key_of(what: &str) -> String {
     what.split_once(": ").map_or(what, |(key, _rest)| key).to_owned()
+}
+
+fn tls(state: &TlsState) -> Option<Finding> {
+    match state {
+        TlsState::Off | TlsState::Usable { key_of_group: None } => None,
+        TlsState::Usable {
+            key_of_group: Some(path),
+        } => Some(Finding {
+            id: "tls-key-of-group",
+            severity: Severity::Warning,
+            key: path.display().to_string(),
+            explanation:
+                "the group may get at the private key of the API: fine if only programs that serve with it \
+                          are in the group"
+                    .to_owned(),
+            fix: format!("chmod 0600 {}", path.display()),
+            repair: None,
+        }),
+        TlsState::Refused(why) => Some(Finding {
+            id: "tls-files-refused",
+            severity: Severity::Error,
+            key: "tls".to_owned(),
+            explanation: format!(
+                "{why}. A server that runs goes on with the last good files; a new one does not start"
+            ),
+            fix:
+                "put a certificate and its key in place; a running server takes them with its next connection"
+                    .to_owned(),
+            repair: None,
+        }),
+    }
 }
 
 fn isolation(level: Isolation) -> Option<Finding> {
@@ -314,9 +359,11 @@ mod tests {
             settings: SettingsState::Loaded {
                 remarks: Vec::new(),
                 is_open: false,
+                metrics_are_open: false,
                 always_reachable: true,
                 path: "/state/countersign/countersign.toml".into(),
             },
+            tls: TlsState::Usable { key_of_group: None },
             document: DocumentState::Ok(Vec::new()),
             document_path: "/state/exec-approvals.json".into(),
             agents: vec![rules()],
@@ -377,6 +424,41 @@ mod tests {
         check(
             |s| s.settings = SettingsState::Broken(vec!["a: b".to_owned()]),
             &[("settings-broken", Severity::Error, "settings")],
+        );
+        check(
+            |s| s.tls = TlsState::Refused("[tls] key: gone".to_owned()),
+            &[("tls-files-refused", Severity::Error, "tls")],
+        );
+        check(
+            |s| {
+                s.tls = TlsState::Usable {
+                    key_of_group: Some("/state/countersign/key.pem".into()),
+                };
+            },
+            &[(
+                "tls-key-of-group",
+                Severity::Warning,
+                "/state/countersign/key.pem",
+            )],
+        );
+        check(
+            |s| {
+                s.settings = SettingsState::Loaded {
+                    remarks: Vec::new(),
+                    is_open: true,
+                    metrics_are_open: true,
+                    always_reachable: true,
+                    path: "x".into(),
+                };
+            },
+            &[
+                ("listens-to-everybody", Severity::Warning, "http.listen"),
+                (
+                    "metrics-for-everybody",
+                    Severity::Warning,
+                    "telemetry.metrics_listen",
+                ),
+            ],
         );
         check(
             |s| s.isolation = Isolation::SameUser,
@@ -449,6 +531,7 @@ mod tests {
                 s.settings = SettingsState::Loaded {
                     remarks: Vec::new(),
                     is_open: false,
+                    metrics_are_open: false,
                     always_reachable: false,
                     path: "x".into(),
                 };

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
+    TlsState,
 };
 use crate::{
     approvals::store::{self, DocumentStatus, DocumentStore},
@@ -20,8 +21,9 @@ use crate::{
     },
     settings::{
         Environment, PolicyConfig, Settings, SettingsFinding, SettingsProblem, SettingsStore, StartOptions,
-        StateDir,
+        StateDir, is_open_address,
     },
+    tls::TlsFiles,
 };
 
 /// Looks at a state directory. Whether a server runs on it is for the caller to find out.
@@ -51,6 +53,7 @@ pub fn gather(
         state_dir: state_dir.root().to_path_buf(),
         directory: directory(state_dir.root(), us),
         settings: settings_state(&loaded),
+        tls: tls_state(state_dir, settings.as_deref()),
         document: document_state(&document),
         document_path,
         agents,
@@ -87,12 +90,32 @@ fn settings_state(loaded: &Result<SettingsStore, Vec<SettingsProblem>>) -> Setti
             let settings = store.current();
             SettingsState::Loaded {
                 remarks: settings.findings.iter().map(remark).collect(),
-                is_open: !settings.server.http.listen.ip().to_canonical().is_loopback(),
+                is_open: is_open_address(settings.server.http.listen) && settings.server.tls.cert.is_none(),
+                metrics_are_open: settings
+                    .server
+                    .telemetry
+                    .metrics_listen
+                    .is_some_and(is_open_address),
                 always_reachable: settings.server.approvals.always_reachable,
                 path: store.server_file().to_path_buf(),
             }
         }
         Err(problems) => SettingsState::Broken(problems.iter().map(ToString::to_string).collect()),
+    }
+}
+
+fn tls_state(state_dir: &StateDir, settings: Option<&Settings>) -> TlsState {
+    let Some(files) = settings.and_then(|settings| TlsFiles::of(state_dir, &settings.server)) else {
+        return TlsState::Off;
+    };
+    match files.check() {
+        Ok(()) => {
+            let is_of_group = fs::metadata(&files.key).is_ok_and(|metadata| metadata.mode() & 0o060 != 0);
+            TlsState::Usable {
+                key_of_group: is_of_group.then_some(files.key),
+            }
+        }
+        Err(problem) => TlsState::Refused(problem.line()),
     }
 }
 

@@ -14,4 +14,5 @@ pub use findings::findings;
 pub use gather::gather;
 pub use snapshot::{
     AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
+    TlsState,
 };

@@ -13,6 +13,8 @@ pub struct Snapshot {
     pub directory: DirectoryState,
     /// The settings.
     pub settings: SettingsState,
+    /// The files of `[tls]`.
+    pub tls: TlsState,
     /// The approvals document.
     pub document: DocumentState,
     /// Where the approvals document lies.
@@ -47,8 +49,10 @@ pub enum SettingsState {
     Loaded {
         /// What an operator should know about them: key or file, and the matter.
         remarks: Vec<Remark>,
-        /// Whether the API listens for more than this machine.
+        /// Whether the API listens for more than this machine, and not inside TLS.
         is_open: bool,
+        /// Whether the metrics, which take no token, listen for more than this machine.
+        metrics_are_open: bool,
         /// `[approvals] always_reachable`.
         always_reachable: bool,
         /// The `countersign.toml` in force.
@@ -56,6 +60,20 @@ pub enum SettingsState {
     },
     /// They do not; one line each.
     Broken(Vec<String>),
+}
+
+/// How the files of `[tls]` were found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TlsState {
+    /// None are named.
+    Off,
+    /// A server can serve with them.
+    Usable {
+        /// The private key, if its group may read or write it.
+        key_of_group: Option<PathBuf>,
+    },
+    /// It cannot, for this reason.
+    Refused(String),
 }
 
 /// Something about the settings that works but should be known.

@@ -46,6 +46,7 @@ pub use server::{
     Sandbox, Server, Shutdown, SkillBin, Telemetry, Tls,
 };
 pub(crate) use source_file::Stamp;
+pub use start_check::is_open_address;
 pub use state_dir::{StateDir, StateDirError};
 pub use store::{Refresh, Settings, SettingsStore, StartOptions};
 pub use tool_policy::{Tool, ToolPolicy};

@@ -31,19 +31,19 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
 type Fault = Option<(&'static str, Problem)>;
 
 fn listening(server: &Server) -> Fault {
-    let is_refused = is_open(server.http.listen) && server.tls.cert.is_none() && !server.http.insecure_bind;
+    let is_refused = is_open_address(server.http.listen) && server.tls.cert.is_none() && !server.http.insecure_bind;
     is_refused.then_some(("http.listen", Problem::OpenWithoutTls))
 }
 
 /// Its listener asks for no token and speaks no TLS, whatever the API does.
 fn metrics(server: &Server) -> Fault {
     let address = server.telemetry.metrics_listen?;
-    let is_refused = is_open(address) && !server.http.insecure_bind;
+    let is_refused = is_open_address(address) && !server.http.insecure_bind;
     is_refused.then_some(("telemetry.metrics_listen", Problem::OpenMetrics))
 }
 
-/// Whether other machines can reach it. An IPv4 address in IPv6 clothes is judged as what it is.
-fn is_open(address: SocketAddr) -> bool {
+/// Whether other machines may reach a listener there. An IPv4 address in IPv6 clothes is judged as what it is.
+pub fn is_open_address(address: SocketAddr) -> bool {
     !address.ip().to_canonical().is_loopback()
 }
 

@@ -464,6 +464,67 @@ fn the_refusal_names_the_flag_that_asked_for_it() {
 }
 
 #[test]
+fn every_way_to_write_an_open_address_is_refused_without_tls() {
+    for open in [
+        "0.0.0.0:0",
+        "[::]:0",
+        "[::ffff:0.0.0.0]:0",
+        "[::ffff:192.0.2.1]:0",
+        "192.0.2.1:0",
+        "[::127.0.0.1]:0",
+    ] {
+        for (table, key) in [("http", "listen"), ("telemetry", "metrics_listen")] {
+            let problems = Scene::new()
+                .server(&format!("[{table}]\n{key} = \"{open}\""))
+                .problems();
+            assert_eq!(problems.len(), 1, "{open}: {problems:?}");
+            assert!(
+                problems[0].contains(&format!("{table}.{key}: not a loopback address")),
+                "{problems:?}"
+            );
+            assert!(problems[0].contains("--insecure-bind"), "{problems:?}");
+        }
+        let tls = format!("[http]\nlisten = \"{open}\"\n[tls]\ncert = \"c\"\nkey = \"k\"");
+        assert!(Scene::new().server(&tls).load().is_ok(), "{open}");
+        // What TLS guards is the API; the metrics stay plain.
+        let metrics = format!("[telemetry]\nmetrics_listen = \"{open}\"\n[tls]\ncert = \"c\"\nkey = \"k\"");
+        assert_eq!(Scene::new().server(&metrics).problems().len(), 1, "{open}");
+    }
+    // Names are no addresses: what they lead to could change after the check.
+    for name in [
+        "example.org:80",
+        "localhost",
+        "127.1:80",
+        "0:80",
+        "localhost.:80",
+        "LOCALHOST:80",
+    ] {
+        let problems = Scene::new()
+            .server(&format!("[http]\nlisten = \"{name}\""))
+            .problems();
+        assert!(
+            problems[0].contains("expected an address"),
+            "{name}: {problems:?}"
+        );
+    }
+    for loopback in [
+        "127.0.0.1:0",
+        "127.8.9.10:0",
+        "[::1]:0",
+        "[::ffff:127.0.0.1]:0",
+        "localhost:0",
+    ] {
+        assert!(
+            Scene::new()
+                .server(&format!("[http]\nlisten = \"{loopback}\""))
+                .load()
+                .is_ok(),
+            "{loopback}"
+        );
+    }
+}
+
+#[test]
 fn an_open_address_needs_consent() {
     let open = || Scene::new().server("[http]\nlisten = \"0.0.0.0:0\"");
     let listen = |scene: Scene| scene.load().unwrap().current().server.http.listen;
