@@ -13,10 +13,11 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     clock::{Clock, Ids},
-    domain::Secret,
+    domain::{Precondition, Secret, hex},
     sys::fs::{self as sys_fs, PRIVATE_FILE, Staged},
 };
 
@@ -45,6 +46,19 @@ pub enum Base<'a> {
     Hash(&'a str),
     /// The client named none, which is fine only while there is no file.
     Absent,
+    /// What the client's precondition allows.
+    If(&'a Precondition),
+}
+
+/// A document that is about to take the place of the one before it.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending<'a> {
+    /// What it replaces.
+    pub before: &'a Snapshot,
+    /// The hash that its file will have.
+    pub hash: &'a str,
+    /// The text of its file, the socket's token included.
+    pub text: &'a str,
 }
 
 /// The document was not changed.
@@ -175,7 +189,23 @@ impl DocumentStore {
     pub fn update<T, E>(
         &self,
         base: Base<'_>,
+        edit: impl FnMut(&mut Document) -> Result<T, E>,
+    ) -> Result<(T, Arc<Snapshot>), UpdateError<E>> {
+        self.update_noted(base, edit, |_value, _pending| Ok(()))
+    }
+
+    /// As [`DocumentStore::update`], telling `note` of a change when its text is safely on disk beside the document
+    /// and before it takes its place. What `note` refuses does not happen. It is called again, with another hash,
+    /// when a writer that ignores the lock came in between.
+    ///
+    /// # Errors
+    /// [`UpdateError::Edit`] with what `edit` or `note` said, else [`StoreError`]; the file is as it was in both
+    /// cases.
+    pub fn update_noted<T, E>(
+        &self,
+        base: Base<'_>,
         mut edit: impl FnMut(&mut Document) -> Result<T, E>,
+        mut note: impl FnMut(&T, &Pending<'_>) -> Result<(), E>,
     ) -> Result<(T, Arc<Snapshot>), UpdateError<E>> {
         let _held = self.hold_lock()?;
         for _ in 0..ATTEMPTS {
@@ -194,7 +224,7 @@ impl DocumentStore {
             if before.status == DocumentStatus::Missing {
                 self.complete_new(&mut changed);
             }
-            if self.write(&changed, read.glance)? {
+            if self.write(&changed, read.glance, before, |pending| note(&value, pending))? {
                 return Ok((value, Arc::clone(&self.reload().snapshot)));
             }
         }
@@ -222,38 +252,54 @@ impl DocumentStore {
         }
     }
 
-    /// Replaces a refused document by a new one, keeping the old file beside it under the returned path. A
-    /// document that is not refused is replaced as [`DocumentStore::replace`] does, and no copy is kept.
+    /// Replaces a refused document by a new one, keeping the old file beside it under the returned path. `note` is
+    /// told of it as by [`DocumentStore::update_noted`]. `None`, and nothing was done, when the document is not
+    /// refused (any more).
     ///
     /// # Errors
     /// [`StoreError::Refused`] when the path is a link, no regular file or not ours: an operator has to look at
-    /// that. Else as for [`DocumentStore::replace`].
-    pub fn force_replace(
+    /// that. Else as for [`DocumentStore::update_noted`].
+    pub fn force_replace<E>(
         &self,
         base: Base<'_>,
         new: &Document,
-    ) -> Result<(Arc<Snapshot>, Option<PathBuf>), StoreError> {
+        note: impl FnOnce(&Pending<'_>) -> Result<(), E>,
+    ) -> Result<Option<(Arc<Snapshot>, PathBuf)>, UpdateError<E>> {
         let before = self.snapshot();
-        let DocumentStatus::Refused(refusal) = &before.status else {
-            return Ok((self.replace(base, new, Incoming::Ours)?, None));
-        };
-        if !can_be_forced(refusal.reason) {
-            return Err(refused_error(&before));
+        match &before.status {
+            DocumentStatus::Refused(refusal) if can_be_forced(refusal.reason) => {}
+            DocumentStatus::Refused(_) => return Err(refused_error(&before).into()),
+            DocumentStatus::Missing | DocumentStatus::Ok => return Ok(None),
         }
         let _held = self.take_lock()?;
         let read = self.reload();
+        match &read.snapshot.status {
+            DocumentStatus::Refused(refusal) if can_be_forced(refusal.reason) => {}
+            DocumentStatus::Refused(_) => return Err(refused_error(&read.snapshot).into()),
+            DocumentStatus::Missing | DocumentStatus::Ok => return Ok(None),
+        }
         check_base(&read.snapshot, base)?;
         let mut new = new.clone();
         self.complete_new(&mut new);
         let kept = self.keep_copy().map_err(|source| self.io_error(source))?;
         // The second name changed the stamp, but neither which file it is nor what is in it.
         let seen = file::glance(&self.path, &self.home);
-        if read.glance.is_same_content(seen) && self.write(&new, seen)? {
-            Ok((Arc::clone(&self.reload().snapshot), Some(kept)))
+        let written = if read.glance.is_same_content(seen) {
+            self.write(&new, seen, &read.snapshot, note)
         } else {
-            Err(StoreError::BaseHashMismatch {
-                current: self.snapshot().hash.clone(),
-            })
+            Ok(false)
+        };
+        match written {
+            Ok(true) => Ok(Some((Arc::clone(&self.reload().snapshot), kept))),
+            Ok(false) => {
+                remove_copy(&kept);
+                let current = self.snapshot().hash.clone();
+                Err(StoreError::BaseHashMismatch { current }.into())
+            }
+            Err(error) => {
+                remove_copy(&kept);
+                Err(error)
+            }
         }
     }
 
@@ -379,14 +425,30 @@ impl DocumentStore {
     }
 
     /// Writes the document over the file that was `seen`; `false` when another one is there by now.
-    fn write(&self, document: &Document, seen: Glance) -> Result<bool, StoreError> {
+    fn write<E>(
+        &self,
+        document: &Document,
+        seen: Glance,
+        before: &Snapshot,
+        note: impl FnOnce(&Pending<'_>) -> Result<(), E>,
+    ) -> Result<bool, UpdateError<E>> {
         let text = document.print();
         // What we could not read back must not get onto the disk: it would deny everything.
         Document::parse(text.as_bytes()).map_err(StoreError::Invalid)?;
         let temporary = format!(".exec-approvals.{}.{}.tmp", std::process::id(), self.ids.random());
         let staged = Staged::create(&self.path, temporary.as_ref(), text.as_bytes(), PRIVATE_FILE)
             .map_err(|source| self.io_error(source))?;
-        if file::glance(&self.path, &self.home) != seen {
+        let is_unchanged = || file::glance(&self.path, &self.home) == seen;
+        if !is_unchanged() {
+            return Ok(false);
+        }
+        let pending = Pending {
+            before,
+            hash: &hex(&Sha256::digest(&text)),
+            text: &text,
+        };
+        note(&pending).map_err(UpdateError::Edit)?;
+        if !is_unchanged() {
             return Ok(false);
         }
         staged.commit().map_err(|source| self.io_error(source))?;
@@ -450,9 +512,23 @@ fn check_base(before: &Snapshot, base: Base<'_>) -> Result<(), StoreError> {
     match base {
         Base::Any => Ok(()),
         Base::Hash(hash) if before.has_hash(hash) => Ok(()),
-        Base::Hash(_) => Err(StoreError::BaseHashMismatch { current: current() }),
+        // A refused document has no representation that a client could have seen, so `*` does not name it.
+        Base::If(Precondition::Any) if before.document().is_some() => Ok(()),
+        Base::If(Precondition::OneOf(hashes)) if hashes.iter().any(|hash| before.has_hash(hash)) => Ok(()),
+        Base::Hash(_) | Base::If(_) => Err(StoreError::BaseHashMismatch { current: current() }),
         Base::Absent if before.status == DocumentStatus::Missing => Ok(()),
         Base::Absent => Err(StoreError::BaseHashRequired { current: current() }),
+    }
+}
+
+/// The copy of a document that was not replaced after all.
+fn remove_copy(kept: &Path) {
+    if let Err(error) = fs::remove_file(kept) {
+        tracing::debug!(
+            file.path = %kept.display(),
+            error = &error as &dyn std::error::Error,
+            "a second name of the approvals document was left behind"
+        );
     }
 }
 

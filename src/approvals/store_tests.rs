@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     clock::{Clock as _, Ids as _, ManualClock, SeededIds, SystemClock, SystemIds},
-    domain::{Secret, Security, UnixMillis},
+    domain::{Precondition, Secret, Security, UnixMillis},
     policy::combine::DocumentPolicy,
     sys::fs::{PRIVATE_FILE, create_private_file, replace_file},
 };
@@ -100,6 +100,14 @@ fn add(store: &DocumentStore, pattern: &str) -> Result<Arc<Snapshot>, UpdateErro
         Ok(())
     });
     added.map(|((), snapshot)| snapshot)
+}
+
+fn force(
+    store: &DocumentStore,
+    base: Base<'_>,
+    new: &Document,
+) -> Result<Option<(Arc<Snapshot>, PathBuf)>, UpdateError<()>> {
+    store.force_replace(base, new, |_pending| Ok(()))
 }
 
 fn patterns(snapshot: &Snapshot) -> Vec<String> {
@@ -217,11 +225,11 @@ fn symlink_to_a_good_document_is_refused_and_neither_end_changes() {
     refused(&world, RefusalReason::Symlink);
     assert_eq!(fs::read_to_string(&target).unwrap(), GOOD);
     assert!(fs::symlink_metadata(world.path()).unwrap().is_symlink());
-    let error = world
-        .store()
-        .force_replace(Base::Any, &Document::default())
-        .unwrap_err();
-    assert!(matches!(error, StoreError::Refused { .. }), "{error:?}");
+    let error = force(&world.store(), Base::Any, &Document::default()).unwrap_err();
+    assert!(
+        matches!(error, UpdateError::Store(StoreError::Refused { .. })),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -564,16 +572,24 @@ fn refused_samples_are_never_overwritten_but_by_force_which_keeps_a_copy() {
         );
 
         let new = Document::parse(GOOD.as_bytes()).unwrap().document;
-        let error = store.force_replace(Base::Hash("other"), &new).unwrap_err();
-        assert!(matches!(error, StoreError::BaseHashMismatch { .. }), "{error:?}");
+        let error = force(&store, Base::Hash("other"), &new).unwrap_err();
+        let UpdateError::Store(StoreError::BaseHashMismatch { .. }) = error else {
+            panic!("{error:?}")
+        };
+        let any = Precondition::Any;
+        let error = force(&store, Base::If(&any), &new).unwrap_err();
+        assert!(
+            matches!(error, UpdateError::Store(StoreError::BaseHashMismatch { .. })),
+            "{error:?}"
+        );
         assert_eq!(fs::read(world.path()).unwrap(), bytes);
-        let (snapshot, kept) = store.force_replace(Base::Hash(&hash), &new).unwrap();
+        let (snapshot, kept) = force(&store, Base::Hash(&hash), &new).unwrap().unwrap();
         assert_eq!(snapshot.status, DocumentStatus::Ok);
         assert_eq!(
             snapshot.policy("main").security.last().map(|said| said.value),
             Some(Security::Full)
         );
-        assert_eq!(fs::read(kept.unwrap()).unwrap(), bytes);
+        assert_eq!(fs::read(kept).unwrap(), bytes);
     }
     assert_eq!(refused, 35);
 }
@@ -584,12 +600,12 @@ fn force_also_replaces_what_others_could_write() {
     world.set_mode(0o666);
     let store = world.store();
     let hash = store.snapshot().hash.clone();
-    let (snapshot, kept) = store
-        .force_replace(Base::Hash(&hash), &Document::default())
+    let (snapshot, kept) = force(&store, Base::Hash(&hash), &Document::default())
+        .unwrap()
         .unwrap();
     assert_eq!(snapshot.status, DocumentStatus::Ok);
     assert_eq!(world.mode(), 0o600);
-    assert_eq!(fs::metadata(kept.unwrap()).unwrap().mode() & 0o7777, 0o600);
+    assert_eq!(fs::metadata(kept).unwrap().mode() & 0o7777, 0o600);
 }
 
 #[test]

@@ -11,6 +11,8 @@ use super::{
 };
 use crate::domain::AgentId;
 
+const LIST: &str = "allowlist";
+
 /// See and change which programs may run without asking
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
@@ -75,6 +77,13 @@ pub(crate) struct AddArgs {
     note: Option<String>,
 }
 
+impl Owner {
+    /// The agent, or `*`.
+    pub(super) fn agent(&self) -> &str {
+        &self.agent
+    }
+}
+
 fn parse_owner(text: &str) -> Result<String, String> {
     if text == "*" {
         return Ok(text.to_owned());
@@ -91,11 +100,9 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
         AllowlistCommand::List { owner } => list(context, &client, &owner).await?,
         AllowlistCommand::Add(args) => add(context, &client, args).await?,
         AllowlistCommand::Remove { id, owner } => {
-            let entry = find(&client, &owner, &id).await?;
+            let entry = find(&client, &owner, LIST, &id).await?;
             let id = value::text(&entry, "id");
-            client
-                .delete(&["v1", "agents", &owner.agent, "allowlist", &id])
-                .await?;
+            client.delete(&["v1", "agents", &owner.agent, LIST, &id]).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": entry}))?,
                 Format::People => context
@@ -104,7 +111,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
             }
         }
         AllowlistCommand::Show { id, owner } => {
-            let entry = find(&client, &owner, &id).await?;
+            let entry = find(&client, &owner, LIST, &id).await?;
             show(context, &entry)?;
         }
     }
@@ -112,7 +119,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
 }
 
 async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
-    let items = entries(client, owner).await?;
+    let items = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -154,10 +161,7 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
         member("sha256", Some(Value::from(digest(&args.pattern)?)));
     }
     let entry = client
-        .post(
-            &["v1", "agents", &args.owner.agent, "allowlist"],
-            &Value::Object(body),
-        )
+        .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
     match context.console.format() {
         Format::Json => context.console.document(&entry),
@@ -228,18 +232,15 @@ fn show(context: &Context, entry: &Value) -> Result<(), Failure> {
     context.console.table(&table, "")
 }
 
-async fn entries(client: &Client, owner: &Owner) -> Result<Vec<Value>, Failure> {
+async fn entries(client: &Client, owner: &Owner, list: &str) -> Result<Vec<Value>, Failure> {
     client
-        .list(
-            &["v1", "agents", &owner.agent, "allowlist"],
-            &Vec::new(),
-            usize::MAX,
-        )
+        .list(&["v1", "agents", &owner.agent, list], &Vec::new(), usize::MAX)
         .await
 }
 
-async fn find(client: &Client, owner: &Owner, id: &str) -> Result<Value, Failure> {
-    let items = entries(client, owner).await?;
+/// The one item of a list with this id, or this beginning of it.
+pub(super) async fn find(client: &Client, owner: &Owner, list: &str, id: &str) -> Result<Value, Failure> {
+    let items = entries(client, owner, list).await?;
     if let Some(exact) = items.iter().find(|entry| value::string(entry, "id") == id) {
         return Ok(exact.clone());
     }
@@ -255,9 +256,9 @@ async fn find(client: &Client, owner: &Owner, id: &str) -> Result<Value, Failure
         .hint("give more characters of the id")),
         (None, _) => Err(Failure::new(
             "not-found",
-            format!("the list of {} has no entry {id}", owner.agent),
+            format!("the {list} of {} has no entry {id}", owner.agent),
         )
-        .hint(format!("countersign allowlist list --agent '{}'", owner.agent))),
+        .hint(format!("countersign {list} list --agent '{}'", owner.agent))),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, context::ServerFlags,
-    demo::DemoArgs, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, init::InitArgs,
-    policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
+    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, config::ConfigCommand,
+    context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
+    exec::ExecArgs, init::InitArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
+    token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -49,9 +50,15 @@ pub(crate) enum Command {
     /// See and change which programs may run without asking
     #[command(subcommand)]
     Allowlist(AllowlistCommand),
-    /// See what policy holds
+    /// See and change what never runs
+    #[command(subcommand)]
+    Denylist(DenylistCommand),
+    /// See and change what policy holds
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// See and change openclaw.json
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Look at what ran
     #[command(subcommand)]
     Runs(RunsCommand),

@@ -92,6 +92,24 @@ impl Client {
             .await
     }
 
+    /// Reads a resource with its `ETag`.
+    pub(crate) async fn get_tagged(&self, path: &[&str]) -> Result<(Value, Option<String>), Failure> {
+        let request = self.request(Method::GET, path, &Vec::new())?;
+        let response = self.checked(request.timeout(ANSWER_TIMEOUT)).await?;
+        let tag = response.headers().get(header::ETAG);
+        let tag = tag.and_then(|tag| tag.to_str().ok()).map(str::to_owned);
+        Ok((self.body(response).await?, tag))
+    }
+
+    /// Replaces a resource, if it is still the one with this `ETag`.
+    pub(crate) async fn put(&self, path: &[&str], body: &Value, tag: Option<&str>) -> Result<Value, Failure> {
+        let mut request = self.request(Method::PUT, path, &Vec::new())?.json(body);
+        if let Some(tag) = tag {
+            request = request.header(header::IF_MATCH, tag);
+        }
+        self.json(request, Patience::Quick).await
+    }
+
     /// Reads a page of something that could also be streamed.
     pub(crate) async fn get_page(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
         let request = self
@@ -206,6 +224,10 @@ impl Client {
             Patience::Long => LONG_ANSWER_TIMEOUT,
         };
         let response = self.checked(request.timeout(timeout)).await?;
+        self.body(response).await
+    }
+
+    async fn body(&self, response: reqwest::Response) -> Result<Value, Failure> {
         let body = response.bytes().await.map_err(|error| self.lost(&error))?;
         if body.is_empty() {
             return Ok(Value::Null);

@@ -13,9 +13,12 @@ mod serve;
 mod allowlist;
 mod approvals;
 mod audit;
+mod config;
+mod denylist;
 mod events;
 mod exec;
 mod policy;
+mod policy_change;
 mod runs;
 mod token;
 

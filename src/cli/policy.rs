@@ -1,27 +1,36 @@
-//! `countersign policy`: what holds for an agent, and which layer says so.
+//! `countersign policy`: what holds for an agent, which layer says so, and changes of it.
 
 use serde_json::Value;
 
 use super::{
-    client::Query,
+    client::{Client, Query},
     console::{Format, Tone},
     context::Context,
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    policy_change::{self, PresetArgs, SetArgs},
     table::Table,
     value,
 };
 use crate::domain::{AgentId, Host, SessionKey};
 
-/// See what policy holds
+/// See and change what policy holds
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   countersign policy show
-  countersign policy show --agent build --host gateway --json")]
+  countersign policy show --agent build --host gateway --json
+  countersign policy set --agent build --ask always
+  countersign policy preset cautious --dry-run")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
+    #[command(after_help = "Examples:
+  countersign policy show --agent build")]
     Show(ShowArgs),
+    /// Set what the approvals document says for an agent
+    Set(SetArgs),
+    /// Apply a preset to configuration and approvals document, both or neither
+    Preset(PresetArgs),
 }
 
 /// For whom.
@@ -53,16 +62,23 @@ const RULES: [&str; 9] = [
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
-    let PolicyCommand::Show(args) = command;
     let client = context.client(Role::Operator)?;
+    match command {
+        PolicyCommand::Show(args) => show(context, &client, args).await?,
+        PolicyCommand::Set(args) => policy_change::set(context, &client, args).await?,
+        PolicyCommand::Preset(args) => policy_change::preset(context, &client, args).await?,
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<(), Failure> {
     let mut query: Query = Vec::new();
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     let policy = client.get(&["v1", "policy", "effective"], &query).await?;
     if context.console.format() == Format::Json {
-        context.console.document(&policy)?;
-        return Ok(ExitStatus::SUCCESS);
+        return context.console.document(&policy);
     }
     context.console.table(&table(&policy), "")?;
     let null = Value::Null;
@@ -79,7 +95,7 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         let text = format!("the last settings that were good hold: {}", value::spelled(error));
         context.console.note(&context.console.paint(Tone::Caution, &text));
     }
-    Ok(ExitStatus::SUCCESS)
+    Ok(())
 }
 
 fn table(policy: &Value) -> Table {

@@ -9,6 +9,7 @@ mod approval;
 mod ids;
 pub(crate) mod name;
 mod policy;
+mod precondition;
 mod reason;
 mod request;
 mod run;
@@ -26,6 +27,7 @@ pub use approval::{
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
 pub use policy::{Ask, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use precondition::Precondition;
 pub use reason::Reason;
 pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES};
 pub use run::{

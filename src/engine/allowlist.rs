@@ -1,16 +1,22 @@
-//! Allowlist entries and grants as an operator edits them: read from the approvals document, changed under
-//! its lock, every change recorded before it takes effect.
+//! Allowlist entries, grants and deny rules as an operator edits them: read from the approvals document, changed
+//! under its lock, every change recorded before it takes effect.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use crate::{
     approvals::{
-        document::{Document, Entry, EntryForm, Grant, Keyed, NewPattern, Number, Refusal, Removed},
-        store::{Base, DocumentStatus, Snapshot, StoreError, UpdateError},
+        document::{
+            DenyRule, Document, Entry, EntryForm, Grant, Keyed, NewPattern, Number, PatternChange, Removed,
+        },
+        store::{Pending, Snapshot, StoreError},
     },
-    domain::{Actor, AgentId, EntryId, UnixMillis},
-    engine::{Engine, reply::StorageTrouble},
-    events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
+    domain::{Actor, EntryId, Precondition, UnixMillis},
+    engine::{
+        Engine,
+        document::{ChangeError, Telling, readable, subject_of},
+        reply::StorageTrouble,
+    },
+    events::{AllowlistChange, AllowlistList, Event, EventKind},
     policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern},
 };
 
@@ -95,21 +101,12 @@ pub enum InvalidPattern {
 /// Why entries were not read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AllowlistError {
-    /// The document is refused and stays as it is.
-    #[error("the approvals document is refused")]
-    Refused {
-        /// Why.
-        #[source]
-        refusal: Refusal,
-        /// Its hash.
-        hash: String,
-    },
     /// The pattern would never match.
     #[error("the pattern cannot be used")]
     Pattern(#[source] InvalidPattern),
     /// The document was not written.
     #[error(transparent)]
-    Store(StoreError),
+    Store(#[from] StoreError),
     /// The change could not be recorded, so it was not made.
     #[error("the change cannot be recorded")]
     Storage(#[from] StorageTrouble),
@@ -119,7 +116,7 @@ impl Engine {
     /// The agent's own entries, then its grants, as written; for `*` those of the wildcard.
     ///
     /// # Errors
-    /// [`AllowlistError::Refused`] while the document is.
+    /// [`AllowlistError::Store`] while the document is refused.
     pub fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents().snapshot();
         let document = readable(&snapshot)?;
@@ -129,7 +126,7 @@ impl Engine {
     /// One entry or grant of an agent; `None` when there is none.
     ///
     /// # Errors
-    /// [`AllowlistError::Refused`] while the document is.
+    /// [`AllowlistError::Store`] while the document is refused.
     pub fn allowlist_entry(
         &self,
         agent: &str,
@@ -159,19 +156,13 @@ impl Engine {
             let change = added
                 .created
                 .then(|| (AllowlistChange::Added, list, added.id.clone()));
-            (added, change)
+            Ok::<_, Infallible>((added, change))
         };
-        let (added, snapshot) = self.change_allowlist(by, agent, edit).await?;
+        let (added, snapshot) = self.change_list(by, agent, edit).await?;
         let entry = entries(readable(&snapshot)?, agent, now)
             .into_iter()
             .find(|entry| entry.id == added.id);
-        // Another writer may have taken it away again since; then there is nothing to show.
-        let gone = || {
-            AllowlistError::Store(StoreError::BaseHashMismatch {
-                current: snapshot.hash.clone(),
-            })
-        };
-        Ok((entry.ok_or_else(gone)?, added.created))
+        Ok((entry.ok_or_else(|| gone(&snapshot))?, added.created))
     }
 
     /// Removes an entry or grant of an agent. False when there is none.
@@ -194,79 +185,191 @@ impl Engine {
                 };
                 (AllowlistChange::Removed, list, id.clone())
             });
-            (removed.is_some(), change)
+            Ok::<_, Infallible>((removed.is_some(), change))
         };
-        let (removed, _snapshot) = self.change_allowlist(by, agent, edit).await?;
+        let (removed, _snapshot) = self.change_list(by, agent, edit).await?;
         Ok(removed)
     }
 
-    /// Makes one change of the document. `edit` also says what it changed, if anything: that is recorded while
-    /// the document's lock is held and before the file is replaced, so no change goes unrecorded.
-    async fn change_allowlist<T: Send + 'static>(
+    /// Changes an entry or grant of an agent; `None` when there is none. With its first limit an entry becomes a
+    /// grant, without its last one a grant becomes an entry: nothing that is limited ever stands where other readers
+    /// would take it for unlimited, and nothing else stands among the grants.
+    ///
+    /// # Errors
+    /// [`AllowlistError`]; nothing was changed then.
+    pub async fn change_allowlist_entry(
         self: &Arc<Self>,
         by: &Actor,
         agent: &str,
-        mut edit: impl FnMut(&mut Document) -> (T, Option<Change>) + Send + 'static,
-    ) -> Result<(T, Arc<Snapshot>), AllowlistError> {
-        let engine = Arc::clone(self);
-        let by = by.clone();
-        let subject = Subject {
-            // The wildcard is no agent; such a change concerns all of them.
-            agent: AgentId::parse(agent).ok(),
-            ..Subject::default()
-        };
-        let runtime = tokio::runtime::Handle::current();
-        let changed = tokio::task::spawn_blocking(move || {
-            let mut recorded = false;
-            engine.documents().update(Base::Any, |document| {
-                let (value, change) = edit(document);
-                // A writer that ignores the lock makes us edit again; the record is written once.
-                if let Some((change, list, entry_id)) = change
-                    && !recorded
-                {
-                    let by_whom = Some(by.clone());
-                    let kind = EventKind::AllowlistChanged {
-                        change,
-                        list,
-                        entry_id,
-                        by: by_whom,
-                    };
-                    let event = Event {
-                        subject: subject.clone(),
-                        kind,
-                    };
-                    runtime
-                        .block_on(engine.ledger().record(event, by.clone()))
-                        .map_err(StorageTrouble::from)?;
-                    recorded = true;
-                }
-                Ok::<_, StorageTrouble>(value)
-            })
-        });
-        match changed.await {
-            Ok(Ok(changed)) => Ok(changed),
-            Ok(Err(UpdateError::Edit(trouble))) => Err(trouble.into()),
-            Ok(Err(UpdateError::Store(StoreError::Refused { refusal, hash }))) => {
-                Err(AllowlistError::Refused { refusal, hash })
+        id: &EntryId,
+        change: PatternChange,
+    ) -> Result<Option<AllowlistEntry>, AllowlistError> {
+        let (owner, wanted) = (agent.to_owned(), id.clone());
+        let edit = move |document: &mut Document| {
+            if document.change_pattern(&owner, &wanted, change.clone()).is_none() {
+                return Ok((false, None));
             }
-            Ok(Err(UpdateError::Store(error))) => Err(AllowlistError::Store(error)),
-            // Only a panic or the end of the process gets here.
-            Err(_not_finished) => Err(StorageTrouble::Unavailable.into()),
+            let list = list_of(document, &owner, &wanted);
+            if matching_changes(&change) {
+                let changed = entries(document, &owner, UnixMillis::new(0));
+                let changed = changed.into_iter().find(|entry| entry.id == wanted);
+                check_changed(changed.as_ref())?;
+            }
+            Ok((true, Some((AllowlistChange::Changed, list, wanted.clone()))))
+        };
+        let changed = self.change_list(by, agent, edit).await;
+        let (found, snapshot) = changed.map_err(|error| match error {
+            ChangeError::Edit(invalid) => AllowlistError::Pattern(invalid),
+            ChangeError::Store(error) => error.into(),
+            ChangeError::Storage(trouble) => trouble.into(),
+        })?;
+        if !found {
+            return Ok(None);
+        }
+        let entries = entries(readable(&snapshot)?, agent, self.clock().now());
+        Ok(entries.into_iter().find(|entry| entry.id == *id))
+    }
+
+    /// The agent's own deny rules as written; for `*` those of the wildcard.
+    ///
+    /// # Errors
+    /// [`AllowlistError::Store`] while the document is refused.
+    pub fn denylist(&self, agent: &str) -> Result<Vec<Keyed<DenyRule>>, AllowlistError> {
+        let snapshot = self.documents().snapshot();
+        Ok(deny_rules(readable(&snapshot)?, agent))
+    }
+
+    /// Adds a deny rule to an agent. Says whether it is new; the same pattern and argument pattern again change
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`AllowlistError`]; nothing was changed then.
+    pub async fn add_to_denylist(
+        self: &Arc<Self>,
+        by: &Actor,
+        agent: &str,
+        rule: DenyRule,
+    ) -> Result<(Keyed<DenyRule>, bool), AllowlistError> {
+        let pattern = NewPattern {
+            pattern: rule.pattern.clone(),
+            arg_pattern: rule.arg_pattern.clone(),
+            ..NewPattern::default()
+        };
+        check_pattern(&pattern).map_err(AllowlistError::Pattern)?;
+        let id = self.ids().entry_id();
+        let owner = agent.to_owned();
+        let edit = move |document: &mut Document| {
+            let added = document.add_deny_rule(&owner, id.clone(), rule.clone());
+            let change = added
+                .created
+                .then(|| (AllowlistChange::Added, AllowlistList::Denylist, added.id.clone()));
+            Ok::<_, Infallible>((added, change))
+        };
+        let (added, snapshot) = self.change_list(by, agent, edit).await?;
+        let rule = deny_rules(readable(&snapshot)?, agent)
+            .into_iter()
+            .find(|rule| rule.id == added.id);
+        Ok((rule.ok_or_else(|| gone(&snapshot))?, added.created))
+    }
+
+    /// Removes a deny rule of an agent. False when there is none.
+    ///
+    /// # Errors
+    /// [`AllowlistError`]; nothing was changed then.
+    pub async fn remove_from_denylist(
+        self: &Arc<Self>,
+        by: &Actor,
+        agent: &str,
+        id: &EntryId,
+    ) -> Result<bool, AllowlistError> {
+        let (owner, id) = (agent.to_owned(), id.clone());
+        let edit = move |document: &mut Document| {
+            let removed = document.remove_deny_rule(&owner, &id).is_some();
+            let change = removed.then(|| (AllowlistChange::Removed, AllowlistList::Denylist, id.clone()));
+            Ok::<_, Infallible>((removed, change))
+        };
+        let (removed, _snapshot) = self.change_list(by, agent, edit).await?;
+        Ok(removed)
+    }
+
+    /// Makes one change of a list. `edit` also says what it changed, if anything.
+    async fn change_list<T: Send + 'static, E: Send + 'static>(
+        self: &Arc<Self>,
+        by: &Actor,
+        agent: &str,
+        edit: impl FnMut(&mut Document) -> Result<(T, Option<Change>), E> + Send + 'static,
+    ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
+        let subject = subject_of(agent);
+        let whom = by.clone();
+        let tell = move |(_value, change): &(T, Option<Change>), _pending: &Pending<'_>| {
+            let (change, list, entry_id) = change.clone()?;
+            let kind = EventKind::AllowlistChanged {
+                change,
+                list,
+                entry_id,
+                by: Some(whom.clone()),
+            };
+            let subject = subject.clone();
+            Some(Telling::of(Event { subject, kind }))
+        };
+        let changed = self.change_document(by, Precondition::Any, edit, tell).await?;
+        let ((value, _change), snapshot) = changed;
+        Ok((value, snapshot))
+    }
+}
+
+/// What became of which item of which list.
+type Change = (AllowlistChange, AllowlistList, EntryId);
+
+impl From<ChangeError<Infallible>> for AllowlistError {
+    fn from(error: ChangeError<Infallible>) -> Self {
+        match error {
+            ChangeError::Edit(never) => match never {},
+            ChangeError::Store(error) => error.into(),
+            ChangeError::Storage(trouble) => trouble.into(),
         }
     }
 }
 
-type Change = (AllowlistChange, AllowlistList, EntryId);
+/// Another writer took away again what was just added; then there is nothing to show.
+fn gone(snapshot: &Snapshot) -> StoreError {
+    StoreError::BaseHashMismatch {
+        current: snapshot.hash.clone(),
+    }
+}
 
-fn readable(snapshot: &Snapshot) -> Result<&Document, AllowlistError> {
-    snapshot.document().ok_or_else(|| match &snapshot.status {
-        DocumentStatus::Refused(refusal) => AllowlistError::Refused {
-            refusal: refusal.clone(),
-            hash: snapshot.hash.clone(),
-        },
-        // A document that is not refused can be read.
-        DocumentStatus::Missing | DocumentStatus::Ok => StorageTrouble::Unavailable.into(),
-    })
+/// Whether a change touches what an item matches, or whether it is a grant.
+fn matching_changes(change: &PatternChange) -> bool {
+    let PatternChange {
+        pattern,
+        arg_pattern,
+        note: _,
+        expires_at,
+        max_uses,
+        sha256,
+    } = change;
+    pattern.is_some()
+        || arg_pattern.is_some()
+        || expires_at.is_some()
+        || max_uses.is_some()
+        || sha256.is_some()
+}
+
+/// What a person changed must be able to match. What a decision made and nobody changed is as it was.
+fn check_changed(entry: Option<&AllowlistEntry>) -> Result<(), InvalidPattern> {
+    match entry {
+        Some(entry) if entry.source.is_none() => check_pattern(&NewPattern {
+            pattern: entry.pattern.clone(),
+            arg_pattern: entry.arg_pattern.clone(),
+            ..NewPattern::default()
+        }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn deny_rules(document: &Document, agent: &str) -> Vec<Keyed<DenyRule>> {
+    let agent = document.agent(agent);
+    agent.and_then(|agent| agent.denylist.clone()).unwrap_or_default()
 }
 
 fn check_pattern(new: &NewPattern) -> Result<(), InvalidPattern> {

@@ -28,8 +28,12 @@ pub mod effective;
 mod query;
 mod watch;
 
+pub mod agents;
 pub mod allowlist;
 pub mod sign_in;
+pub mod config;
+pub mod document;
+pub mod preset;
 pub mod tokens;
 
 use std::{

@@ -26,6 +26,13 @@ impl Engine {
     /// When the ledger cannot be read.
     pub async fn recover(self: &Arc<Self>) -> Result<(), LedgerError> {
         hooks::reach("engine.recover");
+        let engine = Arc::clone(self);
+        if tokio::task::spawn_blocking(move || engine.finish_preset())
+            .await
+            .is_err()
+        {
+            tracing::error!("a preset that was not finished could not be looked at");
+        }
         for approval in self.ledger.approvals_to_persist().await? {
             self.persist_after_restart(&approval).await;
         }

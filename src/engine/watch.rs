@@ -1,6 +1,6 @@
 //! Noticing that the policy changed, and telling of it once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
     approvals::store::{DocumentStatus, DocumentStore, Snapshot},
@@ -38,26 +38,48 @@ impl PolicyWatch for PolicyFiles {
 
 /// What was last told of.
 #[derive(Debug, Default)]
-pub(super) struct PolicySeen(Mutex<Option<Seen>>);
+pub(super) struct PolicySeen(Mutex<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    seen: Option<Seen>,
+    /// Contents that are about to be put in place, and were told of by whoever changes them.
+    announced_document: Option<String>,
+    announced_config: Option<String>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     generation: u64,
     config_error: Option<String>,
+    config: String,
     document: String,
 }
 
 impl PolicySeen {
     /// A change of the document that nobody needs to be told of.
     pub(super) fn expect_document(&self, hash: &str) {
-        if let Some(seen) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(seen) = &mut self.lock().seen {
             hash.clone_into(&mut seen.document);
         }
     }
 
+    /// The document is about to be this one, which was told of. `None`: it will not be, or was seen.
+    pub(super) fn announce_document(&self, hash: Option<&str>) {
+        self.lock().announced_document = hash.map(str::to_owned);
+    }
+
+    /// `openclaw.json` is about to be this one, which was told of. `None`: it will not be, or was seen.
+    pub(super) fn announce_config(&self, hash: Option<&str>) {
+        self.lock().announced_config = hash.map(str::to_owned);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is(&self, now: &Seen) -> bool {
-        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.as_ref() == Some(now)
+        self.lock().seen.as_ref() == Some(now)
     }
 
     /// Remembers what `look` finds and returns it with what was there before, if that was something else.
@@ -65,12 +87,18 @@ impl PolicySeen {
     /// It looks under the lock: of two that look at once, the one that saw the older files must not come last,
     /// or the newer ones would be told of twice.
     fn replace<T>(&self, look: impl FnOnce() -> (Seen, T)) -> Option<(Seen, Seen, T)> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.lock();
         let (now, found) = look();
-        if seen.as_ref() == Some(&now) {
+        if told.seen.as_ref() == Some(&now) {
             return None;
         }
-        let before = seen.replace(now.clone())?;
+        let mut before = told.seen.replace(now.clone())?;
+        if told.announced_document.as_ref() == Some(&now.document) {
+            before.document.clone_from(&now.document);
+        }
+        if before.config != now.config && told.announced_config.as_ref() == Some(&now.config) {
+            before.generation = now.generation;
+        }
         Some((before, now, found))
     }
 }
@@ -94,6 +122,7 @@ impl Engine {
         let now = Seen {
             generation: self.settings.current().generation,
             config_error: self.settings.config_error(),
+            config: self.settings.config_hash(),
             document: document.hash.clone(),
         };
         (now, document)

@@ -10,12 +10,15 @@ use utoipa::{
     },
 };
 
-use crate::domain::{
-    ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-    HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Reason, RunId, RunStatus, RunVerdict, Scope,
-    Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+use crate::{
+    domain::{
+        ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
+        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Reason, RunId, RunStatus, RunVerdict,
+        Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+    },
+    http::extract::AgentScope,
+    policy::preset::Preset,
 };
-use crate::http::extract::AgentScope;
 
 macro_rules! words {
     ($($name:ident),+ $(,)?) => {$(
@@ -46,6 +49,7 @@ words!(
     OnMiss,
     OutputStream,
     PatternWidth,
+    Preset,
     Reason,
     RunVerdict,
     Scope,

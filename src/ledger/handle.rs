@@ -14,6 +14,7 @@ use crate::{
 use super::{
     admit::{Denial, DirectLaunch},
     ask::{AskOutcome, Asking, NoRoute, NoRouteOutcome},
+    audit,
     config::Tuning,
     decide::{Decide, DecideOutcome, SettlePersist},
     error::LedgerError,
@@ -25,7 +26,7 @@ use super::{
     progress::{Background, Started},
     queue::Queue,
     readers::Readers,
-    record::Record,
+    record::{Change, Record},
     retention::{Prune, Pruned},
 };
 
@@ -265,6 +266,19 @@ impl Ledger {
     /// When the ledger cannot be written.
     pub async fn record(&self, event: Event, by: Actor) -> Result<(), LedgerError> {
         self.queue.submit(Record { event, by }).await
+    }
+
+    /// Appends an audit record, and logs and publishes the event of the same change.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then neither was.
+    pub async fn record_change(
+        &self,
+        audit: audit::Entry,
+        event: Event,
+        by: Actor,
+    ) -> Result<(), LedgerError> {
+        self.queue.submit(Change { audit, event, by }).await
     }
 
     /// Removes one step's worth of what is too old; call again while it says `more`.

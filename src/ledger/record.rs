@@ -34,6 +34,30 @@ impl Job for Record {
     fn committed(self, (): (), _proof: &Committed) {}
 }
 
+/// A change with the audit record that names it, and the event that tells of it.
+#[derive(Debug)]
+pub(super) struct Change {
+    pub(super) audit: Entry,
+    pub(super) event: Event,
+    pub(super) by: Actor,
+}
+
+impl Job for Change {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.audit)?;
+        tx.log(self.event.clone(), &self.by)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}
+
 /// An audit record to append.
 pub(super) struct Append(pub(super) Entry);
 

@@ -10,7 +10,7 @@ use super::{
     InvalidKeyPath, KeyPath, PolicyConfig, Problem, SettingsProblem, Source, StateDir, Step,
     nearest::nearest,
     policy_config,
-    policy_keys::{KEYS, Scope},
+    policy_keys::{KEYS, LEFT_ALONE, Scope},
     policy_tree,
     values::Places,
 };
@@ -32,6 +32,15 @@ pub enum KeyEdit {
     },
 }
 
+impl KeyEdit {
+    /// The key that it changes.
+    pub const fn path(&self) -> &KeyPath {
+        match self {
+            Self::Set { path, .. } | Self::Unset { path } => path,
+        }
+    }
+}
+
 /// A text cannot be edited so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EditError {
@@ -51,6 +60,20 @@ pub enum EditError {
     NoSuchPlace {
         /// The path.
         path: String,
+    },
+    /// A name that JavaScript readers of the file would take for something else.
+    #[error("{path}: __proto__ cannot be a name here")]
+    ReservedName {
+        /// The path.
+        path: String,
+    },
+    /// Removing it would remove what belongs to the product alone.
+    #[error("{path}: holds {foreign}, which is not ours to remove")]
+    NotOurs {
+        /// The path.
+        path: String,
+        /// A key in it that we do not read.
+        foreign: String,
     },
     /// The text would not load afterwards.
     #[error("the change would break the file")]
@@ -82,17 +105,18 @@ pub fn config_edit(text: Option<&str>, edits: &[KeyEdit], state_dir: &StateDir) 
     for edit in edits {
         match edit {
             KeyEdit::Set { path, value } => {
+                check_names(path, value)?;
                 check_known(path)?;
                 set(&mut tree, path, value.clone())?;
             }
-            KeyEdit::Unset { path } => unset(&mut tree, path.steps()),
+            KeyEdit::Unset { path } => {
+                check_removable(&tree, path)?;
+                unset(&mut tree, path.steps());
+            }
         }
     }
-    let places = Places {
-        home: state_dir.home().map(Into::into),
-        state: state_dir.root().into(),
-    };
-    let parsed = policy_config::parse_tree(&tree, &source, &places).map_err(EditError::Rejected)?;
+    let parsed =
+        policy_config::parse_tree(&tree, &source, &places(state_dir)).map_err(EditError::Rejected)?;
     let changed = tree != before;
     let text = match text {
         Some(text) if !changed => text.to_owned(),
@@ -103,6 +127,14 @@ pub fn config_edit(text: Option<&str>, edits: &[KeyEdit], state_dir: &StateDir) 
         policy: parsed.config,
         changed,
     })
+}
+
+/// What paths in values are relative to.
+pub(super) fn places(state_dir: &StateDir) -> Places {
+    Places {
+        home: state_dir.home().map(Into::into),
+        state: state_dir.root().into(),
+    }
 }
 
 /// What a preset changes in this file, for everybody or for one agent (`exec-tool.md` 11).
@@ -178,26 +210,181 @@ fn parse(text: Option<&str>, source: &Source) -> Result<Value, EditError> {
         .map_err(|problem: Problem| EditError::Unreadable(SettingsProblem::whole(source.clone(), problem)))
 }
 
-/// Outside the strict parts an unknown key would be kept and do nothing; nobody means to set one.
-fn check_known(path: &KeyPath) -> Result<(), EditError> {
-    let (scope, rest) = split_scope(path.steps());
-    let rest = plain_path(rest);
+/// A key of the table that a path names, or names a part of.
+#[derive(Debug)]
+pub(super) struct NamedKey<'a> {
+    at: &'a [Step],
+    within: &'static str,
+    below: &'a [Step],
+    global: &'static str,
+}
+
+impl<'a> NamedKey<'a> {
+    /// Its path for everybody.
+    pub(super) const fn global(&self) -> &'static str {
+        self.global
+    }
+
+    /// The steps below it.
+    pub(super) const fn below(&self) -> &'a [Step] {
+        self.below
+    }
+
+    /// Whether a path is that of the whole key.
+    pub(super) fn is(&self, path: &KeyPath) -> bool {
+        let (at, rest) = path.steps().split_at(self.at.len().min(path.steps().len()));
+        at == self.at && plain_path(rest) == self.within
+    }
+}
+
+/// The key that a path is or is below. Outside the strict parts an unknown key would be kept and do nothing; nobody
+/// means to set one.
+pub(super) fn check_known(path: &KeyPath) -> Result<NamedKey<'_>, EditError> {
+    let (scope, at, rest) = split_scope(path.steps());
+    let plain = plain_path(rest);
     let known = || KEYS.iter().filter_map(|key| key.path(&scope));
-    let is_below = |known: &str| {
-        rest.strip_prefix(known)
-            .is_some_and(|below| below.is_empty() || below.starts_with('.'))
-    };
-    let is_id = matches!(scope, Scope::Agent(_)) && rest == "id";
-    if is_id || known().any(is_below) {
-        return Ok(());
+    let named = KEYS.iter().find_map(|key| {
+        let within = key.path(&scope)?;
+        let depth = within.split('.').count();
+        let is_it = rest.len() >= depth && plain_path(rest.get(..depth)?) == within;
+        is_it.then_some((key.global, within, depth))
+    });
+    if let Some((global, within, depth)) = named {
+        return Ok(NamedKey {
+            at,
+            within,
+            below: rest.get(depth..).unwrap_or_default(),
+            global,
+        });
+    }
+    if matches!(scope, Scope::Agent(_)) && plain == AGENT_ID {
+        return Ok(NamedKey {
+            at,
+            within: AGENT_ID,
+            below: &[],
+            global: AGENT_ID,
+        });
     }
     Err(EditError::UnknownKey {
         path: path.to_string(),
-        nearest: scope.name(nearest(&rest, known())),
+        nearest: scope.name(nearest(&plain, known())),
     })
 }
 
-fn split_scope(steps: &[Step]) -> (Scope, &[Step]) {
+const AGENT_ID: &str = "id";
+
+/// Readers in JavaScript would set the prototype of an object instead of a member.
+const PROTOTYPE: &str = "__proto__";
+
+fn check_names(path: &KeyPath, value: &Value) -> Result<(), EditError> {
+    let in_path = path
+        .steps()
+        .iter()
+        .any(|step| matches!(step, Step::Key(name) if name == PROTOTYPE));
+    if in_path || names_prototype(value) {
+        return Err(EditError::ReservedName {
+            path: path.to_string(),
+        });
+    }
+    Ok(())
+}
+
+fn names_prototype(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .any(|(name, value)| name == PROTOTYPE || names_prototype(value)),
+        Value::Array(items) => items.iter().any(names_prototype),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Only keys that we read can be taken away, and whole groups and agents that hold nothing else. In the strict parts
+/// that goes for unknown keys too: they are errors, and this mends them.
+fn check_removable(tree: &Value, path: &KeyPath) -> Result<(), EditError> {
+    let Err(unknown) = check_known(path) else {
+        return Ok(());
+    };
+    let (scope, _at, rest) = split_scope(path.steps());
+    let plain = plain_path(rest);
+    let is_group = plain.is_empty()
+        || KEYS
+            .iter()
+            .any(|key| key.path(&scope).is_some_and(|key| is_below(key, &plain)));
+    let present = find(tree, path.steps());
+    if !is_group && !(present.is_some() && is_strict(&scope, &plain)) {
+        return Err(unknown);
+    }
+    match present.and_then(|present| foreign(present, path)) {
+        Some(foreign) => Err(EditError::NotOurs {
+            path: path.to_string(),
+            foreign,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A path below `path` that is not ours, if the value there holds one.
+fn foreign(value: &Value, path: &KeyPath) -> Option<String> {
+    let (scope, _at, rest) = split_scope(path.steps());
+    let plain = plain_path(rest);
+    if LEFT_ALONE.contains(&plain.as_str()) {
+        return Some(path.to_string());
+    }
+    if check_known(path).is_ok() {
+        return None;
+    }
+    let child = |step: Step, value: &Value| {
+        let mut steps = path.steps().to_vec();
+        steps.push(step);
+        match KeyPath::new(steps) {
+            Ok(path) => foreign(value, &path),
+            // Deeper than any key of ours.
+            Err(_too_deep) => Some(path.to_string()),
+        }
+    };
+    match value {
+        Value::Object(members) if !members.is_empty() => members
+            .iter()
+            .find_map(|(name, value)| child(Step::Key(name.clone()), value)),
+        Value::Array(items) if !items.is_empty() => items
+            .iter()
+            .enumerate()
+            .find_map(|(index, value)| child(Step::Index(index), value)),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Object(_)
+        | Value::Array(_) => {
+            let is_empty_group = plain.is_empty()
+                || KEYS
+                    .iter()
+                    .any(|key| key.path(&scope).is_some_and(|key| is_below(key, &plain)));
+            (!is_empty_group && !is_strict(&scope, &plain)).then(|| path.to_string())
+        }
+    }
+}
+
+/// Whether an unknown key is an error there.
+fn is_strict(scope: &Scope, plain: &str) -> bool {
+    let parts: &[&str] = match scope {
+        Scope::Global => &["tools.exec", "tools.elevated", "agents.defaults.sandbox"],
+        Scope::Agent(_) => &["tools.exec"],
+    };
+    parts.iter().any(|part| is_below(plain, part))
+        && !LEFT_ALONE
+            .iter()
+            .any(|left| plain == *left || is_below(plain, left))
+}
+
+fn is_below(path: &str, group: &str) -> bool {
+    path.strip_prefix(group)
+        .is_some_and(|below| below.starts_with('.'))
+}
+
+/// The level that a path is of, the path of that level's object, and the rest.
+fn split_scope(steps: &[Step]) -> (Scope, &[Step], &[Step]) {
     match steps {
         [Step::Key(agents), Step::Key(spelling), agent, rest @ ..]
             if agents == "agents"
@@ -206,13 +393,11 @@ fn split_scope(steps: &[Step]) -> (Scope, &[Step]) {
                     ("list", Step::Index(_)) | ("entries", Step::Key(_))
                 ) =>
         {
-            let at = steps.get(..3).and_then(|at| KeyPath::new(at.to_vec()).ok());
-            (
-                Scope::Agent(at.map_or_else(String::new, |at| at.to_string())),
-                rest,
-            )
+            let at = steps.get(..3).unwrap_or_default();
+            let name = KeyPath::new(at.to_vec()).map_or_else(|_never| String::new(), |at| at.to_string());
+            (Scope::Agent(name), at, rest)
         }
-        _ => (Scope::Global, steps),
+        _ => (Scope::Global, &[], steps),
     }
 }
 
@@ -257,6 +442,13 @@ fn enter<'a>(place: &'a mut Value, step: &Step) -> Option<&'a mut Value> {
             list.get_mut(*index)
         }
     }
+}
+
+fn find<'a>(tree: &'a Value, steps: &[Step]) -> Option<&'a Value> {
+    steps.iter().try_fold(tree, |place, step| match step {
+        Step::Key(key) => place.get(key.as_str()),
+        Step::Index(index) => place.get(*index),
+    })
 }
 
 fn unset(tree: &mut Value, steps: &[Step]) {

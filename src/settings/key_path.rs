@@ -10,7 +10,7 @@ use serde_json::Value;
 pub struct InvalidKeyPath;
 
 /// One step of a key path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// A member of an object.
     Key(String),
@@ -18,8 +18,8 @@ pub enum Step {
     Index(usize),
 }
 
-/// A key path, at most 32 steps long and never empty.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A key path, at most 32 steps long and never empty. Indices order by their number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyPath(Vec<Step>);
 
 const MAX_STEPS: usize = 32;

@@ -1,8 +1,8 @@
 //! Settings: `countersign.toml` for the process, `openclaw.json` for the policy shared with the product,
 //! environment variables and flags, each value with its origin (`settings.md`).
 //!
-//! Owns reading, checking and re-reading those files and nothing else: it never writes one (the caller writes the
-//! text that [`config_edit`] returns) and never acts on a value. Its invariant: a file that does not read completely
+//! Owns reading, checking and re-reading those files, and putting a changed `openclaw.json` in its place
+//! ([`ConfigFile`], with a text that [`config_edit`] returned); it never acts on a value. Its invariant: a file that does not read completely
 //! changes nothing. At start that ends the start; later the last good settings stay. Entry points are
 //! [`StateDir::resolve`] and [`SettingsStore::load`].
 
@@ -30,16 +30,21 @@ mod policy_keys;
 mod policy_tree;
 mod tool_policy;
 
+mod config_file;
+mod config_view;
 mod edit;
 mod key_path;
 mod nearest;
 
+pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
+pub use config_view::{config_text, config_value, config_values};
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
 pub use env::{Environment, MapEnvironment, ProcessEnvironment};
 pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};
 pub use key_path::{InvalidKeyPath, KeyPath, Step};
 pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
 pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SandboxSettings, SenderLists};
+pub use policy_tree::ConfigValue;
 pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};
 pub use server::{
     ApprovalRule, Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy,

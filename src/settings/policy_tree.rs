@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Parses JSON5 whose root is an object.
 pub(super) fn parse(text: &str) -> Result<Value, Problem> {
-    let Tree(value) = json5::from_str(text).map_err(|error| syntax_problem(text, &error))?;
+    let ConfigValue(value) = json5::from_str(text).map_err(|error| syntax_problem(text, &error))?;
     if value.is_object() {
         Ok(value)
     } else {
@@ -74,11 +74,20 @@ pub(super) fn find<'a>(root: &'a Value, path: &str) -> Found<'a> {
     Ok(Some(value))
 }
 
-struct Tree(Value);
+/// A value as the file may hold it: of bounded depth, no key twice in one object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ConfigValue(pub Value);
 
-impl<'de> Deserialize<'de> for Tree {
+impl ConfigValue {
+    /// Reads a value as people write one: JSON5, or a word that stands for itself.
+    pub fn from_word(text: &str) -> Self {
+        json5::from_str(text).unwrap_or_else(|_not_json5| Self(Value::from(text)))
+    }
+}
+
+impl<'de> Deserialize<'de> for ConfigValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Node { depth: 0 }.deserialize(deserializer).map(Tree)
+        Node { depth: 0 }.deserialize(deserializer).map(Self)
     }
 }
 

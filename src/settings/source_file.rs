@@ -12,7 +12,7 @@ use crate::sys::{self, fs::FileStamp};
 use super::Problem;
 
 /// Far above any settings file, far below what hurts.
-const MAX_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// What tells one state of a file from another without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -145,6 +145,11 @@ impl StateDir {
         self.root.join("workspace")
     }
 
+    /// What says that a preset has to be finished.
+    pub fn preset_journal(&self) -> PathBuf {
+        self.countersign().join("preset.json")
+    }
+
     /// The operator's token.
     pub fn operator_token(&self) -> PathBuf {
         self.countersign().join("operator.token")

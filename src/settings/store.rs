@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 
 use super::{
     Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
-    Source, StateDir,
+    Source, StateDir, config_file,
     policy_config::{self, ParsedPolicy},
     server::ServerKey,
     server_sources::{self, Given, ServerValues},
@@ -106,6 +106,7 @@ struct WatchedFile {
     stamp: Stamp,
     settled: bool,
     content: Result<SourceFile, Problem>,
+    hash: String,
     problems: Vec<SettingsProblem>,
     group_may_write: bool,
 }
@@ -235,6 +236,19 @@ impl SettingsStore {
         }
     }
 
+    /// The values of `openclaw.json` that count, and the hash of the file as it was last looked at: with a file that
+    /// was rejected they are not of one content, and the values are the last good ones.
+    pub fn config(&self) -> (Vec<EffectiveValue>, String) {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        (watched.policy_values.clone(), watched.policy.hash.clone())
+    }
+
+    /// The hash of `openclaw.json` as it was last looked at.
+    pub fn config_hash(&self) -> String {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.policy.hash.clone()
+    }
+
     /// What is wrong with the files on disk, in one line, while older settings count.
     pub fn config_error(&self) -> Option<String> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -289,10 +303,15 @@ impl WatchedFile {
         let stamp = Stamp::of(&file.path);
         let settled = stamp.is_settled();
         let content = read(file);
+        let hash = match &content {
+            Ok(source) => config_file::content_hash(source.text.as_deref()),
+            Err(_) => "unreadable:".to_owned(),
+        };
         Self {
             stamp,
             settled,
             content,
+            hash,
             problems: Vec::new(),
             group_may_write: false,
         }
@@ -308,6 +327,7 @@ impl WatchedFile {
         self.settled = seen.settled;
         let changed = seen.content != self.content;
         self.content = seen.content;
+        self.hash = seen.hash;
         changed
     }
 

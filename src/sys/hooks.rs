@@ -43,6 +43,13 @@ pub const POINTS: &[&str] = &[
     "sup.output-spooled",
 ];
 
+/// The kill points between the steps of a change of two policy files, in their order.
+pub const POLICY_POINTS: &[&str] = &[
+    "policy.preset-journaled",
+    "policy.preset-document-written",
+    "policy.preset-config-written",
+];
+
 #[cfg(feature = "test-hooks")]
 pub use armed::{handed_on, reach, reach_for, setting};
 

@@ -3,8 +3,10 @@
 //! What was sent wins for everything that its sender can know. The rest is carried over, so that a program
 //! which reads, changes and sends back a document destroys nothing it never saw.
 
+use crate::domain::EntryId;
+
 use super::{
-    json::pointer_step,
+    json::{Json, pointer_step},
     model::{Agent, Defaults, Document, Entry, Keyed, Members, Rule, Socket},
 };
 
@@ -52,8 +54,9 @@ impl Document {
         }
     }
 
-    /// Pointers of all members that we do not know, for senders whose typing errors must not pass as policy.
-    pub fn unknown_members(&self) -> Vec<String> {
+    /// Pointers of all members that we do not know, for senders whose typing errors must not pass as policy. What
+    /// `present` has at the same place with the same value was not typed by the sender, who only sends it back.
+    pub fn unknown_members(&self, present: &Self) -> Vec<String> {
         let Self {
             socket,
             defaults,
@@ -61,36 +64,63 @@ impl Document {
             extra,
         } = self;
         let mut unknown = Vec::new();
-        list_members(&mut unknown, "", extra);
+        list_members(&mut unknown, "", extra, Some(&present.extra));
         if let Some(socket) = socket {
-            list_members(&mut unknown, "/socket", &socket.extra);
+            let known = present.socket.as_ref().map(|socket| &socket.extra);
+            list_members(&mut unknown, "/socket", &socket.extra, known);
         }
         if let Some(defaults) = defaults {
-            list_members(&mut unknown, "/defaults", &defaults.extra);
+            let known = present.defaults.as_ref().map(|defaults| &defaults.extra);
+            list_members(&mut unknown, "/defaults", &defaults.extra, known);
         }
         for (name, agent) in agents.iter().flatten() {
             let place = format!("/agents/{}", pointer_step(name));
-            list_members(&mut unknown, &place, &agent.extra);
-            let entries = agent.allowlist.iter().flatten().map(|known| &known.item.extra);
-            list_items(&mut unknown, &format!("{place}/allowlist"), entries);
-            let grants = agent.grants.iter().flatten().map(|known| &known.item.extra);
-            list_items(&mut unknown, &format!("{place}/grants"), grants);
-            let rules = agent.denylist.iter().flatten().map(|known| &known.item.extra);
-            list_items(&mut unknown, &format!("{place}/denylist"), rules);
+            let known = present.agent(name);
+            list_members(
+                &mut unknown,
+                &place,
+                &agent.extra,
+                known.map(|agent| &agent.extra),
+            );
+            let list = |unknown: &mut Vec<String>, name: &str, of: &dyn Fn(&Agent) -> Extras<'_>| {
+                let known = known.map(of).unwrap_or_default();
+                list_items(unknown, &format!("{place}/{name}"), of(agent), &known);
+            };
+            list(&mut unknown, "allowlist", &|agent| {
+                extras(agent.allowlist.as_ref())
+            });
+            list(&mut unknown, "grants", &|agent| extras(agent.grants.as_ref()));
+            list(&mut unknown, "denylist", &|agent| extras(agent.denylist.as_ref()));
         }
         unknown
     }
 }
 
-fn list_items<'a>(unknown: &mut Vec<String>, place: &str, items: impl Iterator<Item = &'a Members>) {
-    for (index, members) in items.enumerate() {
-        list_members(unknown, &format!("{place}/{index}"), members);
+/// The unknown members of each item of a list, with its id.
+type Extras<'a> = Vec<(&'a EntryId, &'a Members)>;
+
+fn extras<T: Rule>(list: Option<&Vec<Keyed<T>>>) -> Extras<'_> {
+    let items = list.into_iter().flatten();
+    items.map(|known| (&known.id, known.item.extra())).collect()
+}
+
+fn list_items(unknown: &mut Vec<String>, place: &str, items: Extras<'_>, present: &Extras<'_>) {
+    for (index, (id, members)) in items.into_iter().enumerate() {
+        // Most items have none, and lists may be long.
+        if members.is_empty() {
+            continue;
+        }
+        let known = present.iter().find(|(known, _members)| *known == id);
+        let known = known.map(|(_id, members)| *members);
+        list_members(unknown, &format!("{place}/{index}"), members, known);
     }
 }
 
-fn list_members(unknown: &mut Vec<String>, place: &str, members: &Members) {
+fn list_members(unknown: &mut Vec<String>, place: &str, members: &Members, present: Option<&Members>) {
+    let is_new = |member: &&(String, Json)| !present.is_some_and(|present| present.contains(*member));
     let pointers = members
         .iter()
+        .filter(is_new)
         .map(|(name, _value)| format!("{place}/{}", pointer_step(name)));
     unknown.extend(pointers);
 }

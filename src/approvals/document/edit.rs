@@ -217,7 +217,7 @@ impl Document {
     }
 
     /// Changes an entry or grant in place. Given its first limit an entry becomes a grant; a grant that loses its
-    /// last one becomes an entry. `None` when the agent has no such item.
+    /// last one becomes an entry. Another pattern or argument pattern makes it an entry made by hand. `None` when the agent has no such item.
     #[must_use]
     pub fn change_pattern(&mut self, agent: &str, id: &EntryId, change: PatternChange) -> Option<()> {
         let part = self.agent_mut(agent)?;
@@ -244,15 +244,24 @@ impl Document {
         }
         grant.max_uses = max_uses.unwrap_or(grant.max_uses);
         grant.sha256 = sha256.unwrap_or(grant.sha256);
+        let is_same_rule = entry.as_ref().is_some_and(|entry| same_rule(entry, &grant));
         let limited = grant.expires_at_ms.is_some() || grant.max_uses.is_some() || grant.sha256.is_some();
         let was_entry = entry.is_some();
-        let entry = Entry {
+        let mut entry = Entry {
             pattern: grant.pattern.clone(),
             arg_pattern: grant.arg_pattern.clone(),
             note: grant.note.clone(),
             extra: grant.extra.clone(),
             ..entry.unwrap_or_default()
         };
+        if !is_same_rule {
+            // No decision made what it says now, and nothing matched it yet.
+            entry.source = None;
+            entry.command_sha256 = None;
+            entry.last_used_at = None;
+            entry.last_used_command = None;
+            entry.last_resolved_path = None;
+        }
         match (was_entry, limited) {
             (true, false) => replace(part.allowlist.as_mut(), id, entry),
             (false, true) => replace(part.grants.as_mut(), id, grant),

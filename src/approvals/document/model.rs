@@ -185,6 +185,7 @@ pub struct DenyRule {
 pub(super) trait Rule {
     fn pattern(&self) -> &str;
     fn arg_pattern(&self) -> Option<&str>;
+    fn extra(&self) -> &Members;
     fn extra_mut(&mut self) -> &mut Members;
 }
 
@@ -196,6 +197,9 @@ macro_rules! rule {
             }
             fn arg_pattern(&self) -> Option<&str> {
                 self.arg_pattern.as_deref()
+            }
+            fn extra(&self) -> &Members {
+                &self.extra
             }
             fn extra_mut(&mut self) -> &mut Members {
                 &mut self.extra

@@ -736,7 +736,7 @@ fn unknown_members_are_named() {
         .unwrap()
         .document;
     assert_eq!(
-        loaded.unknown_members(),
+        loaded.unknown_members(&Document::default()),
         [
             "/$schema",
             "/futureTop",
@@ -745,6 +745,27 @@ fn unknown_members_are_named() {
             "/agents/main/futureAgent",
             "/agents/main/allowlist/0/futureEntry"
         ]
+    );
+    assert_eq!(
+        loaded.unknown_members(&loaded),
+        [""; 0],
+        "what was there is no typing error"
+    );
+}
+
+#[test]
+fn unknown_members_of_items_are_compared_by_id_and_value() {
+    let present = document(
+        r#"{"version":1,"agents":{"main":{"denylist":[{"id":"a","pattern":"x"},{"id":"b","pattern":"y","more":1}]}}}"#,
+    );
+    let moved =
+        document(r#"{"version":1,"agents":{"main":{"denylist":[{"id":"b","pattern":"y","more":1}]}}}"#);
+    assert_eq!(moved.unknown_members(&present), [""; 0]);
+    let changed =
+        document(r#"{"version":1,"agents":{"main":{"denylist":[{"id":"b","pattern":"y","more":2}]}}}"#);
+    assert_eq!(
+        changed.unknown_members(&present),
+        ["/agents/main/denylist/0/more"]
     );
 }
 

@@ -31,6 +31,10 @@ pub(in crate::http) struct RawJson<T> {
     pub(in crate::http) bytes: Bytes,
 }
 
+/// The bytes of a body that is said to be JSON, for a reader of its own.
+#[derive(Debug)]
+pub(in crate::http) struct JsonBytes(pub(in crate::http) Bytes);
+
 /// No body, or `{}`: for operations that take nothing.
 #[derive(Debug)]
 pub(in crate::http) struct EmptyBody;
@@ -66,6 +70,21 @@ where
         let bytes = read(request.into_body(), BodyLimit::from_ref(state)).await?;
         let value = parse(&bytes)?;
         Ok(Self { value, bytes })
+    }
+}
+
+impl<State> FromRequest<State> for JsonBytes
+where
+    State: Send + Sync,
+    BodyLimit: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+        check_content_type(request.headers())?;
+        read(request.into_body(), BodyLimit::from_ref(state))
+            .await
+            .map(Self)
     }
 }
 

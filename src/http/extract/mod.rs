@@ -2,10 +2,12 @@
 
 mod body;
 mod idempotency;
+mod if_match;
 mod path;
 mod query;
 
-pub(in crate::http) use body::{EmptyBody, JsonBody, RawJson};
+pub(in crate::http) use body::{EmptyBody, JsonBody, JsonBytes, RawJson};
 pub(in crate::http) use idempotency::IdempotencyHeader;
+pub(in crate::http) use if_match::{IfMatch, etag};
 pub(in crate::http) use path::{AgentEntry, AgentScope, AtPath};
 pub(in crate::http) use query::{Parameters, QueryForm, QueryOf};

@@ -10,6 +10,9 @@ use crate::{
     domain::{Approval, Reason},
     engine::{
         allowlist::AllowlistError,
+        config::ConfigError,
+        document::DocumentError,
+        preset::PresetError,
         reply::{CancelError, DecideError, Denial, ExecError, StorageTrouble},
         sign_in::LoginLinkError,
         tokens::CreateTokenError,
@@ -19,7 +22,11 @@ use crate::{
         routes::ApprovalBody,
     },
     ledger::{LedgerError, audit::VerifyError},
+    settings::{ConfigFileError, EditError},
 };
+
+/// So many wrong members are named in one answer.
+const MAX_FIELDS: usize = 20;
 
 impl From<ExecError> for Problem {
     fn from(error: ExecError) -> Self {
@@ -224,12 +231,152 @@ impl From<LoginLinkError> for Problem {
 impl From<AllowlistError> for Problem {
     fn from(error: AllowlistError) -> Self {
         match error {
-            AllowlistError::Refused { refusal, hash } => refused(&refusal, hash),
             AllowlistError::Pattern(invalid) => Self::new(Code::InvalidPattern, invalid.to_string()),
             AllowlistError::Store(error) => error.into(),
             AllowlistError::Storage(trouble) => trouble.into(),
         }
     }
+}
+
+impl From<DocumentError> for Problem {
+    fn from(error: DocumentError) -> Self {
+        match error {
+            DocumentError::Invalid(refusal) => invalid_document(refusal),
+            DocumentError::UnknownMembers(pointers) => {
+                let first = pointers.first().cloned().unwrap_or_default();
+                let problem = Self::new(
+                    Code::UnknownField,
+                    "no such members in an approvals document; nothing was changed",
+                )
+                .with("pointer", first);
+                pointers
+                    .into_iter()
+                    .take(MAX_FIELDS)
+                    .fold(problem, |problem, pointer| {
+                        problem.with_field(pointer, "unknown member")
+                    })
+            }
+            DocumentError::Store(error) => error.into(),
+            DocumentError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<ConfigError> for Problem {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Changed { current } => Self::new(
+                Code::BaseHashMismatch,
+                "the configuration changed in between; read it again",
+            )
+            .with("currentHash", current),
+            ConfigError::Edit(error) => edit_problem(error),
+            ConfigError::Unreadable { current } => Self::new(
+                Code::DocumentRefused,
+                "openclaw.json cannot be read, so nothing of it could be kept",
+            )
+            .with("reason", "json")
+            .with("pointer", "")
+            .with("currentHash", current)
+            .with_hint(Some(
+                "countersign doctor says what is wrong with openclaw.json".to_owned(),
+            )),
+            ConfigError::File(error) => config_file_problem(error),
+            ConfigError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<PresetError> for Problem {
+    fn from(error: PresetError) -> Self {
+        match error {
+            PresetError::Config(error) => error.into(),
+            PresetError::Document(error) => error.into(),
+        }
+    }
+}
+
+/// Keys are named as the caller wrote them.
+fn edit_problem(error: EditError) -> Problem {
+    match error {
+        EditError::UnknownKey { path, nearest } => {
+            Problem::field(path, format!("unknown key, the nearest known one is {nearest}"))
+        }
+        EditError::NoSuchPlace { path } => {
+            Problem::field(path, "leads through something else than an object or list")
+        }
+        EditError::ReservedName { path } => Problem::field(path, "__proto__ cannot be a name here"),
+        EditError::NotOurs { path, foreign } => {
+            Problem::field(path, format!("holds {foreign}, which is not ours to remove"))
+        }
+        EditError::Rejected(problems) => {
+            let problem = Problem::new(
+                Code::InvalidRequest,
+                "openclaw.json would not be valid any more; nothing was changed",
+            );
+            problems
+                .into_iter()
+                .take(MAX_FIELDS)
+                .fold(problem, |problem, found| {
+                    problem.with_field(found.key.unwrap_or_default(), found.problem.to_string())
+                })
+        }
+        // The first is refused before, with the hash of the file.
+        EditError::Unreadable(_) | EditError::Path(_) => {
+            Problem::new(Code::InvalidRequest, "the change cannot be made")
+        }
+    }
+}
+
+fn config_file_problem(error: ConfigFileError) -> Problem {
+    match error {
+        ConfigFileError::Locked => {
+            Problem::new(Code::DocumentLocked, "another program is changing openclaw.json")
+        }
+        ConfigFileError::TooLarge => Problem::new(
+            Code::InvalidRequest,
+            "openclaw.json would be too long to be read; nothing was changed",
+        ),
+        ConfigFileError::Link | ConfigFileError::Unusable(_) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "openclaw.json was not changed"
+            );
+            Problem::new(
+                Code::StorageUnavailable,
+                "openclaw.json is a link, not ours or no text, and is not written; nothing was changed",
+            )
+            .with_hint(Some(
+                "countersign doctor says what is wrong with openclaw.json".to_owned(),
+            ))
+        }
+        ConfigFileError::Io(source) => write_failed(&source, "openclaw.json"),
+    }
+}
+
+/// A policy file was not written.
+fn write_failed(source: &std::io::Error, what: &str) -> Problem {
+    tracing::error!(
+        file = what,
+        error = source as &dyn std::error::Error,
+        "a policy file was not written"
+    );
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return StorageTrouble::Full.into();
+    }
+    Problem::new(
+        Code::StorageUnavailable,
+        format!("{what} cannot be written; nothing was changed"),
+    )
+}
+
+fn invalid_document(refusal: Refusal) -> Problem {
+    Problem::new(
+        Code::InvalidDocument,
+        format!("the document would be refused: {}", refusal.reason),
+    )
+    .with("reason", refusal.reason.as_str())
+    .with("pointer", refusal.pointer)
 }
 
 impl From<StoreError> for Problem {
@@ -253,11 +400,7 @@ impl From<StoreError> for Problem {
             .with_hint(Some(
                 "countersign doctor names the lock file to remove".to_owned(),
             )),
-            StoreError::Invalid(refusal) => Self::new(
-                Code::InvalidDocument,
-                format!("the document would be refused: {}", refusal.reason),
-            )
-            .with("pointer", refusal.pointer),
+            StoreError::Invalid(refusal) => invalid_document(refusal),
             StoreError::Directory(error) => {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
@@ -268,19 +411,7 @@ impl From<StoreError> for Problem {
                     "the approvals document cannot be written; nothing was changed",
                 )
             }
-            StoreError::Io { path: _, source } => {
-                tracing::error!(
-                    error = &source as &dyn std::error::Error,
-                    "the approvals document was not written"
-                );
-                if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
-                    return StorageTrouble::Full.into();
-                }
-                Self::new(
-                    Code::StorageUnavailable,
-                    "the approvals document cannot be written; nothing was changed",
-                )
-            }
+            StoreError::Io { path: _, source } => write_failed(&source, "the approvals document"),
         }
     }
 }

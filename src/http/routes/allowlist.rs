@@ -5,12 +5,18 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{
+    ToSchema,
+    openapi::{
+        ObjectBuilder, Schema,
+        schema::{AnyOfBuilder, SchemaType, Type},
+    },
+};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    approvals::document::{Limits, NewPattern},
+    approvals::document::{Limits, NewPattern, PatternChange},
     domain::{EntryId, UnixMillis},
     engine::allowlist::{AllowlistEntry, EntryLimits, EntryState, EntryWarning},
     events::AllowlistList,
@@ -32,7 +38,7 @@ const MAX_NOTE_CHARS: usize = 1000;
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, add))
-        .routes(routes!(one, remove))
+        .routes(routes!(one, change, remove))
 }
 
 /// What an entry is: without limits, or a grant with them.
@@ -226,6 +232,126 @@ async fn remove(
     }
 }
 
+/// What is to change of an entry or grant. A member that is left out stays; null takes it away. The first limit makes
+/// an entry a grant, without its last one a grant becomes an entry.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[schema(as = AllowlistEntryChange)]
+struct EntryChangeBody {
+    /// A path glob, a bare command name, or `*`.
+    #[schema(max_length = 4096)]
+    #[serde(deserialize_with = "not_null")]
+    pattern: Option<String>,
+    /// A regular expression over the arguments.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    arg_pattern: Option<Option<String>>,
+    /// Text for people.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    note: Option<Option<String>>,
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = number_or_null)]
+    expires_at_ms: Option<Option<UnixMillis>>,
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = number_or_null)]
+    max_uses: Option<Option<u64>>,
+    /// SHA-256 of the executable's content, 64 hex digits.
+    #[serde(deserialize_with = "present")]
+    #[schema(schema_with = text_or_null)]
+    sha256: Option<Option<String>>,
+}
+
+/// Tells a member that is null from one that is not there.
+#[expect(
+    clippy::option_option,
+    reason = "absent, null and a value are three different things"
+)]
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// For a member that may be left out and not taken away.
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+fn text_or_null() -> Schema {
+    or_null(Type::String)
+}
+
+fn number_or_null() -> Schema {
+    or_null(Type::Integer)
+}
+
+fn or_null(kind: Type) -> Schema {
+    let of = |kind| ObjectBuilder::new().schema_type(SchemaType::Type(kind)).build();
+    let either = AnyOfBuilder::new().item(of(kind)).item(of(Type::Null)).build();
+    Schema::AnyOf(either)
+}
+
+/// Changes an entry or grant. An entry that a decision made counts as made by hand once what it matches is changed.
+#[utoipa::path(
+    patch, path = "/v1/agents/{agentId}/allowlist/{entryId}", tag = "allowlist", operation_id = "change_allowlist_entry",
+    params(("agentId" = AgentScope, Path), ("entryId" = EntryId, Path)),
+    request_body = EntryChangeBody,
+    responses(
+        (status = OK, body = EntryBody),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn change(
+    caller: Caller<Admin>,
+    AtPath(AgentEntry {
+        agent: AgentScope(agent),
+        entry,
+    }): AtPath<AgentEntry>,
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody<EntryChangeBody>,
+) -> Result<JsonReply<EntryBody>, Problem> {
+    let changed = state
+        .engine()
+        .change_allowlist_entry(&caller.actor, &agent, &entry, body.into_change()?)
+        .await?;
+    changed
+        .map(|entry| JsonReply(entry.into()))
+        .ok_or_else(|| Problem::not_found("entry"))
+}
+
+impl EntryChangeBody {
+    fn into_change(self) -> Result<PatternChange, Problem> {
+        let Self {
+            pattern,
+            arg_pattern,
+            note,
+            expires_at_ms,
+            max_uses,
+            sha256,
+        } = self;
+        if let Some(pattern) = &pattern {
+            check_pattern(pattern)?;
+        }
+        check_note("note", note.as_ref().and_then(Option::as_deref))?;
+        let sha256 = sha256
+            .map(|digest| digest.map(digest_of).transpose())
+            .transpose()?;
+        check_uses(max_uses.flatten())?;
+        Ok(PatternChange {
+            pattern,
+            arg_pattern,
+            note,
+            expires_at: expires_at_ms,
+            max_uses,
+            sha256,
+        })
+    }
+}
+
 impl NewEntryBody {
     fn into_pattern(self) -> Result<NewPattern, Problem> {
         let Self {
@@ -236,25 +362,9 @@ impl NewEntryBody {
             max_uses,
             sha256,
         } = self;
-        if pattern.chars().count() > MAX_PATTERN_CHARS || pattern.contains(char::is_control) {
-            return Err(Problem::field(
-                "pattern",
-                "expected at most 4096 characters, none a control character",
-            ));
-        }
-        if note
-            .as_ref()
-            .is_some_and(|note| note.chars().count() > MAX_NOTE_CHARS)
-        {
-            return Err(Problem::field("note", "expected at most 1000 characters"));
-        }
-        if max_uses.is_some_and(|uses| !(1..=MAX_SAFE_INTEGER).contains(&uses)) {
-            return Err(Problem::field("maxUses", "expected 1 to 9007199254740991"));
-        }
-        let is_digest = |text: &String| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !sha256.as_ref().is_none_or(is_digest) {
-            return Err(Problem::field("sha256", "expected 64 hex digits"));
-        }
+        check_pattern(&pattern)?;
+        check_note("note", note.as_deref())?;
+        check_uses(max_uses)?;
         Ok(NewPattern {
             pattern,
             arg_pattern,
@@ -262,9 +372,43 @@ impl NewEntryBody {
             limits: Limits {
                 expires_at: expires_at_ms,
                 max_uses,
-                sha256: sha256.map(|digest| digest.to_ascii_lowercase()),
+                sha256: sha256.map(digest_of).transpose()?,
             },
         })
+    }
+}
+
+/// The form of a pattern, before anybody looks what it means.
+pub(super) fn check_pattern(pattern: &str) -> Result<(), Problem> {
+    if pattern.chars().count() > MAX_PATTERN_CHARS || pattern.contains(char::is_control) {
+        return Err(Problem::field(
+            "pattern",
+            "expected at most 4096 characters, none a control character",
+        ));
+    }
+    Ok(())
+}
+
+/// The length of a text for people.
+pub(super) fn check_note(path: &str, note: Option<&str>) -> Result<(), Problem> {
+    if note.is_some_and(|note| note.chars().count() > MAX_NOTE_CHARS) {
+        return Err(Problem::field(path, "expected at most 1000 characters"));
+    }
+    Ok(())
+}
+
+fn check_uses(max_uses: Option<u64>) -> Result<(), Problem> {
+    if max_uses.is_some_and(|uses| !(1..=MAX_SAFE_INTEGER).contains(&uses)) {
+        return Err(Problem::field("maxUses", "expected 1 to 9007199254740991"));
+    }
+    Ok(())
+}
+
+fn digest_of(text: String) -> Result<String, Problem> {
+    if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(Problem::field("sha256", "expected 64 hex digits"))
     }
 }
 

@@ -1,10 +1,14 @@
 //! One file per resource: its wire types, its handlers with their `OpenAPI` notes, its `router()`.
 
 mod actor;
+mod agents;
 mod allowlist;
 mod approvals;
 mod audit;
 mod docs;
+mod config;
+mod denylist;
+mod document;
 mod events;
 mod exec;
 mod policy;
@@ -29,7 +33,11 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(runs::router())
         .merge(approvals::router())
         .merge(policy::router())
+        .merge(document::router())
+        .merge(config::router())
+        .merge(agents::router())
         .merge(allowlist::router())
+        .merge(denylist::router())
         .merge(events::router())
         .merge(audit::router())
         .merge(tokens::router())

@@ -131,7 +131,7 @@ struct LayerBody<T> {
 /// The approvals document of this host.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DocumentState)]
-struct DocumentBody {
+pub(super) struct DocumentBody {
     /// `ok`, `missing` or `refused`
     #[schema(value_type = String)]
     status: &'static str,

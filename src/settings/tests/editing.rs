@@ -60,7 +60,7 @@ fn setting_keeps_unknown_keys_and_order() {
     let expect = json!({"z": 1, "tools": {"web": {"b": 1, "a": 2}, "exec": {"ask": "always", "host": "gateway"}}, "a": [3],
         "agents": {"entries": {"build": {"tools": {"exec": {"node": "n"}}}}}});
     assert_eq!(edited.unwrap().to_string(), expect.to_string());
-    let edited = edit(text, &[unset("tools.exec.ask"), unset("tools.nothing.here")]).unwrap();
+    let edited = edit(text, &[unset("tools.exec.ask"), unset("tools.exec.node")]).unwrap();
     let expect = json!({"z": 1, "tools": {"web": {"b": 1, "a": 2}, "exec": {"host": "gateway"}}, "a": [3]});
     assert_eq!(edited.to_string(), expect.to_string());
 }
@@ -71,7 +71,7 @@ fn nothing_changed_leaves_the_text_alone() {
     let text = "{tools: {exec: {ask: 'off'}}} // kept\n";
     let edited = config_edit(
         Some(text),
-        &[set("tools.exec.ask", json!("off")), unset("x.y")],
+        &[set("tools.exec.ask", json!("off")), unset("tools.exec.node")],
         &scene.state_dir(),
     );
     let edited = edited.unwrap();
@@ -120,7 +120,7 @@ fn lists_grow_by_one_and_shrink() {
         json!({"agents": {"list": []}})
     );
     assert_eq!(
-        edit(text, &[unset("agents.list[7]"), unset("agents.list.x")]).unwrap(),
+        edit(text, &[unset("agents.list[7]")]).unwrap(),
         json!({"agents": {"list": [{"id": "a"}]}})
     );
 }
@@ -226,4 +226,161 @@ fn a_preset_finds_the_agent_in_its_spelling() {
         Some(&agent),
         json!({"agents": {"list": [{"id": "a"}], "entries": {"build": {"tools": {"exec": exec}}}}}),
     );
+}
+
+#[test]
+fn only_what_is_ours_can_be_taken_away() {
+    let text = "{gateway: {auth: {token: 's'}}, tools: {web: {}, exec: {ask: 'off', reviewer: {model: 'm'}}}, \
+                agents: {list: [{id: 'a', model: 'm'}, {id: 'b', tools: {exec: {node: 'n'}}}], \
+                entries: {c: {workspace: '/w'}}}}";
+    for path in [
+        "gateway.auth.token",
+        "gateway.auth",
+        "gateway",
+        "tools.web",
+        "tools",
+        "tools.exec",
+        "tools.exec.reviewer",
+        "tools.exec.reviewer.model",
+        "agents",
+        "agents.list",
+        "agents.list[0]",
+        "agents.list[0].model",
+        "tools.exec.aks",
+        "x.y",
+        "agents.list.x",
+    ] {
+        let refused = edit(text, &[unset(path)]);
+        assert!(
+            matches!(
+                refused,
+                Err(EditError::UnknownKey { .. } | EditError::NotOurs { .. })
+            ),
+            "{path}: {refused:?}"
+        );
+    }
+    for path in [
+        "tools.exec.ask",
+        "agents.list[1]",
+        "agents.list[1].tools",
+        "agents.list[1].tools.exec",
+        "agents.entries.c",
+        "agents.entries",
+        "commands",
+    ] {
+        assert!(edit(text, &[unset(path)]).is_ok(), "{path}");
+    }
+}
+
+#[test]
+fn prototypes_are_no_names() {
+    for (path, value) in [
+        ("commands.allowFrom.__proto__", json!(["x"])),
+        ("agents.entries.__proto__.workspace", json!("/w")),
+        ("commands.allowFrom", json!({"__proto__": ["x"]})),
+        ("approvals.exec.targets", json!([{"a": {"__proto__": 1}}])),
+    ] {
+        assert!(
+            matches!(
+                edit("{}", &[set(path, value)]),
+                Err(EditError::ReservedName { .. })
+            ),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn values_are_found_by_path_with_their_origin() {
+    let scene = Scene::new();
+    let text = "{tools: {exec: {ask: 'off', host: 'gateway'}}, commands: {allowFrom: {'*': ['me']}}, \
+                agents: {entries: {build: {tools: {exec: {ask: 'always'}}}}}}";
+    let values = config_values(Some(text), &scene.state_dir()).unwrap();
+    let check = |key: &str, value: Value, default: Value, is_set: bool| {
+        let found = config_value(&values, &path(key)).unwrap();
+        assert_eq!((&found.value, &found.default), (&value, &default), "{key}");
+        assert_eq!(found.source != Source::Default, is_set, "{key}");
+    };
+    check("tools.exec.ask", json!("off"), json!("on-miss"), true);
+    check("tools.exec.security", json!("deny"), json!("deny"), false);
+    check("tools.exec.mode", json!(null), json!(null), false);
+    check(
+        "agents.entries.build.tools.exec.ask",
+        json!("always"),
+        json!("off"),
+        true,
+    );
+    check(
+        "agents.entries.build.tools.exec.host",
+        json!("gateway"),
+        json!("gateway"),
+        true,
+    );
+    check(
+        "agents.entries.other.tools.exec.security",
+        json!("deny"),
+        json!("deny"),
+        false,
+    );
+    check("commands.allowFrom.*", json!(["me"]), json!(null), true);
+    check("tools.exec.safeBins[1]", json!("uniq"), json!("uniq"), false);
+    let unknown = config_value(&values, &path("tools.exec.aks"));
+    assert!(matches!(unknown, Err(EditError::UnknownKey { nearest, .. }) if nearest == "tools.exec.ask"));
+}
+
+#[test]
+fn a_word_is_json5_or_itself() {
+    let check = |text: &str, value: Value| assert_eq!(ConfigValue::from_word(text).0, value, "{text}");
+    check("off", json!("off"));
+    check("true", json!(true));
+    check("1800", json!(1800));
+    check("['a', 'b',]", json!(["a", "b"]));
+    check("{a: 1}", json!({"a": 1}));
+    check("\"1\"", json!("1"));
+    check("NaN", json!("NaN"));
+    check("{a: 1, a: 2}", json!("{a: 1, a: 2}"));
+    check("/usr/bin", json!("/usr/bin"));
+    check("", json!(""));
+}
+
+#[test]
+fn a_file_is_changed_whole_and_the_text_before_is_kept() {
+    let scene = Scene::new().policy("{} // first\n");
+    let path = scene.state_dir().config();
+    set_mode(&path, 0o640);
+    let held = ConfigFile::hold(&scene.state_dir()).unwrap();
+    assert_eq!(held.text(), Some("{} // first\n"));
+    let staged = held.stage("{}\n").unwrap();
+    let hash = staged.hash().to_owned();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{} // first\n");
+    staged.commit().unwrap();
+    drop(held);
+    assert_eq!(ConfigFile::hold(&scene.state_dir()).unwrap().hash(), hash);
+    let kept = scene.root().join("openclaw.json.bak");
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), "{} // first\n");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o640);
+}
+
+#[test]
+fn a_link_is_not_written_through_and_one_writer_waits_for_the_other() {
+    let scene = Scene::new();
+    let elsewhere = scene.root().join("elsewhere.json");
+    write(&elsewhere, "{}");
+    let state_dir = scene.state_dir();
+    std::os::unix::fs::symlink(&elsewhere, state_dir.config()).unwrap();
+    assert!(matches!(ConfigFile::hold(&state_dir), Err(ConfigFileError::Link)));
+    std::fs::remove_file(state_dir.config()).unwrap();
+    let held = ConfigFile::hold(&state_dir).unwrap();
+    assert_eq!((held.text(), held.hash().starts_with("missing:")), (None, true));
+    assert!(matches!(
+        ConfigFile::hold(&state_dir),
+        Err(ConfigFileError::Locked)
+    ));
+    assert!(matches!(
+        held.stage(&" ".repeat(4 * 1024 * 1024 + 1)),
+        Err(ConfigFileError::TooLarge)
+    ));
+    drop(held);
+    assert!(ConfigFile::hold(&state_dir).is_ok());
 }

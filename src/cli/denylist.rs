@@ -1,0 +1,142 @@
+//! `countersign denylist`: what never runs, whatever else allows it.
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    allowlist::{Owner, find},
+    client::Client,
+    console::Format,
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
+};
+
+const LIST: &str = "denylist";
+
+/// See and change what never runs
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign denylist add dd --agent '*' --reason 'writes to devices'
+  countersign denylist add git --arg-pattern '^push .*--force'
+  countersign denylist list
+  countersign denylist list --agent '*' --json")]
+pub(crate) enum DenylistCommand {
+    /// List deny rules
+    #[command(after_help = "Examples:
+  countersign denylist list --agent '*'")]
+    List {
+        #[command(flatten)]
+        owner: Owner,
+    },
+    /// Add a deny rule
+    #[command(after_help = "Examples:
+  countersign denylist add shutdown --agent '*'")]
+    Add(AddArgs),
+    /// Remove a deny rule
+    #[command(after_help = "Examples:
+  countersign denylist remove 3f2a9c14 --agent '*'")]
+    Remove {
+        /// Its id, or a unique beginning of it
+        id: String,
+        #[command(flatten)]
+        owner: Owner,
+    },
+    /// Show one deny rule
+    #[command(after_help = "Examples:
+  countersign denylist show 3f2a9c14 --agent '*'")]
+    Show {
+        /// Its id, or a unique beginning of it
+        id: String,
+        #[command(flatten)]
+        owner: Owner,
+    },
+}
+
+/// A new deny rule.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AddArgs {
+    /// Name of the program, wherever it lies, or a path pattern
+    pattern: String,
+    #[command(flatten)]
+    owner: Owner,
+    /// Regular expression that the arguments must match; any arguments unless given
+    #[arg(long, value_name = "REGEX")]
+    arg_pattern: Option<String>,
+    /// Why it is there
+    #[arg(long, visible_alias = "note", value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<ExitStatus, Failure> {
+    let client = context.client(Role::Operator)?;
+    match command {
+        DenylistCommand::List { owner } => list(context, &client, &owner).await?,
+        DenylistCommand::Add(args) => add(context, &client, args).await?,
+        DenylistCommand::Remove { id, owner } => {
+            let rule = find(&client, &owner, LIST, &id).await?;
+            let id = value::text(&rule, "id");
+            client.delete(&["v1", "agents", owner.agent(), LIST, &id]).await?;
+            match context.console.format() {
+                Format::Json => context.console.document(&json!({"removed": rule}))?,
+                Format::People => context
+                    .console
+                    .line(&format!("removed {id} from the deny rules of {}", owner.agent()))?,
+            }
+        }
+        DenylistCommand::Show { id, owner } => {
+            let rule = find(&client, &owner, LIST, &id).await?;
+            show(context, &rule)?;
+        }
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
+    let items = client
+        .list(&["v1", "agents", owner.agent(), LIST], &Vec::new(), usize::MAX)
+        .await?;
+    if context.console.format() == Format::Json {
+        return context.console.document(&json!({ "items": items }));
+    }
+    let mut table = Table::new(&["ID", "PATTERN", "ARGUMENTS", "REASON"]);
+    for rule in &items {
+        table.row([
+            value::text(rule, "id"),
+            value::text(rule, "pattern"),
+            value::text(rule, "argPattern"),
+            value::text(rule, "reason"),
+        ]);
+    }
+    context.console.table(&table, "the list is empty")
+}
+
+async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
+    let AddArgs {
+        pattern,
+        owner,
+        arg_pattern,
+        reason,
+    } = args;
+    let mut body = Map::from_iter([("pattern".to_owned(), json!(pattern))]);
+    body.extend(arg_pattern.map(|text| ("argPattern".to_owned(), json!(text))));
+    body.extend(reason.map(|text| ("reason".to_owned(), json!(text))));
+    let rule = client
+        .post(&["v1", "agents", owner.agent(), LIST], &Value::Object(body))
+        .await?;
+    show(context, &rule)
+}
+
+fn show(context: &Context, rule: &Value) -> Result<(), Failure> {
+    if context.console.format() == Format::Json {
+        return context.console.document(rule);
+    }
+    let mut table = Table::without_header();
+    for member in ["id", "pattern", "argPattern", "reason"] {
+        table.fact(member, &value::text(rule, member));
+    }
+    context.console.table(&table, "")
+}

@@ -1,0 +1,333 @@
+//! `countersign policy set` and `policy preset`: changes of policy, shown before they are made.
+
+use std::{fmt, str::FromStr};
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    allowlist::Owner,
+    client::{Client, Query},
+    console::Format,
+    context::Context,
+    failure::Failure,
+    table::Table,
+    value,
+};
+use crate::{
+    domain::{AgentId, Ask, Security},
+    policy::preset::{Preset, PresetValues},
+};
+
+/// New values of the approvals document.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy set --agent build --security allowlist --ask always
+  countersign policy set --agent '*' --ask-fallback deny
+  countersign policy set --agent build --ask inherit
+
+Changes what the approvals document says for one agent, or with '*' for all of them; `inherit` takes a value away. The
+stricter of document and configuration counts: `countersign config set tools.exec.security …` changes the latter, and
+`countersign policy show` says what holds and why.")]
+pub(crate) struct SetArgs {
+    #[command(flatten)]
+    owner: Owner,
+    /// deny, allowlist, full, or inherit
+    #[arg(long)]
+    security: Option<Setting<Security>>,
+    /// off, on-miss, always, or inherit
+    #[arg(long)]
+    ask: Option<Setting<Ask>>,
+    /// What holds when nobody answers: deny, allowlist, full, or inherit
+    #[arg(long)]
+    ask_fallback: Option<Setting<Security>>,
+    /// Whether the programs of skills are allowed by themselves: true, false, or inherit
+    #[arg(long)]
+    auto_allow_skills: Option<Setting<bool>>,
+}
+
+/// A preset and whom it is for.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy preset cautious --dry-run
+  countersign policy preset cautious
+  countersign policy preset deny-all --agent build
+
+Changes openclaw.json and the approvals document together, or neither: deny-all (nothing runs), cautious (the allowlist
+runs, a person is asked about everything else), yolo (everything runs).")]
+pub(crate) struct PresetArgs {
+    /// deny-all, cautious or yolo
+    name: Preset,
+    /// Only for this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A value, or its absence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Setting<T> {
+    Inherit,
+    To(T),
+}
+
+impl<T: FromStr> FromStr for Setting<T>
+where
+    T::Err: fmt::Display,
+{
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "inherit" {
+            return Ok(Self::Inherit);
+        }
+        text.parse()
+            .map(Self::To)
+            .map_err(|error: T::Err| format!("{error}, or inherit"))
+    }
+}
+
+/// One value that changes.
+#[derive(Debug, Clone, PartialEq)]
+struct Change {
+    file: &'static str,
+    key: String,
+    is: Option<Value>,
+    becomes: Option<Value>,
+}
+
+const DOCUMENT: &str = "exec-approvals.json";
+const CONFIG: &str = "openclaw.json";
+
+/// Runs `policy set`.
+pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Result<(), Failure> {
+    let SetArgs {
+        owner,
+        security,
+        ask,
+        ask_fallback,
+        auto_allow_skills,
+    } = args;
+    let wanted = [
+        ("security", security.map(to_value)),
+        ("ask", ask.map(to_value)),
+        ("askFallback", ask_fallback.map(to_value)),
+        ("autoAllowSkills", auto_allow_skills.map(to_value)),
+    ];
+    if wanted.iter().all(|(_member, setting)| setting.is_none()) {
+        return Err(Failure::usage("nothing to set").hint("countersign policy set --help"));
+    }
+    let path = ["v1", "agents", owner.agent(), "policy"];
+    let (before, tag) = client.get_tagged(&path).await?;
+    let mut after = before.as_object().cloned().unwrap_or_default();
+    let mut changes = Vec::new();
+    for (member, setting) in wanted {
+        let Some(setting) = setting else { continue };
+        changes.push(Change {
+            file: DOCUMENT,
+            key: format!("agents.{}.{member}", owner.agent()),
+            is: before.get(member).cloned(),
+            becomes: setting.clone(),
+        });
+        match setting {
+            Some(value) => after.insert(member.to_owned(), value),
+            None => after.shift_remove(member),
+        };
+    }
+    changes.retain(|change| change.is != change.becomes);
+    let policy = client.put(&path, &Value::Object(after), tag.as_deref()).await?;
+    match context.console.format() {
+        Format::Json => context.console.document(&policy),
+        Format::People => show(context, &changes),
+    }
+}
+
+fn to_value<T: serde::Serialize>(setting: Setting<T>) -> Option<Value> {
+    match setting {
+        Setting::Inherit => None,
+        Setting::To(value) => Some(json!(value)),
+    }
+}
+
+/// Runs `policy preset`.
+pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs) -> Result<(), Failure> {
+    let PresetArgs { name, agent, dry_run } = args;
+    let mut query: Query = Vec::new();
+    query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
+    let effective = client.get(&["v1", "policy", "effective"], &query).await?;
+    let changes = preset_changes(&effective, name, agent.as_ref());
+    if !dry_run {
+        let mut body = Map::from_iter([("name".to_owned(), json!(name))]);
+        body.extend(agent.map(|agent| ("agentId".to_owned(), json!(agent))));
+        client
+            .post(&["v1", "policy", "preset"], &Value::Object(body))
+            .await?;
+    }
+    if context.console.format() == Format::Json {
+        let changes: Vec<Value> = changes
+            .iter()
+            .map(|change| json!({"file": change.file, "key": change.key, "is": change.is, "becomes": change.becomes}))
+            .collect();
+        return context
+            .console
+            .document(&json!({"name": name, "applied": !dry_run, "changes": changes}));
+    }
+    show(context, &changes)?;
+    if dry_run && !changes.is_empty() {
+        context.console.note("nothing was changed");
+    }
+    Ok(())
+}
+
+fn show(context: &Context, changes: &[Change]) -> Result<(), Failure> {
+    let mut table = Table::new(&["FILE", "KEY", "IS", "BECOMES"]);
+    for change in changes {
+        let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), value::spelled);
+        let row = [
+            change.file,
+            &change.key,
+            &shown(&change.is),
+            &shown(&change.becomes),
+        ];
+        table.row(row);
+    }
+    context.console.table(&table, "it is so already")
+}
+
+/// What a preset changes, given the effective policy of its agent: only the layers that it writes count.
+fn preset_changes(effective: &Value, preset: Preset, agent: Option<&AgentId>) -> Vec<Change> {
+    let PresetValues {
+        host,
+        security,
+        ask,
+        ask_fallback,
+    } = preset.values();
+    let (config, document, below, place) = match agent {
+        None => (
+            "global",
+            "document-defaults",
+            String::new(),
+            "defaults".to_owned(),
+        ),
+        Some(agent) => (
+            "agent",
+            "document-agent",
+            format!("{agent}: "),
+            format!("agents.{agent}"),
+        ),
+    };
+    let said = |rule: &str, layer: &str| -> Option<&Value> {
+        let layers = effective.get(rule)?.get("layers")?.as_array()?;
+        layers
+            .iter()
+            .rfind(|spoken| value::string(spoken, "layer") == layer)
+    };
+    let mut changes = Vec::new();
+    let mut mode = false;
+    for (rule, wanted) in [
+        ("host", json!(host)),
+        ("security", json!(security)),
+        ("ask", json!(ask)),
+    ] {
+        let spoken = said(rule, config);
+        // `mode` says both security and ask, and goes.
+        let by_mode =
+            spoken.is_some_and(|spoken| value::string(spoken, "source").ends_with("tools.exec.mode"));
+        mode |= by_mode;
+        changes.push(Change {
+            file: CONFIG,
+            key: format!("{below}tools.exec.{rule}"),
+            is: spoken
+                .filter(|_spoken| !by_mode)
+                .and_then(|spoken| spoken.get("value").cloned()),
+            becomes: Some(wanted),
+        });
+    }
+    if mode {
+        changes.push(Change {
+            file: CONFIG,
+            key: format!("{below}tools.exec.mode"),
+            is: Some(json!("set")),
+            becomes: None,
+        });
+    }
+    for (rule, wanted) in [
+        ("security", json!(security)),
+        ("ask", json!(ask)),
+        ("askFallback", json!(ask_fallback)),
+    ] {
+        changes.push(Change {
+            file: DOCUMENT,
+            key: format!("{place}.{rule}"),
+            is: said(rule, document).and_then(|spoken| spoken.get("value").cloned()),
+            becomes: Some(wanted),
+        });
+    }
+    changes.retain(|change| change.is != change.becomes);
+    changes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preset_changes_only_the_layers_that_it_writes() {
+        let effective = json!({
+            "host": {"layers": [{"layer": "default", "value": "sandbox"}, {"layer": "global", "source": "tools.exec.host", "value": "gateway"}]},
+            "security": {"layers": [{"layer": "global", "source": "tools.exec.mode", "value": "full"},
+                {"layer": "document-agent", "source": "…", "value": "deny"}]},
+            "ask": {"layers": [{"layer": "global", "source": "tools.exec.mode", "value": "off"}]},
+            "askFallback": {"layers": [{"layer": "document-defaults", "value": "deny"}]},
+        });
+        let lines = |agent: Option<&AgentId>| -> Vec<String> {
+            preset_changes(&effective, Preset::Cautious, agent)
+                .iter()
+                .map(|change| {
+                    let shown = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), value::spelled);
+                    format!(
+                        "{} {} {} {}",
+                        change.file,
+                        change.key,
+                        shown(&change.is),
+                        shown(&change.becomes)
+                    )
+                })
+                .collect()
+        };
+        assert_eq!(
+            lines(None),
+            [
+                "openclaw.json tools.exec.security - allowlist",
+                "openclaw.json tools.exec.ask - on-miss",
+                "openclaw.json tools.exec.mode set -",
+                "exec-approvals.json defaults.security - allowlist",
+                "exec-approvals.json defaults.ask - on-miss",
+            ]
+        );
+        let build = AgentId::parse("build").unwrap();
+        assert_eq!(
+            lines(Some(&build)),
+            [
+                "openclaw.json build: tools.exec.host - gateway",
+                "openclaw.json build: tools.exec.security - allowlist",
+                "openclaw.json build: tools.exec.ask - on-miss",
+                "exec-approvals.json agents.build.security deny allowlist",
+                "exec-approvals.json agents.build.ask - on-miss",
+                "exec-approvals.json agents.build.askFallback - deny",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_setting_is_a_word_or_inherited() {
+        assert_eq!("inherit".parse(), Ok(Setting::<Security>::Inherit));
+        assert_eq!("full".parse(), Ok(Setting::To(Security::Full)));
+        assert_eq!("true".parse(), Ok(Setting::To(true)));
+        assert_eq!(
+            "fulll".parse::<Setting<Security>>(),
+            Err("expected deny, allowlist or full, or inherit".to_owned())
+        );
+    }
+}

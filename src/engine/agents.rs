@@ -1,0 +1,75 @@
+//! The agents that anything here knows of.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    domain::{AgentId, UnixMillis},
+    engine::Engine,
+    ledger::LedgerError,
+};
+
+/// An agent, and where it is known from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownAgent {
+    /// The agent.
+    pub agent: AgentId,
+    /// `openclaw.json` names it.
+    pub in_config: bool,
+    /// The approvals document names it.
+    pub in_document: bool,
+    /// It asked for a run that is still recorded.
+    pub in_history: bool,
+    /// The node that it is bound to.
+    pub node: Option<String>,
+    /// When it last asked for a run.
+    pub last_seen_at: Option<UnixMillis>,
+    /// Its pending approvals.
+    pub pending: u64,
+}
+
+impl Engine {
+    /// Agents known from the configuration, the document and the history, by name. A refused document names none.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn known_agents(&self) -> Result<Vec<KnownAgent>, LedgerError> {
+        let document = self.look_at_policy();
+        let policy = &self.settings.current().policy;
+        let mut known: BTreeMap<AgentId, KnownAgent> = BTreeMap::new();
+        let new = |agent: &AgentId| KnownAgent {
+            agent: agent.clone(),
+            in_config: false,
+            in_document: false,
+            in_history: false,
+            node: policy.node(agent).pop().map(|said| said.value),
+            last_seen_at: None,
+            pending: 0,
+        };
+        for agent in policy.agents() {
+            known
+                .entry(agent.clone())
+                .or_insert_with(|| new(&agent))
+                .in_config = true;
+        }
+        let named = document
+            .document()
+            .into_iter()
+            .flat_map(|document| document.agent_ids());
+        // What is no agent's id cannot ask for anything.
+        for agent in named.filter_map(|name| AgentId::parse(name).ok()) {
+            known
+                .entry(agent.clone())
+                .or_insert_with(|| new(&agent))
+                .in_document = true;
+        }
+        for activity in self.ledger.agents().await? {
+            let agent = known
+                .entry(activity.agent.clone())
+                .or_insert_with(|| new(&activity.agent));
+            agent.in_history = true;
+            agent.last_seen_at = Some(activity.last_seen_at);
+            agent.pending = activity.pending;
+        }
+        Ok(known.into_values().collect())
+    }
+}

@@ -1,0 +1,333 @@
+//! Presets: the configuration and the approvals document changed together, or neither (`exec-tool.md` 11).
+//!
+//! Both new texts are on disk and recorded before either file changes. Then a journal says what has to become of
+//! both; from that moment on the change happens, if need be at the next start. Between the two renames the stricter
+//! of both layers counts, as always, so that nothing runs that neither the policy before nor the one after allows.
+//! Entry points: [`Engine::apply_preset`], and [`Engine::finish_preset`] before anything else at a start.
+
+use std::{io, path::Path, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    approvals::{
+        document::{Document, PolicyTarget},
+        store::{Base, Pending, StoreError, UpdateError},
+    },
+    domain::{Actor, AgentId},
+    engine::{
+        Engine,
+        config::ConfigError,
+        document::{DocumentError, Telling},
+        reply::StorageTrouble,
+    },
+    events::{Event, EventKind, PolicyPart, Subject},
+    policy::preset::Preset,
+    settings::{ConfigFile, ConfigFileError, StagedConfig, config_edit, preset_edits},
+    sys::{
+        fs::{PRIVATE_FILE, read_bounded, replace_file},
+        hooks,
+    },
+};
+
+/// Both files and their names, escaped.
+const MAX_JOURNAL_BYTES: usize = 64 * 1024 * 1024;
+
+/// What applying a preset did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedPreset {
+    /// Whether anything changed.
+    pub changed: bool,
+    /// The hash of the approvals document now.
+    pub document_hash: String,
+    /// The hash of `openclaw.json` now.
+    pub config_hash: String,
+}
+
+/// Why a preset was not applied; both files are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum PresetError {
+    /// The configuration stands in the way.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The approvals document stands in the way.
+    #[error(transparent)]
+    Document(#[from] DocumentError),
+}
+
+/// What has to become of both files.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Journal {
+    document: Step,
+    config: Step,
+}
+
+/// What has to become of one file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    before: String,
+    after: String,
+    text: String,
+}
+
+/// Why the document did not change.
+enum Trouble {
+    Record(StorageTrouble),
+    Journal(io::Error),
+}
+
+impl Engine {
+    /// Applies a preset for everybody, or for one agent.
+    ///
+    /// # Errors
+    /// [`PresetError`]; both files are as they were.
+    pub async fn apply_preset(
+        self: &Arc<Self>,
+        by: &Actor,
+        preset: Preset,
+        agent: Option<AgentId>,
+    ) -> Result<AppliedPreset, PresetError> {
+        let (engine, by) = (Arc::clone(self), by.clone());
+        let applied = tokio::task::spawn_blocking(move || {
+            let applied = engine.apply_preset_blocking(&by, preset, agent.as_ref());
+            engine.look_at_policy();
+            engine.policy_seen.announce_document(None);
+            engine.policy_seen.announce_config(None);
+            applied
+        });
+        // Only a panic or the end of the process makes the task fail.
+        let changed = applied
+            .await
+            .unwrap_or_else(|_not_finished| Err(storage(StorageTrouble::Unavailable)))?;
+        Ok(AppliedPreset {
+            changed,
+            document_hash: self.documents.snapshot().hash.clone(),
+            config_hash: self.settings.config_hash(),
+        })
+    }
+
+    fn apply_preset_blocking(
+        &self,
+        by: &Actor,
+        preset: Preset,
+        agent: Option<&AgentId>,
+    ) -> Result<bool, PresetError> {
+        let state_dir = self.settings.state_dir();
+        let config = ConfigFile::hold(state_dir).map_err(ConfigError::from)?;
+        let unchanged = |error| ConfigError::of_edit(error, &config);
+        let edits = preset_edits(config.text(), preset, agent).map_err(unchanged)?;
+        let edited = config_edit(config.text(), &edits, state_dir).map_err(unchanged)?;
+        let staged = if edited.changed {
+            Some(config.stage(&edited.text).map_err(ConfigError::from)?)
+        } else {
+            None
+        };
+        let mut document_before = None;
+        let mut document_after = None;
+        let updated = self.documents.update_noted(
+            Base::Any,
+            |document| {
+                document_before = Some(document.clone());
+                let target = agent.map_or(PolicyTarget::Defaults, |agent| {
+                    PolicyTarget::Agent(agent.as_str())
+                });
+                document.apply_preset(target, preset);
+                Ok(())
+            },
+            |(), pending| {
+                self.record_blocking(by, telling(by, agent, pending.hash))
+                    .map_err(Trouble::Record)?;
+                if let Some(staged) = &staged {
+                    let journal = Journal::of(pending, &config, staged, &edited.text);
+                    journal
+                        .write(&state_dir.preset_journal())
+                        .map_err(Trouble::Journal)?;
+                    hooks::reach("policy.preset-journaled");
+                    self.policy_seen.announce_config(Some(staged.hash()));
+                }
+                self.policy_seen.announce_document(Some(pending.hash));
+                document_after = Some(pending.hash.to_owned());
+                Ok(())
+            },
+        );
+        let ((), snapshot) = match updated {
+            Ok(updated) => updated,
+            Err(error) => {
+                // Nothing is to be finished: the document is as it was.
+                self.forget_journal();
+                return Err(match error {
+                    UpdateError::Store(error) => DocumentError::Store(error).into(),
+                    UpdateError::Edit(Trouble::Record(trouble)) => storage(trouble),
+                    UpdateError::Edit(Trouble::Journal(error)) => {
+                        ConfigError::File(ConfigFileError::Io(error)).into()
+                    }
+                });
+            }
+        };
+        let Some(staged) = staged else {
+            return Ok(document_after.is_some());
+        };
+        if document_after.is_some() {
+            hooks::reach("policy.preset-document-written");
+        } else {
+            // The document says so already, and one rename needs no journal.
+            self.record_blocking(by, telling(by, agent, &snapshot.hash))
+                .map_err(storage)?;
+            self.policy_seen.announce_config(Some(staged.hash()));
+        }
+        if let Err(error) = staged.commit() {
+            if let (Some(before), Some(after)) = (document_before, document_after) {
+                self.restore_document(&before, &after);
+            }
+            return Err(ConfigError::File(error).into());
+        }
+        hooks::reach("policy.preset-config-written");
+        self.forget_journal();
+        Ok(true)
+    }
+
+    /// Puts the document back after the configuration could not be changed. If that fails too, the journal stays and
+    /// the next start finishes the preset.
+    fn restore_document(&self, before: &Document, after: &str) {
+        let restored = self.documents.update(Base::Hash(after), |document| {
+            *document = before.clone();
+            Ok::<_, std::convert::Infallible>(())
+        });
+        match restored {
+            Ok(_) => self.forget_journal(),
+            Err(error) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a preset is half applied; the next start finishes it"
+            ),
+        }
+    }
+
+    /// Finishes a preset that an earlier server had begun to apply. A file that somebody else changed since stays as
+    /// it is. Blocks; call it before anything looks at the policy.
+    pub(super) fn finish_preset(&self) {
+        let state_dir = self.settings.state_dir();
+        let journal = match Journal::read(&state_dir.preset_journal()) {
+            Ok(None) => return,
+            Ok(Some(journal)) => journal,
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the journal of a preset cannot be read; check what policy holds"
+                );
+                return self.forget_journal();
+            }
+        };
+        let finished = self
+            .finish_document(&journal.document)
+            .and_then(|()| self.finish_config(&journal.config));
+        match finished {
+            Ok(()) => self.forget_journal(),
+            Err(error) => tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a preset is half applied and cannot be finished now; the next start tries again"
+            ),
+        }
+    }
+
+    fn finish_document(&self, step: &Step) -> Result<(), PresetError> {
+        let Ok(loaded) = Document::parse(step.text.as_bytes()) else {
+            // We wrote only what reads.
+            tracing::error!("the journal of a preset holds no document");
+            return Ok(());
+        };
+        let updated = self.documents.update(Base::Hash(&step.before), |document| {
+            *document = loaded.document.clone();
+            Ok::<_, std::convert::Infallible>(())
+        });
+        match updated {
+            Ok(_) => Ok(()),
+            Err(UpdateError::Edit(never)) => match never {},
+            Err(UpdateError::Store(StoreError::BaseHashMismatch { current })) => {
+                if current != step.after {
+                    tracing::warn!(
+                        "the approvals document was changed while a preset was not finished; it stays"
+                    );
+                }
+                Ok(())
+            }
+            Err(UpdateError::Store(StoreError::Refused { .. })) => {
+                tracing::warn!(
+                    "the approvals document is refused and stays, although a preset was not finished"
+                );
+                Ok(())
+            }
+            Err(UpdateError::Store(error)) => Err(DocumentError::Store(error).into()),
+        }
+    }
+
+    fn finish_config(&self, step: &Step) -> Result<(), PresetError> {
+        let config = ConfigFile::hold(self.settings.state_dir()).map_err(ConfigError::from)?;
+        if config.hash() == step.before {
+            let staged = config.stage(&step.text).map_err(ConfigError::from)?;
+            staged.commit().map_err(ConfigError::from)?;
+        } else if config.hash() != step.after {
+            tracing::warn!("openclaw.json was changed while a preset was not finished; it stays");
+        }
+        Ok(())
+    }
+
+    fn forget_journal(&self) {
+        let path = self.settings.state_dir().preset_journal();
+        if let Err(error) = std::fs::remove_file(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "the journal of a preset cannot be removed"
+            );
+        }
+    }
+}
+
+impl Journal {
+    fn of(pending: &Pending<'_>, config: &ConfigFile, staged: &StagedConfig, text: &str) -> Self {
+        Self {
+            document: Step {
+                before: pending.before.hash.clone(),
+                after: pending.hash.to_owned(),
+                text: pending.text.to_owned(),
+            },
+            config: Step {
+                before: config.hash().to_owned(),
+                after: staged.hash().to_owned(),
+                text: text.to_owned(),
+            },
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        replace_file(path, &serde_json::to_vec(self)?, PRIVATE_FILE)
+    }
+
+    fn read(path: &Path) -> io::Result<Option<Self>> {
+        match read_bounded(path, MAX_JOURNAL_BYTES) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn telling(by: &Actor, agent: Option<&AgentId>, hash: &str) -> Telling {
+    let kind = EventKind::PolicyChanged {
+        what: PolicyPart::Preset,
+        hash: Some(hash.to_owned()),
+        by: Some(by.clone()),
+    };
+    let subject = Subject {
+        agent: agent.cloned(),
+        ..Subject::default()
+    };
+    Telling::of(Event { subject, kind })
+}
+
+fn storage(trouble: StorageTrouble) -> PresetError {
+    DocumentError::Storage(trouble).into()
+}

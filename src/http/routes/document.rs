@@ -1,0 +1,188 @@
+//! The approvals document of this host, whole.
+
+use axum::{
+    extract::State,
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{
+    ToSchema,
+    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use super::policy::DocumentBody;
+use crate::{
+    approvals::store::DocumentStatus,
+    domain::Precondition,
+    engine::document::{Hashed, Refused},
+    http::{
+        caller::{Admin, Caller},
+        extract::{IfMatch, JsonBody, JsonBytes, Parameters, QueryForm, QueryOf, etag},
+        problem::{Code, Problem},
+        reply::JsonReply,
+        state::AppState,
+    },
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(document, replace))
+        .routes(routes!(accept))
+}
+
+/// An approvals document of version 1. In an answer the socket's token is left out; in a request, what is left out
+/// of `socket` stays what it is. Members that nobody knows are refused, unless the present document has them at the
+/// same place with the same value.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct DocumentWire(Value);
+
+impl utoipa::PartialSchema for DocumentWire {
+    fn schema() -> RefOr<Schema> {
+        let object = ObjectBuilder::new()
+            .description(Some(
+                "An approvals document of version 1. In an answer the socket's token is left out; in a request, what \
+                 is left out of `socket` stays what it is. Members that nobody knows are refused, unless the present \
+                 document has them at the same place with the same value.",
+            ))
+            .property(
+                "version",
+                ObjectBuilder::new().enum_values(Some([1])).build(),
+            )
+            .required("version")
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+            .build();
+        RefOr::T(object.into())
+    }
+}
+
+impl ToSchema for DocumentWire {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ApprovalsDocument".into()
+    }
+}
+
+/// How a document is replaced.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+struct ReplaceQuery {
+    /// Whether a document that is refused is replaced; a copy of it is kept beside it.
+    #[param(value_type = Option<bool>, default = false)]
+    force: Refused,
+}
+
+impl QueryForm for ReplaceQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        let force = match parameters.text("force")?.as_deref() {
+            None | Some("false") => Refused::Keep,
+            Some("true") => Refused::Replace,
+            Some(_) => return Err(Problem::field("force", "expected true or false")),
+        };
+        Ok(Self { force })
+    }
+}
+
+/// Which edit is accepted.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AcceptedEdit)]
+struct AcceptBody {
+    /// The hash of the document that is to count.
+    hash: String,
+}
+
+/// The document as it is, without the socket's token.
+#[utoipa::path(
+    get, path = "/v1/policy/document", tag = "policy", operation_id = "get_policy_document",
+    responses(
+        (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The document's hash, quoted."))),
+        (status = CONFLICT, description = "document-refused"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn document(_caller: Caller<Admin>, State(state): State<AppState>) -> Result<Response, Problem> {
+    Ok(reply(state.engine().policy_document()?))
+}
+
+/// Replaces the document.
+#[utoipa::path(
+    put, path = "/v1/policy/document", tag = "policy", operation_id = "replace_policy_document",
+    params(
+        ReplaceQuery,
+        ("If-Match" = Option<String>, Header, description = "The `ETag` of the document that is replaced. Required: \
+            without it the answer is 428."),
+    ),
+    request_body = DocumentWire,
+    responses(
+        (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The new document's hash, quoted."))),
+        (status = CONFLICT, description = "document-refused, document-lock-stale"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = PRECONDITION_REQUIRED, description = "base-hash-required"),
+        (status = UNPROCESSABLE_ENTITY, description = "unknown-field, invalid-document"),
+        (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn replace(
+    caller: Caller<Admin>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<ReplaceQuery>,
+    if_match: IfMatch,
+    JsonBytes(sent): JsonBytes,
+) -> Result<Response, Problem> {
+    let engine = state.engine();
+    let expected = if_match.required(|| engine.document_view().hash)?;
+    let replaced = engine
+        .replace_document(&caller.actor, expected, &sent, query.force)
+        .await?;
+    Ok(reply(replaced))
+}
+
+/// Accepts an outside edit that is held. The document in force needs no acceptance: then this only says what it is.
+#[utoipa::path(
+    post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
+    request_body = AcceptBody,
+    responses(
+        (status = OK, body = DocumentBody),
+        (status = CONFLICT, description = "document-refused"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn accept(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
+) -> Result<JsonReply<DocumentBody>, Problem> {
+    let view = state.engine().document_view();
+    if let DocumentStatus::Refused(_) = view.status {
+        // What cannot be used cannot be accepted either, and this says why it cannot be used.
+        state.engine().policy_document()?;
+    }
+    if !Precondition::OneOf(vec![hash]).allows(&view.hash) {
+        return Err(
+            Problem::new(Code::BaseHashMismatch, "no edit with this hash is waiting")
+                .with("currentHash", view.hash),
+        );
+    }
+    Ok(JsonReply(view.into()))
+}
+
+/// A document with its tag.
+fn reply(Hashed { value, hash }: Hashed<Value>) -> Response {
+    tagged(DocumentWire(value), &hash)
+}
+
+/// An answer with the `ETag` of the content that it is of.
+pub(super) fn tagged<T: Serialize>(body: T, hash: &str) -> Response {
+    let mut response = JsonReply(body).into_response();
+    if response.status() == StatusCode::OK
+        && let Some(tag) = etag(hash)
+    {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}
