@@ -39,11 +39,9 @@ impl Command {
     /// # Errors
     /// [`InvalidRequest`] says which of these fails.
     pub fn shell(text: String) -> Result<Self, InvalidRequest> {
-        if text.trim().is_empty() {
-            return Err(InvalidRequest::BlankCommand);
-        }
-        check_argument(&text)?;
-        Ok(Self::Shell(text))
+        let command = Self::Shell(text);
+        command.check()?;
+        Ok(command)
     }
 
     /// An argument vector whose first word is not blank.
@@ -51,13 +49,25 @@ impl Command {
     /// # Errors
     /// [`InvalidRequest`] for a missing or blank program, a NUL, or an argument that is too long.
     pub fn argv(argv: Vec<String>) -> Result<Self, InvalidRequest> {
-        if argv.first().is_none_or(|program| program.trim().is_empty()) {
-            return Err(InvalidRequest::BlankCommand);
+        let command = Self::Argv(argv);
+        command.check()?;
+        Ok(command)
+    }
+
+    /// Whether it can be meant and started at all: what the constructors look at. Only something that is explained
+    /// and never run may be made without.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] says what stands against it.
+    pub fn check(&self) -> Result<(), InvalidRequest> {
+        match self {
+            Self::Shell(text) if text.trim().is_empty() => Err(InvalidRequest::BlankCommand),
+            Self::Shell(text) => check_argument(text),
+            Self::Argv(argv) if argv.first().is_none_or(|program| program.trim().is_empty()) => {
+                Err(InvalidRequest::BlankCommand)
+            }
+            Self::Argv(argv) => argv.iter().try_for_each(|argument| check_argument(argument)),
         }
-        for argument in &argv {
-            check_argument(argument)?;
-        }
-        Ok(Self::Argv(argv))
     }
 
     /// The command as one line for people, events and lists: the text, or the arguments in the canonical

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    command::{Code, PathLookup as _, Plan, safe_bin},
+    command::{Code, PathLookup, Plan, safe_bin},
     domain::{Binding, Bound, EntryId, UnixMillis},
     engine::{Engine, call::Call, judge::PolicyNow},
     hosts::{path_lookup::SystemLookup, workdir::Workdir},
@@ -18,7 +18,7 @@ use crate::{
             self, Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, DenyRule, Entry,
             Grant, MatchKind, Protected, SkillBin,
         },
-        pattern::PathCase,
+        pattern::{PathCase, PatternCache},
     },
     settings::{self, ExecSettings, Settings},
 };
@@ -60,9 +60,34 @@ impl TrustedDirs {
     }
 }
 
+/// What an analysis sees of the file system.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Files<'a> {
+    pub(super) lookup: &'a dyn PathLookup,
+    /// What is remembered of patterns depends on what `lookup` says, so the two go together.
+    pub(super) patterns: &'a PatternCache,
+}
+
 impl Engine {
     /// Analyses a call's command. `spent` are grants found to have no use left.
     pub(super) fn analyse(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Analysis {
+        let lookup = self.path_lookup(&call.agent, &now.settings);
+        let files = Files {
+            lookup: &lookup,
+            patterns: &self.patterns,
+        };
+        self.analyse_with(call, now, spent, files)
+    }
+
+    /// The same, seeing no more files than `files` shows.
+    pub(super) fn analyse_with(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+        spent: &[EntryId],
+        files: Files<'_>,
+    ) -> Analysis {
+        let Files { lookup, patterns } = files;
         let agent = call.agent.as_str();
         let document = &now.document;
         let entries = document.entries(agent);
@@ -111,8 +136,8 @@ impl Engine {
         let exec = now.settings.policy.exec(&call.agent);
         let path_policy = &now.settings.server.policy;
         let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
-        let lookup = self.path_lookup(&call.agent, &now.settings);
-        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &lookup);
+        let system = self.path_lookup(&call.agent, &now.settings);
+        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system);
         let skills = Self::skills(call, now);
         let cwd = call.workdir.path.to_string_lossy();
         allowlist::analyze(
@@ -137,9 +162,9 @@ impl Engine {
                 path_case: path_case(path_policy.path_case),
                 now: self.clock.now(),
                 protected: &self.protected,
-                cache: &self.patterns,
+                cache: patterns,
             },
-            &lookup,
+            lookup,
         )
     }
 

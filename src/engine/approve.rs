@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    fn is_approver_reachable(&self, settings: &Settings) -> bool {
+    pub(super) fn is_approver_reachable(&self, settings: &Settings) -> bool {
         settings.server.approvals.always_reachable || self.broker.has_approver()
     }
 

@@ -10,11 +10,12 @@ use crate::{
         Run, RunId, SessionKey,
     },
     engine::{Engine, judge::Judgement, reply::ExecError},
-    hosts::workdir::Workdir,
+    hosts::workdir::{Workdir, WorkdirError},
     ledger::NewRun,
     policy::{
         combine::Wanted,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
+        layers::Resolved,
     },
     settings::{Settings, Tool},
 };
@@ -112,34 +113,65 @@ impl Engine {
         request: ExecRequest,
         settings: &Settings,
     ) -> Result<Call, ExecError> {
+        Self::resolve_place(caller, &request, settings)?;
+        let env = env_policy::check_overrides(&request.env)
+            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
+        self.settle(caller, request, env, Workdir::workspace, settings)
+    }
+
+    /// Where a call goes, and whether its caller may make it there at all.
+    pub(super) fn resolve_place(
+        caller: &Principal,
+        request: &ExecRequest,
+        settings: &Settings,
+    ) -> Result<Resolved<Host>, ExecError> {
+        let ExecRequest {
+            command,
+            pty,
+            host,
+            node,
+            elevated,
+            agent,
+            ..
+        } = request;
+        if !caller.may_act_for(agent) {
+            return Err(ExecError::AgentNotAllowed);
+        }
+        refuse_what_is_not_there(*pty, *elevated)?;
+        refuse_chat_commands(command)?;
+        Self::resolve_host(agent, *host, node.as_deref(), settings)
+    }
+
+    /// Puts the call together from what was found to be acceptable. `workspace` finds the directory of a call that
+    /// names none.
+    pub(super) fn settle(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+        env: EnvOverrides,
+        workspace: fn(&Path) -> Result<Workdir, WorkdirError>,
+        settings: &Settings,
+    ) -> Result<Call, ExecError> {
         let ExecRequest {
             command,
             workdir,
-            env,
+            env: _,
             yield_after,
             background,
             timeout,
-            pty,
-            host,
+            pty: _,
+            host: _,
             security,
             ask,
-            node,
-            elevated,
+            node: _,
+            elevated: _,
             agent,
             session,
             approval_wait,
         } = request;
-        if !caller.may_act_for(&agent) {
-            return Err(ExecError::AgentNotAllowed);
-        }
-        refuse_what_is_not_there(pty, elevated)?;
-        refuse_chat_commands(&command)?;
-        Self::check_host(&agent, host, node.as_deref(), settings)?;
-        let env = env_policy::check_overrides(&env)
-            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
         let workdir = match workdir {
             Some(text) => Workdir::named(&text, &self.home),
-            None => Workdir::workspace(settings.policy.workspace(&agent)),
+            None => workspace(settings.policy.workspace(&agent)),
         }
         .map_err(|error| ExecError::WorkdirUnavailable {
             detail: error.to_string(),
@@ -173,12 +205,12 @@ impl Engine {
     }
 
     /// Resolves the host; every host but the gateway is refused, since no other exists yet.
-    fn check_host(
+    pub(super) fn resolve_host(
         agent: &AgentId,
         call: Option<HostChoice>,
         node: Option<&str>,
         settings: &Settings,
-    ) -> Result<(), ExecError> {
+    ) -> Result<Resolved<Host>, ExecError> {
         let resolved = host::resolve_host(HostLayers {
             configured: &settings.policy.host(agent),
             session: None,
@@ -186,17 +218,14 @@ impl Engine {
             sandbox: Sandbox::Inactive,
             elevation: Elevation::None,
         });
-        let host = match resolved {
-            Ok(resolved) => resolved.value,
-            Err(refusal) => return Err(host_error(&refusal)),
-        };
-        if node.is_some() && host != Host::Node {
+        let host = resolved.map_err(|refusal| host_error(&refusal))?;
+        if node.is_some() && host.value != Host::Node {
             return Err(ExecError::ConfigConflict {
                 detail: "node can be named only where the host is node".to_owned(),
             });
         }
-        match host {
-            Host::Gateway => Ok(()),
+        match host.value {
+            Host::Gateway => Ok(host),
             Host::Sandbox => Err(no_sandbox("tools.exec.host")),
             Host::Node => Err(ExecError::NodeUnavailable {
                 detail: "this version cannot run commands on nodes yet".to_owned(),

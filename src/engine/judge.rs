@@ -13,7 +13,7 @@ use crate::{
     command::{env_policy, names},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
-        Reason, Security, Why,
+        Pattern, Reason, Security, Why,
     },
     engine::{Engine, analyse, call::Call, reply::ExecError},
     hosts::path_lookup,
@@ -293,10 +293,7 @@ impl Judgement {
 
     /// What a person is shown.
     pub(super) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
-        let proposed = match &self.analysis {
-            Some(analysis) if spec.allow_always_offered => analysis.proposed_patterns.clone(),
-            Some(_) | None => Vec::new(),
-        };
+        let proposed = self.proposed(spec);
         let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
         if proposed.iter().any(|pattern| pattern.default) {
             allowed_decisions.push(ApprovalDecision::AllowAlways);
@@ -318,6 +315,14 @@ impl Judgement {
                 .as_ref()
                 .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
             document_hash: self.stamp.document_hash.clone(),
+        }
+    }
+
+    /// What `allow-always` could store.
+    pub(super) fn proposed(&self, spec: AskSpec) -> Vec<Pattern> {
+        match &self.analysis {
+            Some(analysis) if spec.allow_always_offered => analysis.proposed_patterns.clone(),
+            Some(_) | None => Vec::new(),
         }
     }
 

@@ -25,6 +25,7 @@ mod recover;
 mod shutdown;
 
 pub mod effective;
+pub mod explain;
 mod query;
 mod watch;
 

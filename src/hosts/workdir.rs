@@ -65,6 +65,21 @@ impl Workdir {
         Self::at(path)
     }
 
+    /// The same without creating it: a missing one is taken for what it would be, with no device and inode yet.
+    ///
+    /// # Errors
+    /// [`WorkdirError`] when it is there and cannot be used.
+    pub fn future_workspace(path: &Path) -> Result<Self, WorkdirError> {
+        match Self::at(path) {
+            Err(WorkdirError::Missing(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self {
+                path: path.to_owned(),
+                dev: 0,
+                ino: 0,
+            }),
+            found => found,
+        }
+    }
+
     /// Looks at a directory as it is now.
     ///
     /// # Errors

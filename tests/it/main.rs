@@ -43,6 +43,8 @@ mod exec_basics;
 #[cfg(test)]
 mod exec_limits;
 #[cfg(test)]
+mod explain;
+#[cfg(test)]
 mod idempotency;
 #[cfg(test)]
 mod policy;

@@ -109,7 +109,7 @@ struct EffectiveBody {
 
 /// A value after combining.
 #[derive(Debug, Serialize, ToSchema)]
-struct ValueBody<T> {
+pub(super) struct ValueBody<T> {
     /// What counts.
     value: T,
     /// The key that set it.
@@ -120,7 +120,7 @@ struct ValueBody<T> {
 
 /// What one layer said.
 #[derive(Debug, Serialize, ToSchema)]
-struct LayerBody<T> {
+pub(super) struct LayerBody<T> {
     #[schema(value_type = String)]
     layer: Layer,
     #[serde(skip_serializing_if = "Option::is_none")]

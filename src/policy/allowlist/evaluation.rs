@@ -354,6 +354,27 @@ impl<'a> Evaluation<'a> {
     }
 }
 
+impl Analysis {
+    /// The analysis of a command that is a bad request and was not looked at any further.
+    pub fn rejected(finding: Finding) -> Self {
+        rejected(finding)
+    }
+
+    /// The same analysis of a call that is a bad request for a reason outside of its command.
+    #[must_use]
+    pub fn reject(mut self, finding: Finding) -> Self {
+        self.findings.insert(0, finding.clone());
+        Self {
+            verdict: AnalysisVerdict::Reject(finding),
+            satisfied: false,
+            durable: false,
+            credited: Vec::new(),
+            proposed_patterns: Vec::new(),
+            ..self
+        }
+    }
+}
+
 fn rejected(finding: Finding) -> Analysis {
     Analysis {
         verdict: AnalysisVerdict::Reject(finding.clone()),

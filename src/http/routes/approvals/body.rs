@@ -77,7 +77,7 @@ struct WhyBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Pattern)]
-struct PatternBody {
+pub(in crate::http::routes) struct PatternBody {
     /// Index of the top-level segment it comes from.
     segment: usize,
     pattern: String,

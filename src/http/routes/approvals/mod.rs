@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 pub(in crate::http) use body::ApprovalBody;
+pub(super) use body::PatternBody;
 
 use crate::{
     domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, SessionKey},

@@ -1,6 +1,7 @@
 //! `POST /v1/exec`: run a command.
 
 mod answer;
+mod explain;
 mod request;
 
 use axum::extract::State;
@@ -21,7 +22,9 @@ use crate::{
 };
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(exec))
+    OpenApiRouter::new()
+        .routes(routes!(exec))
+        .routes(routes!(explain::explain))
 }
 
 /// Runs a command: decides, asks a person when it must, runs it once.

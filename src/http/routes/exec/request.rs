@@ -79,6 +79,19 @@ pub(super) struct ExecBody {
 impl ExecBody {
     /// Checks what can be checked without knowing settings or files.
     pub(super) fn into_request(self) -> Result<ExecRequest, Problem> {
+        let request = self.into_explainable()?;
+        request.command.check().map_err(|invalid| {
+            let path = match &request.command {
+                Command::Shell(_) => "command",
+                Command::Argv(_) => "argv",
+            };
+            unusable(path, &invalid)
+        })?;
+        Ok(request)
+    }
+
+    /// The same for a request that is explained and not run: its command may be one that is rejected.
+    pub(super) fn into_explainable(self) -> Result<ExecRequest, Problem> {
         if self.pty == Some(true) {
             return Err(Problem::field("pty", "not available yet"));
         }
@@ -107,8 +120,8 @@ impl ExecBody {
 
 fn command(text: Option<String>, argv: Option<Vec<String>>) -> Result<Command, Problem> {
     let (path, command) = match (text, argv) {
-        (Some(text), None) => ("command", Command::shell(text)),
-        (None, Some(argv)) => ("argv", Command::argv(argv)),
+        (Some(text), None) => ("command", Command::Shell(text)),
+        (None, Some(argv)) => ("argv", Command::Argv(argv)),
         (None, None) => return Err(Problem::field("command", "one of command and argv is needed")),
         (Some(_), Some(_)) => {
             return Err(Problem::field(
@@ -117,11 +130,18 @@ fn command(text: Option<String>, argv: Option<Vec<String>>) -> Result<Command, P
             ));
         }
     };
-    command.map_err(|invalid| match invalid {
+    match command.check() {
+        Err(blank @ InvalidRequest::BlankCommand) => Err(unusable(path, &blank)),
+        Err(InvalidRequest::Nul | InvalidRequest::TooLong) | Ok(()) => Ok(command),
+    }
+}
+
+fn unusable(path: &str, invalid: &InvalidRequest) -> Problem {
+    match invalid {
         InvalidRequest::BlankCommand => Problem::new(Code::BlankCommand, format!("{path}: {invalid}"))
             .with_field(path, invalid.to_string()),
         InvalidRequest::Nul | InvalidRequest::TooLong => Problem::field(path, invalid.to_string()),
-    })
+    }
 }
 
 fn identity(agent: Option<AgentId>, session: Option<SessionKey>) -> Result<(AgentId, SessionKey), Problem> {

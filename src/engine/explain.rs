@@ -1,0 +1,284 @@
+//! What an exec call would come to at this moment, without anything happening (`http-api.md`, "POST /v1/exec/explain
+//! answer").
+//!
+//! Goes the way of [`Engine::exec`] up to the gate and turns round there: nothing is started, stored, counted or
+//! created. A call that would be a bad request because of its command or its environment is explained too.
+
+use crate::{
+    command::{Code, DirectoryTrust, Finding, Inspected, PathLookup, Span, env_policy, parser, paths},
+    domain::{
+        Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES,
+        Pattern, Principal, Reason, Scope, Security,
+    },
+    engine::{
+        Engine,
+        analyse::Files,
+        call::Call,
+        judge::{Judgement, PolicyNow},
+        reply::ExecError,
+    },
+    hosts::{path_lookup::SystemLookup, workdir::Workdir},
+    policy::{
+        allowlist::Analysis,
+        combine::Effective,
+        gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
+        layers::Resolved,
+        pattern::PatternCache,
+    },
+    settings::Settings,
+};
+
+/// The whole decision about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// Where it would run.
+    pub host: Resolved<Host>,
+    /// Where else the call could ask to run.
+    pub alternatives: Vec<Host>,
+    /// The policy that counts, every value with its layers.
+    pub effective: Effective,
+    /// What the command is found to be.
+    pub analysis: Analysis,
+    /// Names of overrides that are never accepted, sorted, upper case.
+    pub blocked_env: Vec<String>,
+    /// Names of overrides that would reach the command.
+    pub passed_env: Vec<String>,
+    /// What would happen.
+    pub outcome: Outcome,
+    /// Whether nobody but a person may allow it.
+    pub needs_person: bool,
+    /// Whether somebody could be asked now.
+    pub approver_reachable: bool,
+    /// What `allow-always` could store.
+    pub would_persist: Vec<Pattern>,
+}
+
+/// What would happen to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It would run.
+    Run,
+    /// A person would be asked.
+    Ask(AskWhy),
+    /// It would be refused by decision.
+    Deny(Reason),
+    /// It would be refused as a bad request, because of its command.
+    BadCommand,
+    /// It would be refused as a bad request, because of its environment overrides.
+    BlockedEnv,
+}
+
+impl Engine {
+    /// Explains a call. The command of `request` need not be one that could be started.
+    ///
+    /// # Errors
+    /// What [`Engine::exec`] answers to a call that is refused for another reason than policy, its command or its
+    /// environment.
+    pub async fn explain(&self, caller: &Principal, request: ExecRequest) -> Result<Explanation, ExecError> {
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        let now = self.policy_now();
+        let host = Self::resolve_place(caller, &request, &now.settings)?;
+        let alternatives = alternatives(&request, host.value, &now.settings);
+        let bad_command = bad_command(&request.command);
+        let (env, blocked_env) = match env_policy::check_overrides(&request.env) {
+            Ok(accepted) => (accepted, Vec::new()),
+            Err(blocked) => (EnvOverrides::default(), blocked.names),
+        };
+        let call = self.settle(caller, request, env, Workdir::future_workspace, &now.settings)?;
+        let approver_reachable = self.is_approver_reachable(&now.settings);
+        let effective = now.effective(&call.agent, call.wanted);
+        let refused = |analysis, outcome, blocked_env| Explanation {
+            host: host.clone(),
+            alternatives: alternatives.clone(),
+            effective: effective.clone(),
+            analysis,
+            blocked_env,
+            passed_env: Vec::new(),
+            outcome,
+            needs_person: false,
+            approver_reachable,
+            would_persist: Vec::new(),
+        };
+        if let Some(finding) = bad_command {
+            return Ok(refused(
+                Analysis::rejected(finding),
+                Outcome::BadCommand,
+                blocked_env,
+            ));
+        }
+        if let Some(finding) = blocked_finding(&blocked_env) {
+            let analysis = self.shown_analysis(caller, &call, &now, &effective, &[]);
+            return Ok(refused(
+                analysis.reject(finding),
+                Outcome::BlockedEnv,
+                blocked_env,
+            ));
+        }
+        let (judged, spent) = self.judge_without_spent_grants(&call, &now).await?;
+        let analysis = match &judged.analysis {
+            Some(analysis) => analysis.clone(),
+            None => self.shown_analysis(caller, &call, &now, &effective, &spent),
+        };
+        Ok(Explanation {
+            host,
+            alternatives,
+            effective,
+            analysis,
+            blocked_env,
+            passed_env: judged.env.names(),
+            outcome: outcome(&judged, approver_reachable),
+            needs_person: judged.input.needs_person,
+            approver_reachable,
+            would_persist: match judged.verdict {
+                Verdict::Ask(spec) => judged.proposed(spec),
+                Verdict::Run | Verdict::Deny(_) => Vec::new(),
+            },
+        })
+    }
+
+    /// Judges as an exec call does that finds grants used up and leaves them out one by one.
+    async fn judge_without_spent_grants(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+    ) -> Result<(Judgement, Vec<EntryId>), ExecError> {
+        let mut spent: Vec<EntryId> = Vec::new();
+        loop {
+            let judged = self.judge(call, now, &spent)?;
+            let before = spent.len();
+            for grant in &judged.grants {
+                let uses = self.ledger.grant_uses(&grant.owner, &grant.entry_id).await?;
+                if uses >= grant.max_uses {
+                    spent.push(grant.entry_id.clone());
+                }
+            }
+            // Each round leaves out one of the document's grants or is the last.
+            if spent.len() == before {
+                return Ok((judged, spent));
+            }
+        }
+    }
+
+    /// The analysis of a command that the gate decided about without one, or that is not judged.
+    ///
+    /// Where security is deny a call tells its caller nothing about files, so this must not either: a caller who may
+    /// not read sees no more than what a name finds on the run PATH.
+    fn shown_analysis(
+        &self,
+        caller: &Principal,
+        call: &Call,
+        now: &PolicyNow,
+        effective: &Effective,
+        spent: &[EntryId],
+    ) -> Analysis {
+        if caller.has(Scope::Read) || effective.security.value != Security::Deny {
+            return self.analyse(call, now, spent);
+        }
+        let lookup = RunPathOnly(self.path_lookup(&call.agent, &now.settings));
+        let files = Files {
+            lookup: &lookup,
+            patterns: &PatternCache::default(),
+        };
+        self.analyse_with(call, now, spent, files)
+    }
+}
+
+/// The other hosts that the call could name instead.
+fn alternatives(request: &ExecRequest, resolved: Host, settings: &Settings) -> Vec<Host> {
+    let mut hosts = Vec::new();
+    for choice in HostChoice::ALL {
+        let named = Engine::resolve_host(&request.agent, Some(*choice), None, settings);
+        if let Ok(Resolved { value, .. }) = named
+            && value != resolved
+            && !hosts.contains(&value)
+        {
+            hosts.push(value);
+        }
+    }
+    hosts
+}
+
+/// What the gate says, and what follows at once when nobody could be asked.
+fn outcome(judged: &Judgement, approver_reachable: bool) -> Outcome {
+    match judged.verdict {
+        Verdict::Run => Outcome::Run,
+        Verdict::Deny(reason) => Outcome::Deny(reason),
+        Verdict::Ask(spec) if approver_reachable => Outcome::Ask(spec.why),
+        Verdict::Ask(_) => match gate::fallback(&judged.input, Unanswered::NoRoute) {
+            FallbackVerdict::Run => Outcome::Run,
+            FallbackVerdict::Deny(reason) => Outcome::Deny(reason),
+        },
+    }
+}
+
+/// Why the command can never be started, whatever policy says.
+fn bad_command(command: &Command) -> Option<Finding> {
+    let invalid = command.check().err()?;
+    let of_text = match command {
+        Command::Shell(text) => parser::rejection(text),
+        Command::Argv(_) => None,
+    };
+    Some(of_text.unwrap_or_else(|| {
+        let code = match invalid {
+            InvalidRequest::Nul => Code::Nul,
+            InvalidRequest::TooLong => Code::TooLong,
+            InvalidRequest::BlankCommand => Code::EmptySegment,
+        };
+        let span = Span::new(0, command.to_text().len());
+        Finding::new(code, "G10", span, invalid.to_string())
+            .hint(format!("keep every argument below {MAX_ARGUMENT_BYTES} bytes"))
+    }))
+}
+
+fn blocked_finding(names: &[String]) -> Option<Finding> {
+    (!names.is_empty()).then(|| {
+        Finding::new(
+            Code::EnvBlocked,
+            "E1",
+            Span::default(),
+            format!("these variables can never be set: {}", names.join(", ")),
+        )
+    })
+}
+
+/// Files as far as a name finds them on the run PATH; nothing else seems to be there.
+#[derive(Debug)]
+struct RunPathOnly(SystemLookup);
+
+impl RunPathOnly {
+    fn is_on_path(&self, file: &str) -> bool {
+        let directory = paths::directory(file);
+        self.0
+            .directories()
+            .iter()
+            .any(|known| known.to_str() == Some(directory))
+    }
+}
+
+impl PathLookup for RunPathOnly {
+    fn search(&self, name: &str) -> Option<String> {
+        self.0.search(name)
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        self.is_on_path(path).then(|| self.0.inspect(path)).flatten()
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        self.is_on_path(path).then(|| self.0.real(path)).flatten()
+    }
+
+    fn home(&self) -> &str {
+        self.0.home()
+    }
+
+    fn directory_trust(&self, directory: &str) -> DirectoryTrust {
+        self.0.directory_trust(directory)
+    }
+
+    fn content_sha256(&self, _path: &str) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,224 @@
+//! `POST /v1/exec/explain`: what an exec call would come to, and why.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::request::ExecBody;
+use crate::{
+    domain::{Ask, Host, Security},
+    engine::explain::{Explanation, Outcome},
+    http::{
+        caller::{Caller, ReadOrOwn},
+        extract::JsonBody,
+        problem::{Code, Problem},
+        reply::JsonReply,
+        routes::{approvals::PatternBody, policy::ValueBody},
+        state::AppState,
+    },
+    policy::{allowlist::Analysis, combine::Effective},
+};
+
+/// Explains a command: exactly what `POST /v1/exec` would do at this moment. Nothing runs and nothing is stored.
+///
+/// A command that would be rejected is explained with 200, verdict `reject` and outcome `deny`. Calls that go nowhere
+/// for another reason are refused as they are by `POST /v1/exec`. A token that is bound to agents explains for
+/// these alone.
+#[utoipa::path(
+    post, path = "/v1/exec/explain", tag = "exec", operation_id = "explain_exec",
+    request_body = ExecBody,
+    responses(
+        (status = OK, body = ExplanationBody),
+        (status = BAD_REQUEST, description = "invalid-request, blank-command, config-conflict, workdir-unavailable"),
+        (status = FORBIDDEN, description = "forbidden, host-not-allowed, elevated-unavailable"),
+        (status = NOT_FOUND, description = "node-not-found"),
+        (status = CONFLICT, description = "node-ambiguous"),
+        (status = SERVICE_UNAVAILABLE, description = "sandbox-unavailable, node-unavailable, shutting-down, storage-unavailable"),
+    ),
+    security(("token" = ["exec"]), ("token" = ["read"])),
+)]
+pub(super) async fn explain(
+    caller: Caller<ReadOrOwn>,
+    State(state): State<AppState>,
+    JsonBody(body): JsonBody<ExecBody>,
+) -> Result<JsonReply<ExplanationBody>, Problem> {
+    let request = body.into_explainable()?;
+    let explanation = state.engine().explain(&caller, request).await?;
+    Ok(JsonReply(explanation.into()))
+}
+
+/// The whole decision about a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Explanation)]
+pub(in crate::http) struct ExplanationBody {
+    host: HostBody,
+    security: ValueBody<Security>,
+    ask: ValueBody<Ask>,
+    ask_fallback: ValueBody<Security>,
+    #[schema(value_type = AnalysisSchema)]
+    analysis: Analysis,
+    env: EnvBody,
+    /// `run`, `ask` or `deny`.
+    #[schema(value_type = String)]
+    outcome: &'static str,
+    /// Why it is asked about (`ask-always`, `allowlist-miss`, `needs-person`) or denied (a reason of a denied run; the
+    /// problem code of a bad request); absent when it would run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    reason: Option<&'static str>,
+    /// Whether nobody but a person may allow it.
+    needs_person: bool,
+    /// Whether somebody could be asked now; where not, the fallback has decided already.
+    approver_reachable: bool,
+    /// What `allow-always` could store.
+    would_persist: Vec<PatternBody>,
+}
+
+/// Where it would run.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedHost)]
+struct HostBody {
+    #[serde(flatten)]
+    value: ValueBody<Host>,
+    /// The other hosts that the call could name.
+    alternatives: Vec<Host>,
+}
+
+/// What becomes of the environment overrides.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ExplainedEnv)]
+struct EnvBody {
+    /// Names that are never accepted, sorted, upper case.
+    blocked: Vec<String>,
+    /// Names that would reach the command.
+    passed: Vec<String>,
+}
+
+/// What the command is found to be.
+#[derive(ToSchema)]
+#[schema(as = Analysis)]
+#[expect(dead_code, reason = "only describes what `Analysis` writes")]
+struct AnalysisSchema {
+    /// Whether the command was understood completely.
+    ok: bool,
+    /// `allow`, `ask` or `reject`.
+    verdict: String,
+    /// Code of the first finding, unless it is allowed.
+    reason: Option<String>,
+    findings: Vec<FindingSchema>,
+    segments: Vec<SegmentSchema>,
+    /// The plan as a script for `/bin/sh -c`.
+    rendered: Option<String>,
+}
+
+/// One thing that stands against a command.
+#[derive(ToSchema)]
+#[schema(as = Finding)]
+#[expect(dead_code, reason = "only describes what `Finding` writes")]
+struct FindingSchema {
+    code: String,
+    /// The rule behind it.
+    rule: String,
+    /// Byte offsets of the command as sent.
+    span: [u32; 2],
+    detail: String,
+    hint: Option<String>,
+}
+
+/// One program call of a command.
+#[derive(ToSchema)]
+#[schema(as = Segment)]
+#[expect(dead_code, reason = "only describes what `SegmentReport` writes")]
+pub(in crate::http::routes) struct SegmentSchema {
+    /// Byte offsets of the command as sent.
+    span: [u32; 2],
+    argv: Vec<String>,
+    /// The operator before it.
+    operator: Option<String>,
+    wrappers: Vec<WrapperSchema>,
+    /// The command word behind the wrappers, as typed.
+    executable: String,
+    #[schema(rename = "resolvedPath")]
+    resolved_path: Option<String>,
+    #[schema(rename = "match")]
+    matched: MatchSchema,
+    /// Whether it is code in an argument, under strict inline eval.
+    #[schema(rename = "inlineEval")]
+    inline_eval: Option<bool>,
+    notes: Vec<String>,
+    /// Those of its shell payload.
+    #[schema(no_recursion)]
+    segments: Option<Vec<Self>>,
+}
+
+/// A program that only starts another.
+#[derive(ToSchema)]
+#[schema(as = Wrapper)]
+#[expect(dead_code, reason = "only describes what `WrapperReport` writes")]
+struct WrapperSchema {
+    name: String,
+    span: [u32; 2],
+}
+
+/// What covers a segment.
+#[derive(ToSchema)]
+#[schema(as = Match)]
+#[expect(dead_code, reason = "only describes what `Match` writes")]
+struct MatchSchema {
+    /// `allowlist`, `grant`, `safe-bin`, `builtin`, `skill`, `payload`, `denylist` or `none`.
+    kind: String,
+    #[schema(rename = "entryId")]
+    entry_id: Option<String>,
+    pattern: Option<String>,
+}
+
+impl From<Explanation> for ExplanationBody {
+    fn from(explanation: Explanation) -> Self {
+        let Explanation {
+            host,
+            alternatives,
+            effective:
+                Effective {
+                    security,
+                    ask,
+                    ask_fallback,
+                    auto_allow_skills: _,
+                    document_refused: _,
+                },
+            analysis,
+            blocked_env,
+            passed_env,
+            outcome,
+            needs_person,
+            approver_reachable,
+            would_persist,
+        } = explanation;
+        let (outcome, reason) = match outcome {
+            Outcome::Run => ("run", None),
+            Outcome::Ask(why) => ("ask", Some(why.as_str())),
+            Outcome::Deny(reason) => ("deny", Some(reason.as_str())),
+            Outcome::BadCommand => ("deny", Some(Code::InvalidRequest.as_str())),
+            Outcome::BlockedEnv => ("deny", Some(Code::BlockedEnv.as_str())),
+        };
+        Self {
+            host: HostBody {
+                value: host.into(),
+                alternatives,
+            },
+            security: security.into(),
+            ask: ask.into(),
+            ask_fallback: ask_fallback.into(),
+            analysis,
+            env: EnvBody {
+                blocked: blocked_env,
+                passed: passed_env,
+            },
+            outcome,
+            reason,
+            needs_person,
+            approver_reachable,
+            would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
+        }
+    }
+}
