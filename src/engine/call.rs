@@ -20,6 +20,9 @@ use crate::{
     settings::{Settings, Tool},
 };
 
+/// Whom gateway commands run as: the only level that there is yet.
+pub(super) const ISOLATION: Isolation = Isolation::SameUser;
+
 /// A call on the gateway host, ready to be judged.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
@@ -99,7 +102,7 @@ impl Call {
             pty: false,
             background: self.background,
             diverted: false,
-            isolation: Isolation::SameUser,
+            isolation: ISOLATION,
             timeout: self.timeout,
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Host, HostChoice, OnMiss, Security, SessionKey},
-    engine::Engine,
+    domain::{AgentId, Ask, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
+    engine::{Engine, call},
     policy::{
         combine::Wanted,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
@@ -38,6 +38,8 @@ pub struct EffectivePolicy {
     pub on_miss: Resolved<OnMiss>,
     /// Whether approvals apply on this host.
     pub approvals_apply: bool,
+    /// Whom a command would run as.
+    pub isolation: Isolation,
     /// The approvals document.
     pub document: DocumentView,
     /// Why an edit of a settings file is not in force.
@@ -81,6 +83,7 @@ impl Engine {
             agent: agent.clone(),
             session: session.clone(),
             approvals_apply: host.value != Host::Sandbox,
+            isolation: call::ISOLATION,
             host,
             node: node.last().map(|said| Resolved {
                 value: said.value.clone(),

@@ -4,6 +4,7 @@
 //! `http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
 //! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
 
+mod assets;
 mod caller;
 mod cookie;
 mod cors;

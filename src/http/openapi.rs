@@ -39,6 +39,7 @@ use crate::{
         (name = "events", description = "What happens, as it happens."),
         (name = "audit", description = "The record that nobody can quietly change."),
         (name = "tokens", description = "Who may do what."),
+        (name = "pages", description = "The approvals page."),
         (name = "sign-in", description = "People with a browser."),
         (name = "probes", description = "For machines that watch, and tools that read contracts."),
     ),

@@ -47,6 +47,8 @@ mod explain;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod page;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod real_commands;

@@ -3,18 +3,13 @@
 use axum::{
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::http::{reference, state::AppState};
 
-const STYLE: &str = include_str!("../../../web/docs.css");
-
 pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new()
-        .routes(routes!(docs))
-        .route("/assets/docs.css", get(style))
+    OpenApiRouter::new().routes(routes!(docs))
 }
 
 /// This contract for people, with the error catalogue and the events.
@@ -25,9 +20,4 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 async fn docs() -> Response {
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     ([(header::CONTENT_TYPE, html)], reference::page()).into_response()
-}
-
-async fn style() -> Response {
-    let css = HeaderValue::from_static("text/css; charset=utf-8");
-    ([(header::CONTENT_TYPE, css)], STYLE).into_response()
 }

@@ -11,6 +11,7 @@ mod denylist;
 mod document;
 mod events;
 mod exec;
+mod pages;
 mod policy;
 mod probes;
 mod runs;
@@ -41,6 +42,7 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(events::router())
         .merge(audit::router())
         .merge(tokens::router())
+        .merge(pages::router())
         .merge(sign_in::router())
         .merge(probes::router())
         .merge(docs::router())

@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Host, OnMiss, Security, SessionKey},
+    domain::{AgentId, Ask, Host, Isolation, OnMiss, Security, SessionKey},
     engine::effective::{DocumentView, EffectivePolicy},
     http::{
         caller::{Caller, Read},
@@ -101,6 +101,8 @@ struct EffectiveBody {
     on_miss: ValueBody<OnMiss>,
     /// Whether approvals apply on this host; false for the sandbox.
     approvals_apply: bool,
+    /// Whom a command would run as: the level of trust, as a run shows it.
+    isolation: Isolation,
     document: DocumentBody,
     /// Why an edit of a settings file is not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,6 +170,7 @@ impl From<EffectivePolicy> for EffectiveBody {
             strict_delegation: policy.strict_delegation.into(),
             on_miss: policy.on_miss.into(),
             approvals_apply: policy.approvals_apply,
+            isolation: policy.isolation,
             document: policy.document.into(),
             config_error: policy.config_error,
         }

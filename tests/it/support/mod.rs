@@ -1,6 +1,7 @@
 //! What the black-box tests drive the program with. An API change should touch this folder and the test of
 //! the change, nothing else.
 
+mod browser;
 mod client;
 mod disk;
 mod files;
@@ -11,6 +12,7 @@ mod sse;
 mod tools;
 mod wait;
 
+pub(crate) use browser::{Browser, Screen};
 pub(crate) use client::{Answer, Api, only, without};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode};

@@ -1,0 +1,67 @@
+//! The pages for people: approvals, the sign-in, and the files they are made of.
+//!
+//! A page itself is the same for everybody and tells nothing; what it shows it fetches with the credentials of
+//! whoever looks. The redirect to the sign-in is a courtesy for people, not a check.
+
+use axum::{
+    Extension,
+    extract::Path,
+    http::HeaderMap,
+    response::{IntoResponse, Redirect, Response},
+    routing::get,
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    domain::ApprovalId,
+    http::{
+        assets::{self, Html},
+        door::Origin,
+        problem::Problem,
+        state::AppState,
+    },
+};
+
+pub(super) fn router() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
+        .routes(routes!(home))
+        .route("/login", get(login))
+        .route("/a/{id}", get(one))
+        .route("/assets/{*path}", get(asset))
+}
+
+/// The approvals page, or the way to the sign-in.
+#[utoipa::path(
+    get, path = "/", tag = "pages", operation_id = "get_page",
+    responses(
+        (status = OK, description = "The approvals page.", content_type = "text/html", body = String),
+        (status = SEE_OTHER, description = "Nobody is signed in: the sign-in is at `Location`."),
+    ),
+    security(("session" = [])),
+)]
+async fn home(Extension(origin): Extension<Origin>) -> Response {
+    signed_in_or(&origin, "/login")
+}
+
+fn signed_in_or(origin: &Origin, sign_in: &str) -> Response {
+    if origin.browser().is_some() {
+        Html::Approvals.answer()
+    } else {
+        Redirect::to(sign_in).into_response()
+    }
+}
+
+async fn login() -> Response {
+    Html::Login.answer()
+}
+
+/// One approval, decided or not: the same page, which looks at its own address.
+async fn one(Extension(origin): Extension<Origin>, Path(id): Path<String>) -> Result<Response, Problem> {
+    // An id is letters, digits and dashes, so the way back is a path of ours and nothing else.
+    let id = ApprovalId::parse(id).map_err(|_not_an_id| Problem::not_found("resource"))?;
+    Ok(signed_in_or(&origin, &format!("/login?next=/a/{id}")))
+}
+
+async fn asset(Path(path): Path<String>, request: HeaderMap) -> Result<Response, Problem> {
+    assets::asset(&path, &request)
+}

@@ -1,0 +1,331 @@
+use serde_json::{Value, json};
+
+use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use crate::support::{Screen, TestServer, lines, only};
+
+#[tokio::test]
+async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    browser.says("#blank", "Nothing is waiting").await;
+    browser.shoot("empty").await;
+    let command = format!("echo ran >> {} && echo out", file.display());
+    let pending = ask_body(&server, json!({ "command": command })).await;
+    let approval = id(&pending, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    assert_eq!(browser.text(".command").await, command);
+    assert_eq!(browser.value("document.title").await, "(1) countersign");
+    assert_eq!(lines(&file), Vec::<String>::new());
+    answer(&browser, &approval, "allow-once").await;
+    ended(&browser, &approval, "Allowed once by you").await;
+    ended(&browser, &approval, "exit code 0").await;
+    browser.shoot("allowed").await;
+    assert_eq!(lines(&file), ["ran"]);
+    assert_eq!(browser.value("document.title").await, "countersign");
+    let approval = server
+        .operator()
+        .get(&format!("/v1/approvals/{approval}"))
+        .await
+        .expect(200);
+    assert_eq!(
+        only(&approval, &["status", "decision"]),
+        json!({ "status": "allowed", "decision": "allow-once" })
+    );
+    assert_eq!(approval["resolvedBy"]["kind"], "session", "{approval}");
+
+    let run = id(&pending, "runId");
+    browser.click(&format!("[data-run=\"{run}\"] .run-head")).await;
+    browser
+        .says(&format!("[data-run=\"{run}\"] .output"), "out")
+        .await;
+    browser.says(&format!("[data-run=\"{run}\"]"), "same-user").await;
+    browser.shoot("run").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::DESK).await else {
+        return;
+    };
+    let mut approvals = Vec::new();
+    for number in ["1", "2", "3"] {
+        let approval = id(&ask(&server, &["/bin/echo", number]).await, "approvalId");
+        browser.shown(&steady(&approval)).await;
+        approvals.push(approval);
+    }
+    let focused = "document.activeElement.closest('[data-id]')?.dataset.id ?? ''";
+
+    // A letter with nothing chosen does nothing.
+    browser.press("ad").await;
+    assert_eq!(server.operator().pending().await.len(), 3);
+
+    browser.press("jj").await;
+    assert_eq!(browser.value(focused).await, approvals[1]);
+    // Others come and go; the focus stays.
+    server.operator().decide(&approvals[0], "deny").await.expect(200);
+    ended(&browser, &approvals[0], "Denied elsewhere by").await;
+    let fourth = id(&ask(&server, &["/bin/echo", "4"]).await, "approvalId");
+    browser.shown(&steady(&fourth)).await;
+    assert_eq!(browser.value(focused).await, approvals[1]);
+
+    browser.shown(&steady(&approvals[1])).await;
+    browser.press("a").await;
+    ended(&browser, &approvals[1], "Allowed once by you").await;
+    assert_eq!(browser.value(focused).await, approvals[1]);
+    browser.press("j").await;
+    browser.shown(&steady(&approvals[2])).await;
+    browser.press("r").await;
+    // Written, not pressed: letters in a field decide nothing.
+    browser.press("add more").await;
+    browser.press("\u{e00c}").await;
+    assert_eq!(browser.value(focused).await, approvals[2]);
+    browser.shown(&steady(&approvals[2])).await;
+    browser.press("d").await;
+    ended(&browser, &approvals[2], "Reason: add more").await;
+    browser.press("jA").await;
+    browser.shown(&format!("[data-id=\"{fourth}\"] .always")).await;
+    browser.press("\u{e00c}").await;
+    browser
+        .until("document.querySelectorAll('.always:not([hidden])').length === 0")
+        .await;
+    browser.press("?").await;
+    browser.shown("#help[open]").await;
+    browser.shoot("help").await;
+    browser.press("d\u{e00c}").await;
+    browser.until("!document.querySelector('#help').open").await;
+    let pending = server.operator().pending().await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let approval = id(&ask(&server, &["/bin/date", "--version"]).await, "approvalId");
+    answer(&browser, &approval, "allow-always").await;
+    let panel = format!("[data-id=\"{approval}\"] .always");
+    browser.shown(&panel).await;
+    browser.shoot("always").await;
+    let chosen = "[...document.querySelectorAll('.always input')].map((box) => [box.checked, Boolean(box.closest('.wider'))])";
+    assert_eq!(browser.value(chosen).await, json!([[true, false], [false, true]]));
+    assert_eq!(
+        server.operator().pending().await.len(),
+        1,
+        "opening the choice decides nothing"
+    );
+    answer(&browser, &approval, "confirm-always").await;
+    ended(&browser, &approval, "Allowed always by you").await;
+    let entries = allowlist(&server);
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert!(
+        entries[0]["argPattern"]
+            .as_str()
+            .is_some_and(|pattern| pattern.starts_with("sha256:cwd-argv:")),
+        "{entries:?}"
+    );
+
+    let wide = id(&ask(&server, &["/bin/echo", "hello"]).await, "approvalId");
+    answer(&browser, &wide, "allow-always").await;
+    let panel = format!("[data-id=\"{wide}\"] .always");
+    browser.click(&format!("{panel} summary")).await;
+    browser.shown(&format!("{panel} .wider")).await;
+    browser.shoot("always-wider").await;
+    browser.click(&format!("{panel} .check:not(.wider) input")).await;
+    // Nothing chosen, nothing to store.
+    browser.until("document.querySelector('.always:not([hidden]) [data-decision=confirm-always]').ariaDisabled === 'true'").await;
+    browser.click(&format!("{panel} .wider input")).await;
+    answer(&browser, &wide, "confirm-always").await;
+    ended(&browser, &wide, "Allowed always by you").await;
+    let entries = allowlist(&server);
+    assert_eq!(entries.len(), 2, "{entries:?}");
+    assert!(entries[1]["argPattern"].is_null(), "{entries:?}");
+    complains_of_nothing(&browser).await;
+}
+
+fn allowlist(server: &TestServer) -> Vec<Value> {
+    let document = server.document_on_disk();
+    document["agents"]["main"]["allowlist"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default()
+}
+
+#[tokio::test]
+async fn what_cannot_be_remembered_is_not_offered_always() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let pending = ask_body(&server, json!({ "command": "cat /etc/hostname | sh" })).await;
+    let approval = id(&pending, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    browser
+        .says(".why-not", "nothing of this can be remembered")
+        .await;
+    browser
+        .run(
+            "document.querySelector('[data-decision=allow-always]').click()",
+            json!([]),
+        )
+        .await;
+    assert_eq!(
+        browser.value("document.querySelector('.always').hidden").await,
+        true
+    );
+    answer(&browser, &approval, "deny").await;
+    ended(&browser, &approval, "Denied by you").await;
+}
+
+#[tokio::test]
+async fn denied_with_a_reason_it_never_runs_and_the_record_has_the_reason() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let file = server.scratch().join("lines");
+    let pending = ask_body(
+        &server,
+        json!({ "command": format!("echo ran >> {}", file.display()) }),
+    )
+    .await;
+    let approval = id(&pending, "approvalId");
+    let card = steady(&approval);
+    browser.click(&format!("{card} .note-toggle")).await;
+    browser
+        .write(&format!("{card} input[type=text]"), "not on a <b>Friday</b>")
+        .await;
+    browser.shoot("reason").await;
+    answer(&browser, &approval, "deny").await;
+    ended(&browser, &approval, "Reason: not on a <b>Friday</b>").await;
+    browser.shoot("denied").await;
+    let run = server.agent().run(&id(&pending, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "denied", "reason": "user-denied" })
+    );
+    let stored = server
+        .operator()
+        .get(&format!("/v1/approvals/{approval}"))
+        .await
+        .expect(200);
+    assert_eq!(stored["reason"], "not on a <b>Friday</b>");
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn of_two_browsers_one_decides_and_the_other_is_told() {
+    let server = TestServer::asking().start().await;
+    let Some(first) = signed_in(&server, Screen::DESK).await else {
+        return;
+    };
+    let Some(second) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    for round in ["1", "2", "3"] {
+        let approval = id(&ask(&server, &["/bin/echo", round]).await, "approvalId");
+        for browser in [&first, &second] {
+            browser.shown(&steady(&approval)).await;
+        }
+        let press = json!([approval]);
+        let script = |decision: &str| {
+            format!(
+                "document.querySelector(`[data-id=\"${{arguments[0]}}\"] [data-decision={decision}]`).click()"
+            )
+        };
+        let (allow, deny) = (script("allow-once"), script("deny"));
+        tokio::join!(first.run(&allow, press.clone()), second.run(&deny, press));
+        let allowed = server
+            .operator()
+            .get(&format!("/v1/approvals/{approval}"))
+            .await
+            .expect(200);
+        let (winner, loser, words) = if allowed["decision"] == "allow-once" {
+            (&first, &second, "Allowed once")
+        } else {
+            (&second, &first, "Denied")
+        };
+        ended(winner, &approval, &format!("{words} by you")).await;
+        ended(loser, &approval, &format!("{words} elsewhere by")).await;
+        loser.shoot("elsewhere").await;
+    }
+    // The loser's answer is refused with 409, which the browser notes; nothing else is wrong.
+    for browser in [first, second] {
+        let complaints = browser.complaints().await;
+        assert!(
+            complaints
+                .iter()
+                .all(|line| line.contains("/decision") && line.contains("409")),
+            "{complaints:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_tap_that_was_meant_for_something_else_decides_nothing() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    // A finger that is down at the very moment a card appears.
+    let script = "window.tapped = 0;
+        new MutationObserver(() => {
+            for (const button of document.querySelectorAll('[data-decision=allow-once]')) { button.click(); window.tapped += 1; }
+        }).observe(document.querySelector('#cards'), { childList: true });";
+    browser.run(script, json!([])).await;
+    let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.until("window.tapped > 0").await;
+    browser.shown(&steady(&first)).await;
+    assert_eq!(server.operator().pending().await.len(), 1);
+
+    // And when what is above goes away, so that another card slides under it.
+    let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.shown(&steady(&second)).await;
+    answer(&browser, &first, "deny").await;
+    ended(&browser, &first, "Denied by you").await;
+    browser.shown(&steady(&second)).await;
+    let script = "document.querySelector('#clear').click();
+        document.querySelector('[data-decision=allow-once]').click();
+        return document.querySelectorAll('.card').length;";
+    assert_eq!(browser.run(script, json!([])).await, 1);
+    browser.shown(&steady(&second)).await;
+    let pending = server.operator().pending().await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    answer(&browser, &second, "allow-once").await;
+    ended(&browser, &second, "Allowed once by you").await;
+}
+
+#[tokio::test]
+async fn a_request_has_an_address_of_its_own_also_when_it_is_over() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let pending = ask_body(&server, json!({ "command": "echo first; echo second >&2" })).await;
+    let approval = id(&pending, "approvalId");
+    ask(&server, &["/bin/echo", "another"]).await;
+    let address = format!("{}/a/{approval}", server.anonymous().base());
+    browser.open(&address).await;
+    answer(&browser, &approval, "allow-once").await;
+    ended(&browser, &approval, "exit code 0").await;
+    browser.says("#one-run .output", "first").await;
+    browser.open(&address).await;
+    ended(&browser, &approval, "Allowed once by").await;
+    browser.says("#one-run .output", "second").await;
+    browser.shoot("one-request").await;
+    assert_eq!(
+        browser.value("document.querySelectorAll('.card').length").await,
+        1
+    );
+    browser
+        .open(&format!("{}/a/nothing-here", server.anonymous().base()))
+        .await;
+    browser.says("#blank", "There is no such request").await;
+}

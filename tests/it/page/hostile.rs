@@ -1,0 +1,238 @@
+use serde_json::{Value, json};
+
+use super::{answer, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use crate::support::{Screen, TestServer};
+
+/// What is written to deceive whoever reads it, or to become part of the page.
+fn hostile_texts() -> Vec<(&'static str, String)> {
+    let text = |text: &str| text.to_owned();
+    vec![
+        (
+            "script",
+            text("<script>window.pwned=1</script><img src=x onerror=window.pwned=1>"),
+        ),
+        (
+            "attribute",
+            text("\" onfocus=window.pwned=1 autofocus x=\" ' onmouseover=window.pwned=1 x='"),
+        ),
+        (
+            "breakout",
+            text("</pre></article></body><svg onload=window.pwned=1><style>*{display:none}</style>"),
+        ),
+        (
+            "template",
+            text("${window.pwned=1} {{constructor.constructor('window.pwned=1')()}} <!-- --> ]]> &lt;b&gt;"),
+        ),
+        (
+            "link",
+            text("javascript:window.pwned=1 <a href=javascript:window.pwned=1>x</a>"),
+        ),
+        (
+            "ansi",
+            text("echo \u{1b}[2K\u{1b}[1A\u{1b}[8mhidden\u{1b}[0m \u{9b}31m \u{7}\u{8}\u{8}\u{8}"),
+        ),
+        (
+            "bidi",
+            text("echo \u{202e}txt.exe\u{202c} \u{2066}a\u{2069} \u{200f}\u{200e} safe"),
+        ),
+        (
+            "letters-of-the-other-direction",
+            text("rm אבג/דהו && cp ابت گچ xyz # שלום abc"),
+        ),
+        (
+            "invisible",
+            text("l\u{200b}s \u{feff}-l\u{ad}a \u{2060}\u{180e}\u{3164}x \u{e0041}\u{e0042}"),
+        ),
+        ("blanks", format!("ls{}; rm -rf /tmp/nothing", " ".repeat(400))),
+        (
+            "lines",
+            text("ls\n\n\n# harmless\r\nrm -rf /tmp/nothing\u{2028}x\u{2029}y\u{85}z"),
+        ),
+        ("emoji", text("echo 👨‍👩‍👧‍👦 🏳️‍🌈 👍🏽 🇩🇪 e\u{301}")),
+        (
+            "piled",
+            format!("echo Z{} end", "\u{310}\u{489}\u{35c}\u{321}".repeat(60)),
+        ),
+        ("lookalike", text("gіt push оrigin && ls /еtc")),
+        ("long-word", format!("echo {}", "A".repeat(3000))),
+        (
+            "controls",
+            (1..32)
+                .filter_map(char::from_u32)
+                .filter(|c| *c != '\n')
+                .fold(text("echo "), |mut all, c| {
+                    all.push(c);
+                    all
+                }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
+        return;
+    };
+    for (name, command) in hostile_texts() {
+        let pending = ask_body(&server, json!({ "command": command })).await;
+        let approval = id(&pending, "approvalId");
+        browser.shown(&steady(&approval)).await;
+        let stored = server
+            .operator()
+            .get(&format!("/v1/approvals/{approval}"))
+            .await
+            .expect(200);
+        let script = "const card = document.querySelector(`[data-id=\"${arguments[0]}\"]`);
+            const code = card.querySelector('.command');
+            const text = [...code.childNodes].map((node) => node.className === 'blanks' ? ' '.repeat(parseInt(node.innerText)) : node.textContent).join('');
+            const foreign = [...card.querySelectorAll('script, img, svg, style, iframe, a[href^=\"javascript:\"]')].length;
+            return [text, window.pwned ?? null, foreign, document.documentElement.scrollWidth > innerWidth];";
+        let seen = browser.run(script, json!([approval])).await;
+        assert_eq!(seen[0], stored["display"]["text"], "{name}");
+        assert_eq!((&seen[1], &seen[2]), (&Value::Null, &json!(0)), "{name}");
+        assert_eq!(seen[3], false, "{name} is wider than the screen");
+        assert_reads_forward(&browser.run(POSITIONS, json!([approval])).await, name);
+        browser
+            .run(
+                "document.querySelector(`[data-id=\"${arguments[0]}\"]`).scrollIntoView()",
+                json!([approval]),
+            )
+            .await;
+        browser.shoot(&format!("hostile-{name}")).await;
+        answer(&browser, &approval, "deny").await;
+        ended(&browser, &approval, "Denied by you").await;
+        browser.click("#clear").await;
+    }
+    complains_of_nothing(&browser).await;
+}
+
+/// Where each character of the shown command stands.
+const POSITIONS: &str = "const code = document.querySelector(`[data-id=\"${arguments[0]}\"] .command`);
+    const walker = document.createTreeWalker(code, NodeFilter.SHOW_TEXT);
+    const places = [];
+    const box = code.getBoundingClientRect();
+    while (walker.nextNode()) {
+        const node = walker.currentNode;
+        for (let at = 0; at < Math.min(node.length, 600); at += 1) {
+            const range = document.createRange();
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            const [place] = range.getClientRects();
+            if (place && place.width > 0) places.push([node.data[at], Math.round(place.left), Math.round(place.top + place.height / 2)]);
+        }
+    }
+    return places;";
+
+/// Every character stands right of the one before it, or on a later line.
+#[track_caller]
+fn assert_reads_forward(places: &Value, name: &str) {
+    let places = places.as_array().expect("places");
+    assert!(!places.is_empty(), "{name}");
+    for pair in places.windows(2) {
+        let at = |place: &Value, index: usize| place[index].as_i64().expect("a number");
+        let (before, after) = (&pair[0], &pair[1]);
+        let is_later_line = at(after, 2) > at(before, 2) + 6;
+        let is_to_the_right = at(after, 1) >= at(before, 1) && (at(after, 2) - at(before, 2)).abs() <= 6;
+        assert!(is_later_line || is_to_the_right, "{name}: {before} then {after}");
+    }
+}
+
+#[tokio::test]
+async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::NARROW).await else {
+        return;
+    };
+    let command = format!(
+        "echo start {} && rm -rf /tmp/nothing-in-the-middle {} end",
+        "x ".repeat(25_000),
+        "y".repeat(50_000)
+    );
+    let approval = id(
+        &ask_body(&server, json!({ "command": command })).await,
+        "approvalId",
+    );
+    browser.shown(&steady(&approval)).await;
+    let shown = browser.text(".command").await;
+    assert!(
+        shown.len() < 20_000 && shown.contains("characters are not shown") && shown.ends_with("y end"),
+        "{}",
+        shown.len()
+    );
+    browser.says(".why-not", "Show the whole text").await;
+    browser
+        .run(
+            "for (const button of document.querySelectorAll('.allow-once, .allow-always')) button.click()",
+            json!([]),
+        )
+        .await;
+    assert_eq!(server.operator().pending().await.len(), 1);
+    browser.shoot("long").await;
+    browser.click(".command-block .more").await;
+    let shown = browser
+        .run("return document.querySelector('.command').textContent", json!([]))
+        .await;
+    assert_eq!(shown, command);
+    assert_eq!(
+        browser
+            .value("document.documentElement.scrollWidth > innerWidth")
+            .await,
+        false
+    );
+    answer(&browser, &approval, "allow-once").await;
+    ended(&browser, &approval, "Allowed once by you").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn what_surrounds_a_command_is_no_markup_either() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let directory = server
+        .scratch()
+        .dir("<img src=x onerror=window.pwned=1> \u{202e}gnp");
+    let script =
+        "printf '<script>window.pwned=1</script>\\033[31mred\\033[0m \\342\\200\\256abc\\n\\377\\376end\\n'";
+    let body = json!({
+        "command": script, "workdir": directory, "sessionKey": "agent:main:<img src=x onerror=window.pwned=1>\u{202e}",
+    });
+    let approval = id(&ask_body(&server, body).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    let facts = browser.text(".facts").await;
+    assert!(
+        facts.contains("<img src=x onerror=window.pwned=1> \\u{202E}gnp"),
+        "{facts}"
+    );
+    assert!(
+        facts.contains("agent:main:<img src=x onerror=window.pwned=1>\\u{202E}"),
+        "{facts}"
+    );
+    let decided = json!({ "decision": "allow-once", "reason": "<b onclick=window.pwned=1>fine</b>\u{202e}" });
+    server
+        .operator()
+        .post(&format!("/v1/approvals/{approval}/decision"), decided)
+        .await
+        .expect(200);
+    ended(
+        &browser,
+        &approval,
+        "Reason: <b onclick=window.pwned=1>fine</b>\\u{202E}",
+    )
+    .await;
+    browser
+        .open(&format!("{}/a/{approval}", server.anonymous().base()))
+        .await;
+    browser
+        .says(
+            "#one-run .output",
+            "<script>window.pwned=1</script>\\u{1B}[31mred\\u{1B}[0m \\u{202E}abc",
+        )
+        .await;
+    browser.says("#one-run .output", "end").await;
+    browser.shoot("hostile-around").await;
+    assert_eq!(browser.value("window.pwned ?? null").await, Value::Null);
+    complains_of_nothing(&browser).await;
+}

@@ -1,0 +1,85 @@
+//! The approvals page as people use it: in a real browser, with a mouse, a keyboard, a phone, another person at the
+//! same time, a server that goes away, and commands that were written to deceive.
+
+mod answers;
+mod files;
+mod hostile;
+mod layout;
+mod load;
+mod sign_in;
+mod states;
+
+use serde_json::{Value, json};
+
+use crate::support::{Browser, Screen, TestServer};
+
+/// The request that `argv` becomes; it must be asked.
+async fn ask(server: &TestServer, argv: &[&str]) -> Value {
+    ask_body(server, json!({ "argv": argv })).await
+}
+
+async fn ask_body(server: &TestServer, body: Value) -> Value {
+    let pending = server.agent().exec(body).await.expect(202);
+    assert_eq!(pending["status"], "approval-pending", "{pending}");
+    pending
+}
+
+fn id(object: &Value, member: &str) -> String {
+    object[member]
+        .as_str()
+        .unwrap_or_else(|| panic!("{member} in {object}"))
+        .to_owned()
+}
+
+/// A fresh one-time link.
+async fn link(server: &TestServer) -> String {
+    let made = server
+        .operator()
+        .post("/v1/login-links", json!({}))
+        .await
+        .expect(201);
+    id(&made, "url")
+}
+
+/// A browser that is signed in and shows the list, or none where there is no browser.
+async fn signed_in(server: &TestServer, screen: Screen) -> Option<Browser> {
+    let browser = Browser::start(screen).await?;
+    sign_in(server, &browser).await;
+    Some(browser)
+}
+
+async fn sign_in(server: &TestServer, browser: &Browser) {
+    browser.open(&link(server).await).await;
+    browser.click("#use-link").await;
+    browser.says("#link-text", "Live").await;
+}
+
+/// The card of an approval, once it takes answers.
+fn steady(approval: &str) -> String {
+    format!("[data-id=\"{approval}\"]:not([data-unsteady])")
+}
+
+/// Presses a button of a card with the mouse, once the card takes answers.
+async fn answer(browser: &Browser, approval: &str, decision: &str) {
+    let button = format!(
+        "{} [data-decision=\"{decision}\"]:not([aria-disabled=true])",
+        steady(approval)
+    );
+    browser.click(&button).await;
+}
+
+/// Waits until a card says how it ended.
+async fn ended(browser: &Browser, approval: &str, words: &str) {
+    browser
+        .says(
+            &format!("[data-id=\"{approval}\"][data-phase=settled] .ended"),
+            words,
+        )
+        .await;
+}
+
+/// No script failed, nothing was refused by the content security policy.
+async fn complains_of_nothing(browser: &Browser) {
+    let complaints = browser.complaints().await;
+    assert_eq!(complaints, Vec::<String>::new());
+}

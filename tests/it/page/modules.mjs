@@ -1,0 +1,139 @@
+// Tests of the page's pure modules, by the test runner of Node.js: `node --test`. `WEB` is the folder of the modules.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+
+const load = (name) => import(`data:text/javascript;base64,${readFileSync(`${process.env.WEB}/${name}`).toString("base64")}`);
+const text = await load("text.js");
+const words = await load("words.js");
+const { Approvals, inOrder } = await load("approvals.js");
+const { reader } = await load("sse.js");
+
+test("everything unseen is spelled out and nothing else", () => {
+  const cases = [
+    ["ls -l ß日☕ 'x'", "ls -l ß日☕ 'x'"],
+    ["a\u202eb\u200b", "a\\u{202E}b\\u{200B}"],
+    ["\u001b[2K\r\u0000\u007f\u0085", "\\u{1B}[2K\\u{D}\\u{0}\\u{7F}\\u{85}"],
+    ["\u2066x\u2069\ufeff\u00ad\u3164\u2800", "\\u{2066}x\\u{2069}\\u{FEFF}\\u{AD}\\u{3164}\\u{2800}"],
+    ["\u{e0041}\u{10ffff}\u{e000}", "\\u{E0041}\\u{10FFFF}\\u{E000}"],
+    ["\ud800", "\\u{D800}"],
+    ["a\nb\tc", "a\\u{A}b\\u{9}c"],
+  ];
+  for (const [from, to] of cases) assert.equal(text.visible(from), to);
+  assert.equal(text.visibleOutput("a\r\nb\tc\u001b"), "a\nb\tc\\u{1B}");
+});
+
+test("pieces join to the server's text and keep what was there apart from what it is spelled like", () => {
+  const command = "echo '\\u{202E}' \u202e\n  end";
+  const pieces = text.pieces(command);
+  assert.equal(text.joined(pieces), "echo '\\u{202E}' \\u{202E}\\u{A}\n  end");
+  assert.deepEqual(pieces.filter(({ kind }) => kind === "unseen").map((piece) => piece.text), ["\\u{202E}"]);
+  assert.deepEqual(pieces.map(({ kind }) => kind), ["text", "unseen", "break", "text"]);
+});
+
+test("a long run of blanks is a piece of its own", () => {
+  const pieces = text.pieces(`ls${" ".repeat(300)}rm x       y`);
+  assert.deepEqual(pieces.map(({ kind, text: { length } }) => [kind, length]), [["text", 2], ["blanks", 300], ["text", 12]]);
+});
+
+test("spans are bytes of the shown text, whatever its letters", () => {
+  const shown = text.marked(text.pieces("é😀 && \u202els\nrm"), [[0, 6], [10, 20], [24, 26]]);
+  const spans = new Map();
+  for (const piece of shown) spans.set(piece.span, (spans.get(piece.span) ?? "") + piece.text);
+  assert.equal(spans.get(0), "é😀");
+  assert.equal(spans.get(1), "\\u{202E}ls");
+  assert.equal(shown.map((piece) => piece.text).join(""), "é😀 && \\u{202E}ls\\u{A}rm");
+});
+
+test("a word of two scripts is found", () => {
+  assert.deepEqual(text.mixedWords("gіt push привет git"), ["gіt"]);
+  assert.deepEqual(text.mixedWords("rm файл.txt 日本go"), []);
+});
+
+test("one comes back to a request or to the list, never elsewhere", () => {
+  assert.equal(text.returnPath("/a/4eb420d1-fd4e"), "/a/4eb420d1-fd4e");
+  for (const path of [null, "", "/a/", "//evil.example", "https://evil.example", "/a/../login", "/a/x/y", "/a/x?y", "/a/x#y", "javascript:alert(1)", "/a/x\n", "\\/evil", "/a/%2e%2e"]) {
+    assert.equal(text.returnPath(path), "/", path);
+  }
+});
+
+test("times and sizes are short", () => {
+  assert.deepEqual([0, 999, 61_000, 3_723_000, -5].map(text.timeLeft), ["0:00", "0:01", "1:01", "1:02:03", "0:00"]);
+  assert.deepEqual([3, 1200, 65_000, 3_660_000].map(text.duration), ["3 ms", "1.2 s", "1 min 5 s", "1 h 1 min"]);
+  assert.deepEqual([0, 1, 1536, 5 * 1024 ** 2].map(text.byteSize), ["0 bytes", "1 byte", "1.5 KiB", "5.0 MiB"]);
+});
+
+const asked = (id, createdAtMs = 1) => ({ id, runId: `run-${id}`, status: "pending", createdAtMs });
+const denied = (id) => ({ ...asked(id), status: "denied", decision: "deny", resolvedBy: { kind: "token", name: "ann" } });
+
+test("what arrives late or twice changes nothing", () => {
+  const model = new Approvals();
+  model.resolved({ approvalId: "gone", status: "denied" });
+  assert.equal(model.take(asked("gone")), undefined, "a list that was older than the event");
+  model.take(asked("a"));
+  model.take(denied("a"));
+  assert.equal(model.take(asked("a")).phase, "settled");
+  model.resolved({ approvalId: "a", status: "allowed", decision: "allow-once" });
+  assert.equal(model.entries.get("a").approval.status, "denied");
+  assert.equal(model.sending("a", "deny"), false);
+});
+
+test("whose answer counted is what the answer says, whichever comes first", () => {
+  for (const eventFirst of [true, false]) {
+    const model = new Approvals();
+    model.take(asked("a"));
+    assert.ok(model.sending("a", "deny"));
+    assert.equal(model.sending("a", "deny"), false, "one answer at a time");
+    if (eventFirst) model.resolved({ approvalId: "a", status: "denied", decision: "deny" });
+    model.answered("a", { applied: true, approval: denied("a") });
+    model.resolved({ approvalId: "a", status: "denied", decision: "deny" });
+    assert.deepEqual([model.entries.get("a").phase, model.entries.get("a").mine], ["settled", true]);
+  }
+});
+
+test("a lost answer is asked for again, or shown as it ended", () => {
+  const model = new Approvals();
+  for (const id of ["a", "b", "c"]) {
+    model.take(asked(id));
+    model.sending(id, "deny");
+  }
+  model.lookedAt("a", "again", asked("a"));
+  assert.deepEqual([model.entries.get("a").phase, model.entries.get("a").problem], ["pending", "again"]);
+  model.lookedAt("b", "again", denied("b"));
+  assert.deepEqual([model.entries.get("b").phase, model.entries.get("b").mine], ["settled", undefined]);
+  model.refused("c", "no", denied("c"));
+  assert.deepEqual([model.entries.get("c").phase, model.entries.get("c").mine], ["settled", false]);
+});
+
+test("oldest first, and a whole list shows what has gone", () => {
+  const model = new Approvals();
+  for (const [id, at] of [["b", 2], ["a", 2], ["c", 1]]) model.take(asked(id, at));
+  assert.deepEqual(model.waiting.sort(inOrder).map(({ approval }) => approval.id), ["c", "a", "b"]);
+  assert.deepEqual(model.missing([asked("a"), asked("c")]), ["b"]);
+  assert.equal(model.ran("run-b", { status: "running" }).run.status, "running");
+  assert.equal(model.ran("run-x", {}), undefined);
+});
+
+test("events are read however they are cut", () => {
+  const whole = ": hello\n\nid: 7\nevent: exec.started\ndata: {\"a\":\ndata: 1}\n\n:\n\ndata:x\n\nid: 8\n\n";
+  for (const size of [1, 2, 7, whole.length]) {
+    const events = [];
+    const feed = reader((event) => events.push(event));
+    for (let at = 0; at < whole.length; at += size) feed(whole.slice(at, at + size));
+    assert.deepEqual(events, [{ id: "7", type: "exec.started", data: "{\"a\":\n1}" }, { id: undefined, type: "message", data: "x" }]);
+  }
+});
+
+test("every level of trust has a sentence, and what is unknown is no praise", () => {
+  for (const level of ["separate-user", "confined", "same-user", "sandbox", "node"]) assert.match(words.trust(level).sentence, /^Commands run /);
+  assert.equal(words.trust("same-user").tone, "warn");
+  assert.equal(words.trust("constructor").tone, "warn");
+  assert.equal(words.trust("new-level").tone, "warn");
+});
+
+test("an end says who, and elsewhere only when that is known", () => {
+  const title = (mine) => words.outcome(denied("a"), mine).title;
+  assert.deepEqual([true, false, undefined].map(title), ["Denied by you", "Denied elsewhere by ann with a token", "Denied by ann with a token"]);
+  assert.equal(words.outcome({ status: "expired", terminalReason: "timeout" }).title, "Expired");
+});

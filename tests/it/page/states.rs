@@ -1,0 +1,200 @@
+use std::net::TcpListener;
+
+use serde_json::json;
+
+use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
+use crate::support::{Screen, TestServer};
+
+/// An address that the server can come back to.
+fn fixed_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("its address").to_string()
+}
+
+#[tokio::test]
+async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
+    let address = fixed_address();
+    let mut server = TestServer::asking()
+        .without_listen()
+        .argument("--listen")
+        .argument(&address)
+        .start()
+        .await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.shown(&steady(&first)).await;
+    let lists = "performance.getEntriesByType('resource').filter(({ name }) => name.includes('/v1/approvals?')).length";
+    let lists_before = browser.value(lists).await;
+    server.kill();
+    browser.says("#link-text", "Offline").await;
+    browser
+        .until("[...document.querySelectorAll('.act')].every((button) => button.ariaDisabled === 'true')")
+        .await;
+    browser.says(".why-not", "Offline").await;
+    browser.shoot("offline").await;
+    browser
+        .run(
+            "document.querySelector('[data-decision=allow-once]').click()",
+            json!([]),
+        )
+        .await;
+
+    server.start().await;
+    // While the page was away: one was decided, one is new. It hears of both from the log.
+    server.operator().decide(&first, "deny").await.expect(200);
+    let third = id(&ask(&server, &["/bin/echo", "3"]).await, "approvalId");
+    browser.says("#link-text", "Live").await;
+    ended(&browser, &first, "Denied elsewhere by operator with a token").await;
+    browser.shown(&steady(&third)).await;
+    assert_eq!(
+        browser.value(lists).await,
+        lists_before,
+        "it resumed instead of loading the list again"
+    );
+    assert_eq!(
+        server.operator().pending().await.len(),
+        2,
+        "a click while offline decides nothing"
+    );
+    for approval in [&second, &third] {
+        answer(&browser, approval, "deny").await;
+        ended(&browser, approval, "Denied by you").await;
+    }
+}
+
+#[tokio::test]
+async fn a_network_that_is_gone_and_back_loses_nothing() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&first)).await;
+    browser.set_offline(true).await;
+    // Without an answer nobody knows whether it counted, and the page does not say that it did.
+    answer(&browser, &first, "allow-once").await;
+    browser
+        .until("document.querySelector('[data-phase=sending], .problem:not([hidden])')")
+        .await;
+    assert_eq!(server.operator().pending().await.len(), 1);
+    let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.set_offline(false).await;
+    browser.run("dispatchEvent(new Event('online'))", json!([])).await;
+    browser
+        .says(&format!("[data-id=\"{first}\"] .problem"), "did not arrive")
+        .await;
+    browser.shoot("not-arrived").await;
+    browser.shown(&steady(&second)).await;
+    answer(&browser, &first, "deny").await;
+    ended(&browser, &first, "Denied by you").await;
+}
+
+#[tokio::test]
+async fn expiry_and_withdrawal_are_seen_as_they_happen() {
+    let server = TestServer::asking_with("timeout_ms = 4000").start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let pending = ask(&server, &["/bin/echo", "1"]).await;
+    let withdrawn = id(&pending, "approvalId");
+    browser.shown(&format!("[data-id=\"{withdrawn}\"]")).await;
+    server
+        .agent()
+        .post(&format!("/v1/runs/{}/cancel", id(&pending, "runId")), json!({}))
+        .await
+        .expect(200);
+    ended(&browser, &withdrawn, "Cancelled by gateway").await;
+    let expired = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser
+        .shown(&format!("[data-id=\"{expired}\"] .left.urgent"))
+        .await;
+    ended(&browser, &expired, "Nobody answered in time").await;
+    browser.shoot("expired-and-cancelled").await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_shown_with_what_the_server_says_and_the_number_of_the_request() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    // The real server cannot be made to fail at will: its next answer is replaced in the browser.
+    let script = "const real = window.fetch;
+        window.fetch = (path, options) => {
+            if (!String(path).endsWith('/decision')) return real(path, options);
+            window.fetch = real;
+            const problem = JSON.stringify({ code: 'storage-full', detail: 'no <i>space</i> is left' });
+            return Promise.resolve(new Response(problem, { status: 507, headers: { 'x-request-id': 'request-7' } }));
+        };";
+    browser.run(script, json!([])).await;
+    answer(&browser, &approval, "deny").await;
+    browser
+        .says(
+            &format!("[data-id=\"{approval}\"] .problem"),
+            "no <i>space</i> is left (request request-7)",
+        )
+        .await;
+    browser.shoot("refused").await;
+    answer(&browser, &approval, "deny").await;
+    ended(&browser, &approval, "Denied by you").await;
+}
+
+#[tokio::test]
+async fn while_an_answer_is_on_its_way_there_is_no_second_one() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    let script = "const real = window.fetch;
+        window.sent = 0;
+        window.go = () => {};
+        window.fetch = (path, options) => {
+            if (!String(path).endsWith('/decision')) return real(path, options);
+            window.sent += 1;
+            return new Promise((done) => { window.go = done; }).then(() => real(path, options));
+        };";
+    browser.run(script, json!([])).await;
+    answer(&browser, &approval, "deny").await;
+    browser.shown("[data-phase=sending] .act.deny.busy").await;
+    browser.shoot("sending").await;
+    let presses =
+        "for (const button of document.querySelectorAll('.act')) button.click(); return window.sent;";
+    assert_eq!(browser.run(presses, json!([])).await, 1);
+    assert_eq!(
+        browser.value("document.querySelector('article').ariaBusy").await,
+        "true"
+    );
+    browser.run("window.go()", json!([])).await;
+    ended(&browser, &approval, "Denied by you").await;
+}
+
+#[tokio::test]
+async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    browser.says("#trust", "same-user").await;
+    browser.says("#trust", "guard rail").await;
+    server.edit_document("{ broken");
+    browser.says("#notices", "everything is denied").await;
+    browser.shoot("document-refused").await;
+    server.edit_document("{\"version\":1}");
+    browser
+        .until("document.querySelector('#notices').innerText === ''")
+        .await;
+    // A run shows its own level, too.
+    let pending = ask_body(&server, json!({ "argv": ["/bin/echo", "x"] })).await;
+    assert_eq!(
+        server.agent().run(&id(&pending, "runId")).await["isolation"],
+        "same-user"
+    );
+}

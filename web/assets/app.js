@@ -1,0 +1,348 @@
+// The approvals page: joins the API, the model and the board. Reads who is signed in, loads what waits, follows the
+// events, and says in every state what holds.
+
+import { announce } from "./announce.js";
+import { everything, forgetSecret, json, onSecretChange, Refused, secret, send } from "./api.js";
+import { Approvals } from "./approvals.js";
+import { createBoard } from "./board.js";
+import { byId, fill, h } from "./dom.js";
+import { listen } from "./keys.js";
+import { createOutput, createRuns } from "./runs.js";
+import { follow } from "./stream.js";
+import { visible } from "./text.js";
+import { trust } from "./words.js";
+
+const MOST_LOADED = 5000;
+const POLL_MS = 3000;
+const GATHER_MS = 80;
+const ONE_BY_ONE = 5;
+const RUNS_PAUSE_MS = 1000;
+const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "policy.", "config.", "document.", "server."];
+
+const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
+const model = new Approvals();
+let board;
+let runs;
+let line;
+let isOut = false;
+
+start().catch(failed);
+
+async function start() {
+  if (!secret()) return leave();
+  byId("sign-out").addEventListener("click", signOut);
+  onSecretChange((now) => (now ? location.reload() : signedOut("You signed out in another tab.")));
+  const session = await untilReached(() => json("GET", "/auth/session"));
+  const may = (scope) => session.scopes.includes(scope);
+  byId("sign-out").title = `Signed in as ${session.name}`;
+  if (!may("read") && !may("approve")) {
+    fill(byId("blank"), "This sign-in can see no requests: its token has neither the scope read nor approve.");
+    return say("off", `Signed in as ${session.name}`);
+  }
+  board = createBoard(model, { decide, canDecide: may("approve"), keepsEnded: Boolean(only) });
+  listen(board);
+  setInterval(board.tick, 1000);
+  if (only) byId("waiting-title").textContent = "One request";
+  if (may("read")) {
+    await showPolicy().catch(() => {});
+    if (!only) runs = createRuns(failed);
+    line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
+  } else {
+    say("poll", "Looking every few seconds");
+    poll();
+  }
+  addEventListener("online", () => line?.retry());
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return;
+    line?.retry();
+    refreshRuns();
+  });
+}
+
+// Nobody is signed in: to the door, and back to here afterwards.
+function leave() {
+  location.replace(only ? `/login?next=/a/${only}` : "/login");
+}
+
+/** The first answer may take a while, when the server starts together with the browser. */
+async function untilReached(ask) {
+  for (let pause = 500; ; pause = Math.min(pause * 2, 10_000)) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof Refused && error.status < 500) throw error;
+      say("offline", "The server does not answer. Trying again …");
+      await new Promise((done) => setTimeout(done, pause));
+    }
+  }
+}
+
+// --- What the page says about itself.
+
+function say(state, text) {
+  byId("link").dataset.state = state;
+  if (byId("link-text").textContent !== text) byId("link-text").textContent = text;
+}
+
+function opened(resumed) {
+  say("live", "Live");
+  board.setOnline(true);
+  const unsure = resumed ? Promise.resolve() : load();
+  unsure.then(settleUnsure).catch(failed);
+  refreshRuns();
+}
+
+function down() {
+  if (isOut) return;
+  say("offline", "Offline. Trying again …");
+  board.setOnline(false);
+}
+
+function failed(error) {
+  if (isOut) return;
+  if (error instanceof Refused && error.isSignedOut) return void check();
+  const isKnown = error instanceof Refused;
+  if (!isKnown) return say("offline", "Offline. Trying again …");
+  notice("error", `${error.message}${error.requestId ? ` (request ${error.requestId})` : ""}`);
+  byId("blank").textContent = "The requests could not be loaded.";
+}
+
+function notice(id, text) {
+  document.getElementById(`notice-${id}`)?.remove();
+  if (text) byId("notices").append(h("p", { class: "notice", id: `notice-${id}`, role: "alert" }, h("bdi", {}, visible(text))));
+}
+
+/** Whether the sign-in has really ended, or only one request was refused. */
+async function check() {
+  try {
+    await json("GET", "/auth/session");
+  } catch (error) {
+    if (!(error instanceof Refused) || !error.isSignedOut) return;
+    forgetSecret();
+    if (board) signedOut("Your sign-in has ended.");
+    else leave();
+  }
+}
+
+async function signOut() {
+  try {
+    await send("POST", "/auth/logout");
+  } catch (error) {
+    if (!(error instanceof Refused)) {
+      notice("sign-out", "The server does not answer, so you are still signed in there. Try again when it is back.");
+      return;
+    }
+  }
+  forgetSecret();
+  signedOut("You are signed out.");
+}
+
+function signedOut(why) {
+  isOut = true;
+  line?.stop();
+  board?.empty();
+  fill(byId("runs"));
+  fill(byId("notices"));
+  byId("columns").hidden = true;
+  byId("trust").hidden = true;
+  byId("sign-out").hidden = true;
+  byId("gone").hidden = false;
+  byId("gone-text").textContent = `${why} Nothing more is shown here until you sign in again.`;
+  byId("gone-link").href = only ? `/login?next=/a/${only}` : "/login";
+  byId("gone-title").focus();
+  document.title = "Signed out · countersign";
+  byId("icon").href = "/assets/icon.svg";
+  say("off", "Signed out");
+}
+
+async function showPolicy() {
+  const policy = await json("GET", "/v1/policy/effective");
+  const { level, tone, sentence } = trust(policy.isolation);
+  byId("trust").hidden = false;
+  byId("trust").dataset.tone = tone;
+  fill(byId("trust"), h("span", { class: "trust-level" }, "Trust level ", h("code", {}, visible(level))), " ", sentence);
+  const { document: stored, configError } = policy;
+  notice("document", stored.status === "refused" ? `The approvals document cannot be used, so everything is denied (${stored.reason}).` : "");
+  notice("held", stored.held ? "An edit of the approvals document from outside waits for an administrator." : "");
+  notice("config", configError ? `The last edit of the settings is not in force: ${configError}` : "");
+}
+
+// --- What waits.
+
+async function load() {
+  if (only) return loadOne();
+  const { items, more } = await everything("/v1/approvals", MOST_LOADED);
+  if (isOut) return;
+  items.forEach((approval) => model.take(approval));
+  board.refresh();
+  notice("most", more ? `More than ${MOST_LOADED.toLocaleString("en")} requests wait. Only the newest are here; the others follow after a reload.` : "");
+  if (!more) await Promise.all(model.missing(items).slice(0, 50).map(look));
+}
+
+async function loadOne() {
+  try {
+    const approval = await json("GET", `/v1/approvals/${only}`);
+    if (model.entries.has(only)) model.take(approval);
+    else await showRun(model.show(approval));
+    board.refresh();
+  } catch (error) {
+    if (!(error instanceof Refused) || error.status !== 404) throw error;
+    fill(byId("blank"), "There is no such request. ", h("a", { href: "/" }, "All requests"));
+    byId("blank").hidden = false;
+  }
+}
+
+/** Below a request of its own: its run, and the output once there can be some. */
+async function showRun(entry) {
+  const run = await json("GET", `/v1/runs/${entry.approval.runId}`);
+  entry.run = run;
+  drawRun(run);
+}
+
+function drawRun(run) {
+  document.getElementById("one-run")?.remove();
+  if (!["completed", "failed", "running", "cancelled", "lost"].includes(run.status)) return;
+  byId("waiting").append(h("section", { id: "one-run", "aria-labelledby": "one-run-title" }, h("h2", { id: "one-run-title" }, "Output"), createOutput(run)));
+}
+
+/** Looks again at one request that this page may be wrong about. */
+async function look(id) {
+  try {
+    const entry = model.take(await json("GET", `/v1/approvals/${id}`));
+    board.refresh();
+    return entry;
+  } catch (error) {
+    if (error instanceof Refused && error.status === 404) {
+      model.forget(id);
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+async function poll() {
+  while (!isOut) {
+    try {
+      if (!document.hidden) {
+        const before = new Set(model.entries.keys());
+        await load();
+        board.setOnline(true);
+        say("poll", "Looking every few seconds");
+        board.tell([...model.entries.values()].filter(({ approval, phase }) => phase === "pending" && !before.has(approval.id)), model.waiting.length);
+      }
+    } catch (error) {
+      if (error instanceof Refused) failed(error);
+      else down();
+    }
+    await new Promise((done) => setTimeout(done, POLL_MS));
+  }
+}
+
+// --- What happens.
+
+let asked = new Set();
+let gathering;
+
+function happened(event) {
+  switch (event.type) {
+    case "exec.approval.requested":
+      if (only && event.approvalId !== only) return;
+      asked.add(event.approvalId);
+      gathering ??= setTimeout(() => gather().catch(failed), GATHER_MS);
+      return;
+    case "exec.approval.resolved":
+      asked.delete(event.approvalId);
+      if (model.resolved(event)) {
+        const { phase, approval } = model.entries.get(event.approvalId);
+        if (phase === "settled") announce(`A request has ended: ${approval.status}.`);
+        refreshSoon();
+      }
+      return;
+    case "exec.started":
+      return ran(event, { status: "running" });
+    case "exec.finished":
+    case "exec.denied":
+      return ran(event, { ...pick(event, ["exitCode", "exitSignal", "durationMs", "outputBytes", "reason"]), status: event.status ?? "denied" });
+    case "server.shutdown":
+      return say("offline", "The server stops. Trying again …");
+    default:
+      if (/^(policy|config|document)\./.test(event.type)) showPolicy().catch(failed);
+  }
+}
+
+const pick = (object, names) => Object.fromEntries(names.filter((name) => object[name] !== undefined).map((name) => [name, object[name]]));
+
+function ran(event, run) {
+  const entry = model.ran(event.runId, run);
+  if (entry) refreshSoon();
+  if (entry && only) json("GET", `/v1/runs/${event.runId}`).then(drawRun).catch(failed);
+  refreshRuns();
+}
+
+/** New requests come one by one or in crowds: a few are fetched each, a crowd as a list. */
+async function gather() {
+  gathering = undefined;
+  const ids = [...asked].filter((id) => !model.entries.has(id));
+  asked = new Set();
+  const before = new Set(model.entries.keys());
+  if (ids.length > ONE_BY_ONE) await load();
+  else await Promise.all(ids.map(look));
+  board.tell(ids.filter((id) => !before.has(id) && model.entries.has(id)).map((id) => model.entries.get(id)), model.waiting.length);
+}
+
+let drawing;
+
+/** Many events in one moment are drawn once. */
+function refreshSoon() {
+  drawing ??= setTimeout(() => {
+    drawing = undefined;
+    if (!isOut) board.refresh();
+  }, 16);
+}
+
+let runsTimer;
+let runsAt = 0;
+
+/** The list of runs follows the events, but never more often than a person can read. */
+function refreshRuns() {
+  if (!runs || document.hidden || isOut) return;
+  runsTimer ??= setTimeout(() => {
+    runsTimer = undefined;
+    runsAt = performance.now();
+    runs.refresh().catch(failed);
+  }, Math.max(100, runsAt + RUNS_PAUSE_MS - performance.now()));
+}
+
+// --- What the person answers.
+
+const unsure = new Set();
+
+async function decide(id, decision, options) {
+  if (!model.sending(id, decision)) return;
+  board.refresh();
+  try {
+    const answer = await json("POST", `/v1/approvals/${id}/decision`, { body: { decision, ...options } });
+    model.answered(id, answer);
+    announce(answer.applied ? "Your answer counts." : "The same answer was there already.");
+  } catch (error) {
+    if (error instanceof Refused) {
+      if (error.isSignedOut) await check();
+      model.refused(id, `${error.message}${error.requestId ? ` (request ${error.requestId})` : ""}`, error.problem.approval);
+    } else {
+      // It may have arrived and only its answer was lost: nobody is told either before the server says.
+      unsure.add(id);
+      line?.retry();
+      if (!line) await settleUnsure();
+    }
+  }
+  if (!isOut) board.refresh();
+}
+
+async function settleUnsure() {
+  for (const id of [...unsure]) {
+    const approval = await json("GET", `/v1/approvals/${id}`);
+    unsure.delete(id);
+    model.lookedAt(id, "Your answer did not arrive. Please answer again.", approval);
+  }
+  board.refresh();
+}

@@ -1,0 +1,115 @@
+// The requests that this page knows, and the only ways from one state to the next. Pure: no page, no network.
+//
+// An entry is `{approval, phase, mine, decision, problem, run}`. Phases: `pending`, `sending` (an answer is on its way),
+// `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing. `mine`: whether this page's own
+// answer counted; undefined when nobody can tell.
+
+const MOST_ENDED = 5000;
+
+export class Approvals {
+  entries = new Map();
+  /** Ended before this page had the request itself: a list that was asked for earlier may still call it pending. */
+  #ended = new Set();
+
+  /** A request as the API shows it. Returns its entry, or nothing when it is over and was never here. */
+  take(approval) {
+    const known = this.entries.get(approval.id);
+    if (approval.status !== "pending") {
+      this.#remember(approval.id);
+      if (known && known.phase === "sending") known.overtaken = approval;
+      else if (known && known.phase === "pending") this.#settle(known, approval, false);
+      return known;
+    }
+    if (known || this.#ended.has(approval.id)) return known;
+    const entry = { approval, phase: "pending" };
+    this.entries.set(approval.id, entry);
+    return entry;
+  }
+
+  /** One that is shown whatever its state, at an address of its own. */
+  show(approval) {
+    const entry = { approval, phase: approval.status === "pending" ? "pending" : "settled" };
+    this.entries.set(approval.id, entry);
+    return entry;
+  }
+
+  /** The event that a request ended. */
+  resolved({ approvalId, status, decision, resolvedBy, reason, terminalReason }) {
+    this.#remember(approvalId);
+    const known = this.entries.get(approvalId);
+    if (!known || known.phase === "settled") return known;
+    const approval = { ...known.approval, status, decision, resolvedBy, reason, terminalReason };
+    // Whose answer counted is what the answer to ours says; the event cannot tell.
+    if (known.phase === "sending") known.overtaken = approval;
+    else this.#settle(known, approval, false);
+    return known;
+  }
+
+  /** An answer leaves. False when it may not. */
+  sending(id, decision) {
+    const entry = this.entries.get(id);
+    if (entry?.phase !== "pending") return false;
+    Object.assign(entry, { phase: "sending", decision, problem: undefined });
+    return true;
+  }
+
+  /** The server took it, or had the same answer before. */
+  answered(id, { applied, approval }) {
+    const entry = this.entries.get(id);
+    if (entry && entry.phase !== "settled") this.#settle(entry, approval, applied);
+  }
+
+  /** The server did not take it: `approval` is how it really ended, if it did. */
+  refused(id, sentence, approval) {
+    const entry = this.entries.get(id);
+    if (!entry || entry.phase === "settled") return;
+    const end = approval ?? entry.overtaken;
+    if (end && end.status !== "pending") this.#settle(entry, end, false);
+    else Object.assign(entry, { phase: "pending", problem: sentence });
+  }
+
+  /** No answer came to ours, and `approval` is what the server says now. */
+  lookedAt(id, sentence, approval) {
+    const entry = this.entries.get(id);
+    if (!entry || entry.phase === "settled") return;
+    if (approval.status === "pending") Object.assign(entry, { phase: "pending", problem: sentence });
+    else this.#settle(entry, approval, approval.decision === entry.decision ? undefined : false);
+  }
+
+  /** Everything that is pending by a whole list. Returns the ids that this page took for pending and the list does not. */
+  missing(listed) {
+    const ids = new Set(listed.map(({ id }) => id));
+    return [...this.entries.values()].filter(({ approval, phase }) => phase === "pending" && !ids.has(approval.id)).map(({ approval }) => approval.id);
+  }
+
+  /** What became of the run that a request is about. Returns the entry. */
+  ran(runId, run) {
+    for (const entry of this.entries.values()) {
+      if (entry.approval.runId === runId) {
+        entry.run = { ...entry.run, ...run };
+        return entry;
+      }
+    }
+    return undefined;
+  }
+
+  forget(id) {
+    this.entries.delete(id);
+  }
+
+  get waiting() {
+    return [...this.entries.values()].filter(({ phase }) => phase !== "settled");
+  }
+
+  #settle(entry, approval, mine) {
+    Object.assign(entry, { approval, phase: "settled", mine, problem: undefined, overtaken: undefined });
+  }
+
+  #remember(id) {
+    if (this.#ended.size >= MOST_ENDED) this.#ended.clear();
+    this.#ended.add(id);
+  }
+}
+
+/** Oldest first, so that what is new comes last and moves nothing. */
+export const inOrder = (a, b) => a.approval.createdAtMs - b.approval.createdAtMs || (a.approval.id < b.approval.id ? -1 : 1);

@@ -1,0 +1,146 @@
+// Text that others wrote, made fit for the eyes of a person. Pure: values in, values out.
+
+// Everything that hides, or that changes how the rest is shown: control and format characters, lone surrogates, what
+// has no meaning or a private one, line separators, and blanks that are no plain blank.
+const UNSEEN =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Co}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u180e\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]/u;
+const BLANKS = 8;
+
+/** `\u{HEX}`, as the server spells it too. */
+export const spelled = (character) => `\\u{${character.codePointAt(0).toString(16).toUpperCase()}}`;
+
+/** Text on one or more lines with everything unseen spelled out; `keep` names characters that stay. */
+export function visible(text, keep = "") {
+  let shown = "";
+  for (const character of String(text)) {
+    shown += UNSEEN.test(character) && !keep.includes(character) ? spelled(character) : character;
+  }
+  return shown;
+}
+
+/** Output of a command: lines and tabs stay, everything else unseen is spelled out. */
+export const visibleOutput = (text) => visible(text.replaceAll("\r\n", "\n"), "\n\t");
+
+/**
+ * A command as pieces `{kind, text}` in its own order: `text`, `unseen` (spelled out), `break` (a line break, spelled
+ * out and broken), `blanks` (a long run, spelled as its length). The texts of all but `blanks` joined, line breaks
+ * added, are what the server shows as `display.text`.
+ */
+export function pieces(command) {
+  const found = [];
+  let plain = "";
+  const flush = () => {
+    if (plain) found.push(...withBlanks(plain));
+    plain = "";
+  };
+  for (const character of command) {
+    if (!UNSEEN.test(character)) {
+      plain += character;
+      continue;
+    }
+    flush();
+    found.push({ kind: character === "\n" ? "break" : "unseen", text: spelled(character) });
+  }
+  flush();
+  return found;
+}
+
+function withBlanks(text) {
+  const parts = [];
+  for (const part of text.split(/( {8,})/)) {
+    if (!part) continue;
+    const isRun = part.length >= BLANKS && part.trim() === "";
+    parts.push(isRun ? { kind: "blanks", text: part } : { kind: "text", text: part });
+  }
+  return parts;
+}
+
+/** What `pieces` show, as the server writes it: compared with `display.text`, so that the two never tell different stories. */
+export function joined(found) {
+  return found.map(({ kind, text }) => (kind === "break" ? `${text}\n` : text)).join("");
+}
+
+/** Cuts pieces at the byte offsets of `spans` (of the joined text) and notes the span that each lies in. */
+export function marked(found, spans) {
+  if (spans.length === 0) return found.map((piece) => ({ ...piece, span: -1 }));
+  const edges = [...new Set(spans.flat())].sort((a, b) => a - b);
+  const result = [];
+  let at = 0;
+  for (const piece of found) {
+    const parts = piece.kind === "text" ? cut(piece.text, at, edges) : [piece.text];
+    for (const text of parts) {
+      const span = spans.findIndex(([start, end]) => at >= start && at < end);
+      result.push({ ...piece, text, span });
+      at += bytes(text);
+    }
+    if (piece.kind === "break") at += 1;
+  }
+  return result;
+}
+
+function cut(text, from, edges) {
+  const parts = [];
+  let at = from;
+  let part = "";
+  for (const character of text) {
+    if (part && edges.includes(at)) {
+      parts.push(part);
+      part = "";
+    }
+    part += character;
+    at += bytes(character);
+  }
+  if (part) parts.push(part);
+  return parts;
+}
+
+const encoder = new TextEncoder();
+const bytes = (text) => encoder.encode(text).length;
+
+/** Words that mix Latin letters with those of another script, which can look the same. */
+export function mixedWords(text) {
+  const words = text.match(/[\p{L}\p{M}]+/gu) ?? [];
+  const isMixed = (word) => /\p{Script=Latin}/u.test(word) && /[\p{Script=Cyrillic}\p{Script=Greek}\p{Script=Armenian}\p{Script=Cherokee}\p{Script=Coptic}]/u.test(word);
+  return [...new Set(words.filter(isMixed))];
+}
+
+/** The first characters of a text on one line, for labels. */
+export function brief(text, length = 80) {
+  const characters = [...visible(text)];
+  return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
+}
+
+/** How long is left until a moment, in words as short as a clock: `29:59`, `1:02:03`. */
+export function timeLeft(ms) {
+  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const two = (number) => String(number).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+  return hours ? `${hours}:${two(minutes)}:${two(seconds % 60)}` : `${minutes}:${two(seconds % 60)}`;
+}
+
+/** A duration: `3 ms`, `1.2 s`, `4 min 5 s`. */
+export function duration(ms) {
+  if (ms < 1000) return `${ms} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+/** A number of bytes: `12 bytes`, `3.4 KiB`. */
+export function byteSize(count) {
+  if (count < 1024) return count === 1 ? "1 byte" : `${count} bytes`;
+  const units = ["KiB", "MiB", "GiB"];
+  let size = count / 1024;
+  while (size >= 1024 && units.length > 1) {
+    size /= 1024;
+    units.shift();
+  }
+  return `${size.toFixed(1)} ${units[0]}`;
+}
+
+/** Only these two kinds of path are ever returned to after a sign-in. */
+export function returnPath(wanted) {
+  return /^\/a\/[a-z0-9-]{1,64}$/.test(wanted ?? "") ? wanted : "/";
+}

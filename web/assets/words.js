@@ -1,0 +1,84 @@
+// What the states, reasons and levels of the API mean, in sentences for people. Pure.
+
+// What the server says is looked up by its own names only, never by what every object has.
+const of = (table, name) => (Object.hasOwn(table, name) ? table[name] : undefined);
+
+const TRUST = {
+  "separate-user": ["good", "Commands run as another user. They cannot read or change anything of this server."],
+  confined: ["good", "Commands run confined: this server's files and sockets are out of their reach while they run."],
+  "same-user": ["warn", "Commands run with the same rights as this server. Approvals are a guard rail here, not a boundary."],
+  sandbox: ["good", "Commands run in a sandbox, apart from this server."],
+  node: ["good", "Commands run on another machine, under its own rules."],
+};
+
+/** The level of trust as `{level, tone, sentence}`. */
+export function trust(level) {
+  const [tone, sentence] = of(TRUST, level) ?? ["warn", "This page does not know what that level means."];
+  return { level, tone, sentence };
+}
+
+const RULES = {
+  "ask-always": "Every command is asked about",
+  "allowlist-miss": "The allowlist does not cover it",
+  "needs-person": "Only a person may allow this",
+};
+
+/** Why somebody is asked, in words; the code stays beside it. */
+export const rule = (code) => of(RULES, code) ?? "A rule asks for a person";
+
+const DECISIONS = { "allow-once": "Allowed once", "allow-always": "Allowed always", deny: "Denied" };
+
+const DOORS = { session: "in a browser", token: "with a token", cli: "on the command line", ipc: "in an app", bridge: "over the bridge" };
+
+/** Who decided, for people: a name and the door they came through. */
+export function who(actor) {
+  if (!actor) return "somebody";
+  const door = of(DOORS, actor.kind);
+  return door ? `${actor.name} ${door}` : actor.name;
+}
+
+const FALLBACKS = { deny: "it is denied", allowlist: "it runs if the allowlist covers it", full: "it runs without an answer" };
+
+/** What happens when nobody answers. */
+export const fallback = (security) => of(FALLBACKS, security) ?? security;
+
+/** How an approval ended, as `{tone, title, detail}`. `mine`: whether this page's own answer counted, if anybody knows. */
+export function outcome(approval, mine) {
+  const { status, decision, reason, resolvedBy, terminalReason } = approval;
+  const said = reason ? `Reason: ${reason}` : "";
+  if (status === "allowed" || status === "denied") {
+    const title = of(DECISIONS, decision) ?? (status === "denied" ? "Denied" : "Allowed");
+    const by = mine ? "by you" : `${mine === false ? "elsewhere " : ""}by ${who(resolvedBy)}`;
+    return { tone: status === "denied" ? "bad" : "good", title: `${title} ${by}`, detail: said };
+  }
+  if (status === "expired") {
+    const detail = terminalReason === "no-route" ? "Nobody could be reached." : "Nobody answered in time.";
+    return { tone: "dull", title: "Expired", detail };
+  }
+  return { tone: "dull", title: `Cancelled by ${who(resolvedBy)}`, detail: "The request was withdrawn." };
+}
+
+const STATUS = {
+  queued: ["dull", "Queued"],
+  "approval-pending": ["wait", "Waiting"],
+  running: ["live", "Running"],
+  completed: ["good", "Done"],
+  failed: ["bad", "Failed"],
+  denied: ["bad", "Denied"],
+  cancelled: ["dull", "Cancelled"],
+  lost: ["warn", "Lost"],
+};
+
+/** A run's state as `{tone, label}`. */
+export function runStatus(status) {
+  const [tone, label] = of(STATUS, status) ?? ["dull", status];
+  return { tone, label };
+}
+
+/** What a remembered pattern would let through, by its width. */
+export function width(pattern) {
+  if (pattern.pattern.startsWith("=command:")) return "exactly this text, in any directory";
+  if (pattern.width === "exact") return "exactly these arguments, in this directory";
+  if (pattern.width === "arguments") return "arguments of this form";
+  return "any arguments, in any directory";
+}
