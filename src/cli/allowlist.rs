@@ -23,13 +23,21 @@ const LIST: &str = "allowlist";
   countersign allowlist list --agent '*'")]
 pub(crate) enum AllowlistCommand {
     /// List entries and grants
+    #[command(after_help = "Examples:
+  countersign allowlist list
+  countersign allowlist list --agent '*' --json")]
     List {
         #[command(flatten)]
         owner: Owner,
     },
     /// Add an entry; with a limit it becomes a grant
+    #[command(after_help = "Examples:
+  countersign allowlist add /usr/bin/git
+  countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3")]
     Add(AddArgs),
     /// Remove an entry or grant
+    #[command(after_help = "Examples:
+  countersign allowlist remove ENTRY")]
     Remove {
         /// Its id, or a unique beginning of it
         id: String,
@@ -37,6 +45,8 @@ pub(crate) enum AllowlistCommand {
         owner: Owner,
     },
     /// Show one entry or grant
+    #[command(after_help = "Examples:
+  countersign allowlist show ENTRY")]
     Show {
         /// Its id, or a unique beginning of it
         id: String,

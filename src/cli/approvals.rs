@@ -32,15 +32,24 @@ const SHORTEST_PREFIX: usize = 8;
   countersign approvals watch")]
 pub(crate) enum ApprovalsCommand {
     /// List approvals
+    #[command(after_help = "Examples:
+  countersign approvals list
+  countersign approvals list --status all --json")]
     List(ListArgs),
     /// Show one approval whole
+    #[command(after_help = "Examples:
+  countersign approvals show 1a2b3c4d")]
     Show {
         /// Its id, or a unique prefix of 8 characters or more
         id: String,
     },
     /// Answer one
+    #[command(after_help = "Examples:
+  countersign approvals resolve 1a2b3c4d deny --reason 'not on a Friday'")]
     Resolve(ResolveArgs),
     /// Show approvals as they come and are answered
+    #[command(after_help = "Examples:
+  countersign approvals watch")]
     Watch,
 }
 

@@ -1,9 +1,9 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, config::ConfigCommand,
+    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, completions::CompletionsArgs, config::ConfigCommand,
     context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
-    exec::ExecArgs, init::InitArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
+    exec::ExecArgs, init::InitArgs, man::ManArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
     token::TokenCommand,
 };
 
@@ -13,7 +13,7 @@ use super::{
     name = "countersign",
     version,
     disable_help_subcommand = true,
-    after_help = "First steps:
+    after_help = "Examples:
   countersign demo                        the main job on a throw-away state directory
   countersign init && countersign serve   a real one
   countersign exec -- git status          ask for a command
@@ -73,5 +73,11 @@ pub(crate) enum Command {
     /// Say what is wrong or risky, and how to mend it
     Doctor(DoctorArgs),
     /// Print the contract of the HTTP API
+    #[command(after_help = "Examples:
+  countersign openapi > openapi.json")]
     Openapi,
+    /// Print a script that completes commands in a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 }

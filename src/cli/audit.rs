@@ -28,14 +28,22 @@ use crate::{
   countersign audit export > audit.jsonl")]
 pub(crate) enum AuditCommand {
     /// List records
+    #[command(after_help = "Examples:
+  countersign audit list --action token.created
+  countersign audit list --after-seq 10 --json")]
     List(ListArgs),
     /// Check that no record was edited, removed, reordered or forged; exit 1 if one was
+    #[command(after_help = "Examples:
+  countersign audit verify
+  countersign audit verify --offline")]
     Verify {
         /// Read the ledger file of the state directory instead of asking the server
         #[arg(long)]
         offline: bool,
     },
     /// Print all records as JSON lines
+    #[command(after_help = "Examples:
+  countersign audit export > audit.jsonl")]
     Export,
 }
 

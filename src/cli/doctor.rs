@@ -30,7 +30,7 @@ use crate::{
 #[command(after_help = "Examples:
   countersign doctor
   countersign doctor --fix
-  countersign doctor --json | jq '.settings[] | select(.source != \"default\")'
+  countersign doctor --json
 
 Exits 1 when a finding is an error.")]
 pub(crate) struct DoctorArgs {

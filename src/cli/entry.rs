@@ -7,13 +7,13 @@ use clap::{Parser as _, error::ErrorKind};
 use super::{
     allowlist, approvals,
     arguments::{Arguments, Command},
-    audit, config,
+    audit, completions, config,
     console::{Console, Format},
     context::Context,
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    init, openapi, policy, runs, serve, token,
+    init, man, openapi, policy, runs, serve, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -60,6 +60,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Token(command) => with_runtime(token::run(context, command)),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Openapi => openapi::run(context.console),
+        Command::Completions(args) => completions::run(context.console, &args),
+        Command::Man(args) => man::run(context.console, &args),
     }
 }
 

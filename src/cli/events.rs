@@ -19,8 +19,9 @@ use crate::domain::{AgentId, RunId, SessionKey};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign events --types exec.denied
-  countersign events --follow --json | jq .type
-  countersign events --follow --run 0199f0aa-…")]
+  countersign events --json --limit 20
+  countersign events --follow --types exec,policy
+  countersign events --follow --run RUN")]
 pub(crate) struct EventsArgs {
     /// Stay and show events as they come
     #[arg(long, short)]

@@ -22,7 +22,9 @@ mod policy_change;
 mod runs;
 mod token;
 
+mod completions;
 mod doctor;
+mod man;
 mod openapi;
 
 mod client;

@@ -26,13 +26,21 @@ use crate::domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
   countersign runs cancel RUN")]
 pub(crate) enum RunsCommand {
     /// List runs, newest first
+    #[command(after_help = "Examples:
+  countersign runs list --agent main --limit 10
+  countersign runs list --search git --since 1d --json")]
     List(ListArgs),
     /// Show one run
+    #[command(after_help = "Examples:
+  countersign runs show RUN")]
     Show {
         /// Its id
         run: RunId,
     },
     /// Print the exact bytes that it wrote
+    #[command(after_help = "Examples:
+  countersign runs output RUN > everything.bin
+  countersign runs output RUN --stream stderr")]
     Output {
         /// Its id
         run: RunId,
@@ -41,6 +49,8 @@ pub(crate) enum RunsCommand {
         stream: Option<OutputStream>,
     },
     /// Kill it, or withdraw its question
+    #[command(after_help = "Examples:
+  countersign runs cancel RUN")]
     Cancel {
         /// Its id
         run: RunId,

@@ -21,10 +21,17 @@ use crate::domain::{AgentId, Scope, TokenId};
 A token that may submit commands can never decide about them: exec goes with none of approve, admin, relay.")]
 pub(crate) enum TokenCommand {
     /// Make a token; its secret is printed once
+    #[command(after_help = "Examples:
+  countersign token create watcher --scope read > watcher.token
+  countersign token create ci --scope exec --agent build --expires 7d")]
     Create(CreateArgs),
     /// List tokens
+    #[command(after_help = "Examples:
+  countersign token list")]
     List,
     /// Revoke a token at once
+    #[command(after_help = "Examples:
+  countersign token revoke TOKEN")]
     Revoke {
         /// Its id
         id: TokenId,

@@ -15,7 +15,7 @@ use utoipa::{
 use crate::{
     domain::OutputStream,
     http::{
-        extract::AgentScope,
+        extract::{AgentScope, IfMatch},
         problem::{Code, FieldError},
         routes,
         schema::{ApprovalFilterName, RunStatusName},
@@ -44,7 +44,7 @@ use crate::{
         (name = "probes", description = "For machines that watch, and tools that read contracts."),
     ),
     // Only parameters use these, and parameters register nothing.
-    components(schemas(AgentScope, ApprovalFilterName, OutputStream, RunStatusName)),
+    components(schemas(AgentScope, ApprovalFilterName, IfMatch, OutputStream, RunStatusName)),
 )]
 struct Contract;
 
@@ -105,7 +105,7 @@ fn render(routes: OpenApi) -> String {
     }
     let mut document = serde_json::to_value(&api).unwrap_or_default();
     forget_null(&mut document);
-    want_one_command(&mut document);
+    want_one_form(&mut document);
     serde_json::to_string_pretty(&document).unwrap_or_default()
 }
 
@@ -220,19 +220,27 @@ fn forget_null(value: &mut serde_json::Value) {
     }
 }
 
-/// A request body that takes a command takes it in exactly one of its two forms.
-fn want_one_command(document: &mut serde_json::Value) {
+/// Members of request bodies of which exactly one is given.
+const EITHER_OR: [[&str; 2]; 2] = [["command", "argv"], ["code", "token"]];
+
+/// Says of the request bodies that have two forms that exactly one is wanted.
+fn want_one_form(document: &mut serde_json::Value) {
     let schemas = document.pointer_mut("/components/schemas");
     let schemas = schemas.and_then(serde_json::Value::as_object_mut);
     for schema in schemas.into_iter().flat_map(serde_json::Map::values_mut) {
         let is_request = schema["additionalProperties"] == false;
-        let has_both = ["command", "argv"]
-            .iter()
-            .all(|form| schema["properties"].get(form).is_some());
-        if is_request && has_both {
-            schema["properties"]["command"]["type"] = "string".into();
-            schema["properties"]["argv"]["type"] = "array".into();
-            schema["oneOf"] = serde_json::json!([{"required": ["command"]}, {"required": ["argv"]}]);
+        for forms in EITHER_OR {
+            let has_both = forms.iter().all(|form| schema["properties"].get(form).is_some());
+            if !is_request || !has_both {
+                continue;
+            }
+            for form in forms {
+                let member = &mut schema["properties"][form];
+                if let Some(types) = member["type"].as_array_mut() {
+                    types.retain(|name| name != "null");
+                }
+            }
+            schema["oneOf"] = forms.iter().map(|form| serde_json::json!({"required": [form]})).collect();
         }
     }
 }

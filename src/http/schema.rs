@@ -16,7 +16,7 @@ use crate::{
         HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Reason, RunId, RunStatus, RunVerdict,
         Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
-    http::extract::AgentScope,
+    http::extract::{AgentScope, IfMatch},
     policy::preset::Preset,
 };
 
@@ -165,6 +165,20 @@ impl PartialSchema for EnvOverrides {
 impl ToSchema for EnvOverrides {
     fn name() -> Cow<'static, str> {
         Cow::Borrowed("EnvOverrides")
+    }
+}
+
+impl PartialSchema for IfMatch {
+    fn schema() -> RefOr<Schema> {
+        let pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)$"#;
+        let text = text().pattern(Some(pattern)).description(Some("`*`, or quoted entity tags joined by commas."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for IfMatch {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("IfMatch")
     }
 }
 

@@ -104,10 +104,17 @@ fn scopes(body: &Value, page: &mut Html) {
                 if index > 0 {
                     page.text(" or ");
                 }
-                for (scheme, scopes) in way.as_object().into_iter().flatten() {
+                let schemes = way.as_object();
+                if schemes.is_none_or(serde_json::Map::is_empty) {
+                    page.text("no credentials");
+                }
+                for (index, (scheme, scopes)) in schemes.into_iter().flatten().enumerate() {
+                    if index > 0 {
+                        page.text(" and ");
+                    }
                     match scopes[0].as_str() {
                         Some(scope) => page.code(scope),
-                        None => page.text(scheme),
+                        None => page.code(scheme),
                     }
                 }
             }

@@ -106,7 +106,7 @@ async fn policy(
     put, path = "/v1/agents/{agentId}/policy", tag = "policy", operation_id = "set_agent_policy",
     params(
         ("agentId" = AgentScope, Path),
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the policy that is replaced."),
+        ("If-Match" = Option<IfMatch>, Header, description = "The `ETag` of the policy that is replaced."),
     ),
     request_body = PolicyBody,
     responses(

@@ -239,7 +239,7 @@ async fn remove(
 #[schema(as = AllowlistEntryChange)]
 struct EntryChangeBody {
     /// A path glob, a bare command name, or `*`.
-    #[schema(max_length = 4096)]
+    #[schema(value_type = String, required = false, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     #[serde(deserialize_with = "not_null")]
     pattern: Option<String>,
     /// A regular expression over the arguments.

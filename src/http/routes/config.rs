@@ -145,7 +145,7 @@ async fn config(_caller: Caller<Read>, State(state): State<AppState>) -> Respons
 /// Changes keys of `openclaw.json`, all of them or none.
 #[utoipa::path(
     patch, path = "/v1/config", tag = "policy", operation_id = "change_config",
-    params(("If-Match" = Option<String>, Header, description = "The `ETag` of the configuration that is changed. \
+    params(("If-Match" = Option<IfMatch>, Header, description = "The `ETag` of the configuration that is changed. \
         Required: without it the answer is 428.")),
     request_body = ChangeBody,
     responses(

@@ -48,7 +48,7 @@ struct RuleBody {
 #[schema(as = NewDenyRule)]
 struct NewRuleBody {
     /// A path glob, a bare command name (wherever the file lies), or `*`.
-    #[schema(min_length = 1, max_length = 4096)]
+    #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pattern: String,
     /// A regular expression over the arguments; any arguments unless given.
     arg_pattern: Option<String>,

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{
     ToSchema,
-    openapi::{ObjectBuilder, RefOr, Schema, schema::AdditionalProperties},
+    openapi::{
+        ObjectBuilder, RefOr, Schema,
+        schema::{AdditionalProperties, SchemaType, Type},
+    },
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -50,7 +53,10 @@ impl utoipa::PartialSchema for DocumentWire {
             ))
             .property(
                 "version",
-                ObjectBuilder::new().enum_values(Some([1])).build(),
+                ObjectBuilder::new()
+                    .schema_type(SchemaType::Type(Type::Integer))
+                    .enum_values(Some([1]))
+                    .build(),
             )
             .required("version")
             .additional_properties(Some(AdditionalProperties::FreeForm(true)))
@@ -112,7 +118,7 @@ async fn document(_caller: Caller<Admin>, State(state): State<AppState>) -> Resu
     put, path = "/v1/policy/document", tag = "policy", operation_id = "replace_policy_document",
     params(
         ReplaceQuery,
-        ("If-Match" = Option<String>, Header, description = "The `ETag` of the document that is replaced. Required: \
+        ("If-Match" = Option<IfMatch>, Header, description = "The `ETag` of the document that is replaced. Required: \
             without it the answer is 428."),
     ),
     request_body = DocumentWire,
