@@ -11,4 +11,4 @@ mod serve;
 
 pub use error::StartError;
 pub use prepare::Prepared;
-pub use serve::{Ready, serve};
+pub use serve::{Invitation, Ready, serve};

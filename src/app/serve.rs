@@ -19,7 +19,7 @@ use super::{
 use crate::{
     approvals::store::DocumentStore,
     clock::{Clock, Ids},
-    domain::Isolation,
+    domain::{Actor, Isolation, Secret},
     engine::{Engine, EngineParts, PolicyFiles, tokens::Tokens},
     hosts::gateway::GatewayHost,
     http::{self, AppState, Bound, Endpoint, Front, ListenOptions},
@@ -37,7 +37,7 @@ const CONNECTIONS: Duration = Duration::from_secs(2);
 const TASKS: Duration = Duration::from_secs(5);
 
 /// A server that answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Ready {
     /// Where it is found over TCP, with the port that was picked.
     pub endpoint: Endpoint,
@@ -45,6 +45,17 @@ pub struct Ready {
     pub socket: Option<PathBuf>,
     /// As whom and how confined commands run.
     pub isolation: Isolation,
+    /// A one-time link that signs a browser in, if [`Invitation`] asked for one.
+    pub login_link: Option<Secret>,
+}
+
+/// Whether whoever starts a server gets a one-time link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Invitation {
+    /// They do not.
+    None,
+    /// They do; they must show it to nobody else.
+    LoginLink,
 }
 
 impl Ready {
@@ -62,11 +73,23 @@ pub async fn serve(
     prepared: Prepared,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+    invitation: Invitation,
     on_ready: impl FnOnce(&Ready),
 ) -> Result<(), StartError> {
     let signals = Signals::catch().map_err(StartError::system("signals cannot be caught"))?;
     let stop = Stop::default();
-    let server = Running::start(prepared, clock, ids).await?;
+    let mut server = Running::start(prepared, clock, ids).await?;
+    let closing = CancellationToken::new();
+    let state = AppState::new(
+        Arc::clone(&server.engine),
+        Arc::clone(&server.tokens),
+        server.ready.endpoint,
+        closing.clone(),
+    );
+    server.ready.login_link = match invitation {
+        Invitation::None => None,
+        Invitation::LoginLink => login_link(&state).await,
+    };
     let written = server
         .tell_where()
         .map_err(StartError::system("server.json cannot be written"))?;
@@ -80,15 +103,14 @@ pub async fn serve(
         listeners,
         ledger,
         ledger_thread,
-        tokens,
-        ready,
+        tokens: _,
+        ready: _,
         started_at: _,
         state_dir: _,
     } = server;
-    let (closing, abort) = (CancellationToken::new(), stop.abort.clone());
+    let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
-    let state = AppState::new(Arc::clone(&engine), tokens, ready.endpoint, closing.clone());
     let connections = tokio::spawn(listeners.serve(Front::new(&state), closing.clone(), hang_up.clone()));
     tokio::spawn(follow_signals(
         signals,
@@ -126,6 +148,17 @@ pub async fn serve(
     drop(written);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// A start without one is a start all the same.
+async fn login_link(state: &AppState) -> Option<Secret> {
+    match state.make_login_link(&Actor::system()).await {
+        Ok((url, _expires_at)) => Some(url),
+        Err(error) => {
+            tracing::warn!(%error, "there is no login link");
+            None
+        }
+    }
 }
 
 /// Until the process ends: a second signal counts while connections are being closed, too.
@@ -213,6 +246,7 @@ impl Running {
             endpoint: listeners.endpoint(),
             socket: listeners.unix_socket().map(Path::to_path_buf),
             isolation: Isolation::SameUser,
+            login_link: None,
         };
         Ok(Self {
             engine,

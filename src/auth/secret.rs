@@ -108,7 +108,8 @@ impl SecretDigest {
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.as_bytes();
         let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() {
+        // Checked here, since a sign is a digit to the parser of numbers.
+        if digits.len() != 2 * bytes.len() || !digits.iter().all(u8::is_ascii_hexdigit) {
             return None;
         }
         for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
@@ -220,7 +221,7 @@ mod tests {
         let digest = TokenSecret::generate(&SystemIds).digest();
         let text = crate::domain::hex(digest.as_bytes());
         assert_eq!(SecretDigest::from_hex(&text), Some(digest));
-        for wrong in ["", "+0", &text[1..], &format!("{text}0"), &"é".repeat(32)] {
+        for wrong in ["", "+0", &format!("{text}0"), &"é".repeat(32), &"+1".repeat(32)] {
             assert_eq!(SecretDigest::from_hex(wrong), None, "{wrong}");
         }
     }

@@ -1,9 +1,10 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand, completions::CompletionsArgs, config::ConfigCommand,
-    context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
-    exec::ExecArgs, init::InitArgs, man::ManArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
+    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand,
+    completions::CompletionsArgs, config::ConfigCommand, context::ServerFlags, demo::DemoArgs,
+    denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, init::InitArgs,
+    login_link::LoginLinkArgs, man::ManArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
     token::TokenCommand,
 };
 
@@ -70,6 +71,8 @@ pub(crate) enum Command {
     /// Make and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Print a one-time link that signs a browser in
+    LoginLink(LoginLinkArgs),
     /// Say what is wrong or risky, and how to mend it
     Doctor(DoctorArgs),
     /// Print the contract of the HTTP API

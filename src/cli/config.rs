@@ -98,10 +98,7 @@ fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<()
         context.console.note("not set");
         return Ok(());
     }
-    let line = match &found.value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
+    let line = shown(&found.value);
     context.console.line(&value::visible(&line))
 }
 
@@ -112,14 +109,18 @@ fn list(context: &Context, values: &[EffectiveValue]) -> Result<(), Failure> {
     }
     let mut table = Table::new(&["KEY", "VALUE", "SOURCE"]);
     for value in values {
-        let shown = match &value.value {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        table.row([value.key.as_str(), &shown, source(&value.source)]);
+        table.row([value.key.as_str(), &shown(&value.value), source(&value.source)]);
     }
     context.console.table(&table, "")
+}
+
+/// Text as it is, anything else as JSON.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
 }
 
 fn to_json(value: &EffectiveValue) -> Value {

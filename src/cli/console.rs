@@ -45,6 +45,7 @@ impl Tone {
 pub(crate) struct Console {
     format: Format,
     color: bool,
+    stdout_is_terminal: bool,
     stderr_is_terminal: bool,
 }
 
@@ -57,9 +58,11 @@ impl Console {
     pub(crate) fn new(format: Format, environment: &dyn Environment) -> Self {
         let plain = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty())
             || environment.get("TERM").as_deref() == Some("dumb");
+        let stdout_is_terminal = io::stdout().is_terminal();
         Self {
             format,
-            color: !plain && io::stdout().is_terminal(),
+            color: !plain && stdout_is_terminal,
+            stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
         }
     }
@@ -67,6 +70,11 @@ impl Console {
     /// How data is printed.
     pub(crate) fn format(self) -> Format {
         self.format
+    }
+
+    /// Whether people read what is printed, and nobody else: a pipe, a file or a log keeps it.
+    pub(crate) fn is_read_by_people(self) -> bool {
+        self.format == Format::People && self.stdout_is_terminal
     }
 
     /// Whether somebody sits at the terminal and can answer a question.

@@ -13,7 +13,7 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    init, man, openapi, policy, runs, serve, token,
+    init, login_link, man, openapi, policy, runs, serve, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -58,6 +58,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Events(args) => with_runtime(events::run(context, args)),
         Command::Audit(command) => with_runtime(audit::run(context, command)),
         Command::Token(command) => with_runtime(token::run(context, command)),
+        Command::LoginLink(args) => with_runtime(login_link::run(context, args)),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Openapi => openapi::run(context.console),
         Command::Completions(args) => completions::run(context.console, &args),

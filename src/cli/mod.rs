@@ -17,6 +17,7 @@ mod config;
 mod denylist;
 mod events;
 mod exec;
+mod login_link;
 mod policy;
 mod policy_change;
 mod runs;

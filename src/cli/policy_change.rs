@@ -285,7 +285,8 @@ mod tests {
             preset_changes(&effective, Preset::Cautious, agent)
                 .iter()
                 .map(|change| {
-                    let shown = |value: &Option<Value>| value.as_ref().map_or("-".to_owned(), value::spelled);
+                    let shown =
+                        |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), value::spelled);
                     format!(
                         "{} {} {} {}",
                         change.file,

@@ -11,7 +11,7 @@ use super::{
     failure::Failure,
 };
 use crate::{
-    app::{self, Prepared, Ready, StartError},
+    app::{self, Invitation, Prepared, Ready, StartError},
     clock::SystemIds,
     http::ListenError,
     settings::StartOptions,
@@ -24,7 +24,8 @@ use crate::{
   countersign serve --listen 127.0.0.1:0
   countersign --state-dir /srv/agent serve
 
-Prints one line on standard output when it is ready. SIGTERM drains: no new runs, foreground ones get
+Prints one line on standard output when it is ready; on a terminal it ends with a one-time link that signs a
+browser in. SIGTERM drains: no new runs, foreground ones get
 [shutdown] grace_ms; a second one kills everything. SIGHUP reads the settings again.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
 pub(crate) struct ServeArgs {
@@ -69,9 +70,20 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
             source,
         })?;
         let clock = Arc::clone(&context.clock);
-        runtime.block_on(app::serve(prepared, clock, Arc::new(SystemIds), |ready| {
-            announce(console, ready);
-        }))
+        // A link opens the server to whoever reads it, so it is for a terminal alone.
+        let invitation = if console.is_read_by_people() {
+            Invitation::LoginLink
+        } else {
+            Invitation::None
+        };
+        let announce = |ready: &Ready| announce(console, ready);
+        runtime.block_on(app::serve(
+            prepared,
+            clock,
+            Arc::new(SystemIds),
+            invitation,
+            announce,
+        ))
     });
     outcome
         .map(|()| ExitStatus::SUCCESS)
@@ -94,8 +106,13 @@ fn announce(console: Console, ready: &Ready) {
                 .map(|path| format!(" socket={}", path.display()))
                 .unwrap_or_default();
             let open = if is_open { " insecure-bind" } else { "" };
+            let login = ready
+                .login_link
+                .as_ref()
+                .map(|link| format!(" login={}", link.expose()))
+                .unwrap_or_default();
             console.line(&format!(
-                "countersign ready {url} isolation={}{socket}{open}",
+                "countersign ready {url} isolation={}{socket}{open}{login}",
                 ready.isolation
             ))
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    approvals::document::Document,
     domain::{AgentId, UnixMillis},
     engine::Engine,
     ledger::LedgerError,
@@ -51,10 +52,7 @@ impl Engine {
                 .or_insert_with(|| new(&agent))
                 .in_config = true;
         }
-        let named = document
-            .document()
-            .into_iter()
-            .flat_map(|document| document.agent_ids());
+        let named = document.document().into_iter().flat_map(Document::agent_ids);
         // What is no agent's id cannot ask for anything.
         for agent in named.filter_map(|name| AgentId::parse(name).ok()) {
             known

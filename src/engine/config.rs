@@ -75,7 +75,9 @@ impl Engine {
         let changed =
             tokio::task::spawn_blocking(move || engine.change_config_blocking(&by, &expected, &edits));
         // Only a panic or the end of the process makes the task fail.
-        changed.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))?;
+        changed
+            .await
+            .unwrap_or_else(|_not_finished| Err(StorageTrouble::Unavailable.into()))?;
         Ok(self.config())
     }
 

@@ -1,8 +1,9 @@
 //! Presets: the configuration and the approvals document changed together, or neither (`exec-tool.md` 11).
 //!
-//! Both new texts are on disk and recorded before either file changes. Then a journal says what has to become of
-//! both; from that moment on the change happens, if need be at the next start. Between the two renames the stricter
-//! of both layers counts, as always, so that nothing runs that neither the policy before nor the one after allows.
+//! Both new texts are on disk and recorded before either file changes, and a journal says what becomes of the
+//! configuration once the document has changed. A server that dies before that leaves both as they were; one that dies
+//! after it leaves the rest to the next start. Between the two renames the stricter of both layers counts, as always,
+//! so that nothing runs that neither the policy before nor the one after allows.
 //! Entry points: [`Engine::apply_preset`], and [`Engine::finish_preset`] before anything else at a start.
 
 use std::{io, path::Path, sync::Arc};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     approvals::{
         document::{Document, PolicyTarget},
-        store::{Base, Pending, StoreError, UpdateError},
+        store::{Base, UpdateError},
     },
     domain::{Actor, AgentId},
     engine::{
@@ -23,15 +24,15 @@ use crate::{
     },
     events::{Event, EventKind, PolicyPart, Subject},
     policy::preset::Preset,
-    settings::{ConfigFile, ConfigFileError, StagedConfig, config_edit, preset_edits},
+    settings::{ConfigFile, ConfigFileError, config_edit, preset_edits},
     sys::{
         fs::{PRIVATE_FILE, read_bounded, replace_file},
         hooks,
     },
 };
 
-/// Both files and their names, escaped.
-const MAX_JOURNAL_BYTES: usize = 64 * 1024 * 1024;
+/// A configuration of the largest size, escaped.
+const MAX_JOURNAL_BYTES: usize = 32 * 1024 * 1024;
 
 /// What applying a preset did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,21 +56,13 @@ pub enum PresetError {
     Document(#[from] DocumentError),
 }
 
-/// What has to become of both files.
+/// What has to become of the configuration, if the document has changed.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Journal {
-    document: Step,
-    config: Step,
-}
-
-/// What has to become of one file.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Step {
-    before: String,
-    after: String,
-    text: String,
+    document_after: String,
+    config_before: String,
+    config_text: String,
 }
 
 /// Why the document did not change.
@@ -140,7 +133,11 @@ impl Engine {
                 self.record_blocking(by, telling(by, agent, pending.hash))
                     .map_err(Trouble::Record)?;
                 if let Some(staged) = &staged {
-                    let journal = Journal::of(pending, &config, staged, &edited.text);
+                    let journal = Journal {
+                        document_after: pending.hash.to_owned(),
+                        config_before: config.hash().to_owned(),
+                        config_text: edited.text.clone(),
+                    };
                     journal
                         .write(&state_dir.preset_journal())
                         .map_err(Trouble::Journal)?;
@@ -207,8 +204,7 @@ impl Engine {
     /// Finishes a preset that an earlier server had begun to apply. A file that somebody else changed since stays as
     /// it is. Blocks; call it before anything looks at the policy.
     pub(super) fn finish_preset(&self) {
-        let state_dir = self.settings.state_dir();
-        let journal = match Journal::read(&state_dir.preset_journal()) {
+        let journal = match Journal::read(&self.settings.state_dir().preset_journal()) {
             Ok(None) => return,
             Ok(Some(journal)) => journal,
             Err(error) => {
@@ -219,10 +215,11 @@ impl Engine {
                 return self.forget_journal();
             }
         };
-        let finished = self
-            .finish_document(&journal.document)
-            .and_then(|()| self.finish_config(&journal.config));
-        match finished {
+        if self.documents.snapshot().hash != journal.document_after {
+            tracing::warn!("a preset was not applied: the server ended before it changed anything");
+            return self.forget_journal();
+        }
+        match self.finish_config(&journal) {
             Ok(()) => self.forget_journal(),
             Err(error) => tracing::error!(
                 error = &error as &dyn std::error::Error,
@@ -231,44 +228,11 @@ impl Engine {
         }
     }
 
-    fn finish_document(&self, step: &Step) -> Result<(), PresetError> {
-        let Ok(loaded) = Document::parse(step.text.as_bytes()) else {
-            // We wrote only what reads.
-            tracing::error!("the journal of a preset holds no document");
-            return Ok(());
-        };
-        let updated = self.documents.update(Base::Hash(&step.before), |document| {
-            *document = loaded.document.clone();
-            Ok::<_, std::convert::Infallible>(())
-        });
-        match updated {
-            Ok(_) => Ok(()),
-            Err(UpdateError::Edit(never)) => match never {},
-            Err(UpdateError::Store(StoreError::BaseHashMismatch { current })) => {
-                if current != step.after {
-                    tracing::warn!(
-                        "the approvals document was changed while a preset was not finished; it stays"
-                    );
-                }
-                Ok(())
-            }
-            Err(UpdateError::Store(StoreError::Refused { .. })) => {
-                tracing::warn!(
-                    "the approvals document is refused and stays, although a preset was not finished"
-                );
-                Ok(())
-            }
-            Err(UpdateError::Store(error)) => Err(DocumentError::Store(error).into()),
-        }
-    }
-
-    fn finish_config(&self, step: &Step) -> Result<(), PresetError> {
-        let config = ConfigFile::hold(self.settings.state_dir()).map_err(ConfigError::from)?;
-        if config.hash() == step.before {
-            let staged = config.stage(&step.text).map_err(ConfigError::from)?;
-            staged.commit().map_err(ConfigError::from)?;
-        } else if config.hash() != step.after {
-            tracing::warn!("openclaw.json was changed while a preset was not finished; it stays");
+    fn finish_config(&self, journal: &Journal) -> Result<(), ConfigFileError> {
+        let config = ConfigFile::hold(self.settings.state_dir())?;
+        if config.hash() == journal.config_before {
+            config.stage(&journal.config_text)?.commit()?;
+            tracing::info!("a preset that an earlier server had begun to apply is whole now");
         }
         Ok(())
     }
@@ -287,21 +251,6 @@ impl Engine {
 }
 
 impl Journal {
-    fn of(pending: &Pending<'_>, config: &ConfigFile, staged: &StagedConfig, text: &str) -> Self {
-        Self {
-            document: Step {
-                before: pending.before.hash.clone(),
-                after: pending.hash.to_owned(),
-                text: pending.text.to_owned(),
-            },
-            config: Step {
-                before: config.hash().to_owned(),
-                after: staged.hash().to_owned(),
-                text: text.to_owned(),
-            },
-        }
-    }
-
     fn write(&self, path: &Path) -> io::Result<()> {
         replace_file(path, &serde_json::to_vec(self)?, PRIVATE_FILE)
     }

@@ -207,3 +207,172 @@ impl Tokens {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{
+        clock::{Clock as _, Ids, ManualClock, SystemIds},
+        domain::Scope,
+        engine::tokens::TokenRequest,
+        ledger::{Ledger, LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
+    };
+
+    const MINUTE: Duration = Duration::from_mins(1);
+    const HOUR: Duration = Duration::from_hours(1);
+    const MOMENT: Duration = Duration::from_millis(1);
+
+    #[derive(Debug)]
+    struct AnyPolicy;
+
+    impl PolicyWatch for AnyPolicy {
+        fn stamp(&self) -> PolicyStamp {
+            PolicyStamp::default()
+        }
+    }
+
+    /// Tokens with a clock that stands still, after a first start.
+    struct Server {
+        tokens: Tokens,
+        clock: Arc<ManualClock>,
+        thread: Option<LedgerThread>,
+        _directory: tempfile::TempDir,
+    }
+
+    impl Drop for Server {
+        fn drop(&mut self) {
+            if let Some(thread) = self.thread.take() {
+                thread.stop();
+            }
+        }
+    }
+
+    impl Server {
+        async fn new() -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let at = |name: &str| directory.path().join(name);
+            let config = LedgerConfig {
+                path: at("countersign.db"),
+                audit_key: at("audit.key"),
+                audit_head: at("audit.head"),
+                boot_id: "test".to_owned(),
+                readers: 1,
+                tuning: Tuning::default(),
+            };
+            let clock = Arc::new(ManualClock::at(UnixMillis::new(1_000_000)));
+            let ids: Arc<dyn Ids> = Arc::new(SystemIds);
+            let opened = Ledger::open(
+                config,
+                Arc::<ManualClock>::clone(&clock),
+                Arc::clone(&ids),
+                Arc::new(AnyPolicy),
+            );
+            let (ledger, thread) = opened.unwrap();
+            let tokens = Tokens::new(ledger, Arc::<ManualClock>::clone(&clock), ids);
+            tokens
+                .ensure_files(&at("operator.token"), &at("gateway.token"))
+                .await
+                .unwrap();
+            Self {
+                tokens,
+                clock,
+                thread: Some(thread),
+                _directory: directory,
+            }
+        }
+
+        async fn code(&self, lasts: Duration) -> Shown {
+            let link = self
+                .tokens
+                .make_login_link(&Actor::system(), lasts)
+                .await
+                .unwrap();
+            assert_eq!(link.expires_at, self.clock.now() + lasts);
+            Shown::Code(Secret::new(link.code.expose().to_owned()))
+        }
+
+        async fn sign_in(&self, shown: &Shown) -> Option<SignedIn> {
+            let address = "127.0.0.1".to_owned();
+            self.tokens.sign_in(shown, None, HOUR, address).await.unwrap()
+        }
+
+        async fn is_signed_in(&self, browser: &SignedIn) -> bool {
+            let key = self.tokens.browser_of(browser.cookie.expose()).await.unwrap();
+            key.is_some_and(|key| key.is_second_secret(browser.second.expose()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_link_opens_until_its_time_is_over() {
+        let server = Server::new().await;
+        let (one, other) = (server.code(MINUTE).await, server.code(MINUTE).await);
+        server.clock.advance(MINUTE.saturating_sub(MOMENT));
+        assert!(server.sign_in(&one).await.is_some());
+        server.clock.advance(MOMENT);
+        assert!(server.sign_in(&other).await.is_none());
+        assert!(server.sign_in(&one).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_session_opens_until_its_time_is_over() {
+        let server = Server::new().await;
+        let browser = server.sign_in(&server.code(MINUTE).await).await.unwrap();
+        assert_eq!(browser.sign_in.expires_at, server.clock.now() + HOUR);
+        server.clock.advance(HOUR.saturating_sub(MOMENT));
+        assert!(server.is_signed_in(&browser).await);
+        server.clock.advance(MOMENT);
+        assert!(!server.is_signed_in(&browser).await);
+    }
+
+    #[tokio::test]
+    async fn a_session_never_outlives_its_token() {
+        let server = Server::new().await;
+        let request = TokenRequest {
+            name: "short".to_owned(),
+            scopes: BTreeSet::from([Scope::Read]),
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at: Some(server.clock.now() + MINUTE),
+        };
+        let (_token, secret) = server.tokens.create(&Actor::system(), request).await.unwrap();
+        let shown = Shown::Token(Secret::new(secret.expose().to_owned()));
+        let browser = server.sign_in(&shown).await.unwrap();
+        assert_eq!(browser.sign_in.expires_at, server.clock.now() + MINUTE);
+        assert!(server.is_signed_in(&browser).await);
+        server.clock.advance(MINUTE);
+        assert!(!server.is_signed_in(&browser).await);
+        assert!(server.sign_in(&shown).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn the_oldest_of_too_many_open_links_goes() {
+        let server = Server::new().await;
+        let first = server.code(HOUR).await;
+        server.clock.advance(MOMENT);
+        let second = server.code(HOUR).await;
+        for _ in 2..=100 {
+            server.clock.advance(MOMENT);
+            server.code(HOUR).await;
+        }
+        assert!(server.sign_in(&first).await.is_none());
+        assert!(server.sign_in(&second).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn who_signs_out_while_a_look_up_is_under_way_stays_signed_out() {
+        let server = Server::new().await;
+        let browser = server.sign_in(&server.code(MINUTE).await).await.unwrap();
+        let key = server
+            .tokens
+            .browser_of(browser.cookie.expose())
+            .await
+            .unwrap()
+            .unwrap();
+        server.tokens.sign_out(&browser.sign_in.id).await.unwrap();
+        assert!(!key.is_live(server.clock.now()), "streams end");
+        assert!(!server.is_signed_in(&browser).await);
+        server.tokens.sign_out(&browser.sign_in.id).await.unwrap();
+    }
+}

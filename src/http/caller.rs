@@ -108,12 +108,7 @@ where
             Credentials::Absent => return Err(unauthorized("a bearer token is needed")),
             // Not counted: nobody guesses a cookie, and a page whose sign-in ended must not lock its address out.
             Credentials::Ended => return Err(unauthorized("the browser is not signed in, or no longer")),
-            Credentials::CookieAlone(_) => {
-                return Err(Problem::new(
-                    Code::Forbidden,
-                    "a cookie alone opens nothing: send the csrfToken of the login as X-CSRF-Token",
-                ));
-            }
+            Credentials::CookieAlone(_) => return Err(refuse_cookie_alone()),
             Credentials::ForeignPage => return Err(refuse_page()),
         };
         if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
@@ -124,6 +119,14 @@ where
             opened_by: PhantomData,
         })
     }
+}
+
+/// The refusal of a cookie without its second secret.
+pub(in crate::http) fn refuse_cookie_alone() -> Problem {
+    Problem::new(
+        Code::Forbidden,
+        "a cookie alone opens nothing: send the csrfToken of the login as X-CSRF-Token",
+    )
 }
 
 /// The refusal of a web page that is not ours.

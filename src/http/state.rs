@@ -8,8 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    auth::{Rate, SignInSecret, Throttle, ThrottleRates},
-    engine::{Engine, tokens::Tokens},
+    auth::{Rate, Throttle, ThrottleRates},
+    domain::{Actor, Secret, UnixMillis},
+    engine::{
+        Engine,
+        sign_in::{LoginLink, LoginLinkError},
+        tokens::Tokens,
+    },
     http::{
         door::{Door, DoorRules},
         host_header::HostNames,
@@ -82,9 +87,16 @@ impl AppState {
         &self.0.throttle
     }
 
-    /// The URL of a one-time link.
-    pub(in crate::http) fn login_url(&self, code: &SignInSecret) -> String {
-        self.absolute_link(&format!("/login#code={}", code.expose()))
+    /// Makes a one-time link that signs a browser in. Its code is behind `#`, so that no server and no log sees
+    /// it before somebody presses the button on the sign-in page. Returns its URL and when it ends.
+    ///
+    /// # Errors
+    /// [`LoginLinkError`]; there is no link then.
+    pub async fn make_login_link(&self, by: &Actor) -> Result<(Secret, UnixMillis), LoginLinkError> {
+        let lasts = self.0.engine.settings().current().server.auth.login_link_ttl;
+        let LoginLink { code, expires_at } = self.0.tokens.make_login_link(by, lasts).await?;
+        let url = self.absolute_link(&format!("/login#code={}", code.expose()));
+        Ok((Secret::new(url), expires_at))
     }
 
     /// Cancelled when the server stops.
@@ -104,7 +116,7 @@ impl AppState {
 
     /// Where somebody else finds a path of this server: under `[http] public_url`, else at the address that was
     /// bound.
-    pub(in crate::http) fn absolute_link(&self, path: &str) -> String {
+    fn absolute_link(&self, path: &str) -> String {
         if self.0.link_base.is_empty() {
             format!("{}{path}", self.0.endpoint.local_url())
         } else {

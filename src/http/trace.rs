@@ -9,12 +9,17 @@ use crate::clock::Ids;
 /// The header.
 pub(in crate::http) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
+/// Sampled, and a random trace id; other flags must not be passed on.
+const KNOWN_FLAGS: u8 = 0b11;
+
 /// A trace that a caller began, and our part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct Trace {
-    trace_id: String,
-    parent_id: String,
-    span_id: String,
+    id: String,
+    /// The span of the caller.
+    parent: String,
+    /// Ours.
+    span: String,
     flags: u8,
 }
 
@@ -25,11 +30,11 @@ impl Trace {
         let (value, None) = (values.next()?, values.next()) else {
             return None;
         };
-        let (trace_id, parent_id, flags) = parse(value.to_str().ok()?)?;
+        let (id, parent, flags) = parse(value.to_str().ok()?)?;
         Some(Self {
-            trace_id: trace_id.to_owned(),
-            parent_id: parent_id.to_owned(),
-            span_id: new_span(ids),
+            id: id.to_owned(),
+            parent: parent.to_owned(),
+            span: new_span(ids),
             flags,
         })
     }
@@ -38,9 +43,9 @@ impl Trace {
     pub(in crate::http) fn span(&self) -> tracing::Span {
         tracing::info_span!(
             "request",
-            trace.id = %self.trace_id,
-            parent.id = %self.parent_id,
-            span.id = %self.span_id,
+            trace.id = %self.id,
+            parent.id = %self.parent,
+            span.id = %self.span,
         )
     }
 
@@ -53,33 +58,31 @@ impl Trace {
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
-            trace_id,
-            parent_id: _,
-            span_id,
+            id,
+            parent: _,
+            span,
             flags,
         } = self;
-        write!(f, "00-{trace_id}-{span_id}-{flags:02x}")
+        write!(f, "00-{id}-{span}-{flags:02x}")
     }
 }
 
 /// Trace id, parent id and the flags that version 00 knows.
 fn parse(text: &str) -> Option<(&str, &str, u8)> {
     let mut parts = text.splitn(5, '-');
-    let (version, trace_id, parent_id, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let (version, id, parent, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let is_newer = version != "00";
     let valid = is_hex(version, 2)
         && version != "ff"
-        && is_hex(trace_id, 32)
-        && is_hex(parent_id, 16)
+        && is_hex(id, 32)
+        && is_hex(parent, 16)
         && is_hex(flags, 2)
-        && is_not_zero(trace_id)
-        && is_not_zero(parent_id)
+        && is_not_zero(id)
+        && is_not_zero(parent)
         // Only a version to come may have more parts.
         && (is_newer || parts.next().is_none());
-    /// Sampled, and a random trace id; others must not be passed on.
-    const KNOWN_FLAGS: u8 = 0b11;
     let flags = u8::from_str_radix(flags, 16).ok()?;
-    valid.then_some((trace_id, parent_id, flags & KNOWN_FLAGS))
+    valid.then_some((id, parent, flags & KNOWN_FLAGS))
 }
 
 fn is_hex(text: &str, length: usize) -> bool {
@@ -125,8 +128,8 @@ mod tests {
             "{text}"
         );
         assert!(parse(&text).is_some());
-        assert_ne!(one.span_id, PARENT);
-        assert_ne!(one.span_id, other.span_id);
+        assert_ne!(one.span, PARENT);
+        assert_ne!(one.span, other.span);
     }
 
     #[test]

@@ -312,7 +312,8 @@ fn check_removable(tree: &Value, path: &KeyPath) -> Result<(), EditError> {
             .iter()
             .any(|key| key.path(&scope).is_some_and(|key| is_below(key, &plain)));
     let present = find(tree, path.steps());
-    if !is_group && !(present.is_some() && is_strict(&scope, &plain)) {
+    let is_mendable = present.is_some() && is_strict(&scope, &plain);
+    if !is_group && !is_mendable {
         return Err(unknown);
     }
     match present.and_then(|present| foreign(present, path)) {

@@ -51,6 +51,8 @@ mod page;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
+mod policy_api;
+#[cfg(test)]
 mod real_commands;
 #[cfg(test)]
 mod runner;

@@ -17,6 +17,7 @@ const POLL_MS = 3000;
 const GATHER_MS = 80;
 const ONE_BY_ONE = 5;
 const RUNS_PAUSE_MS = 1000;
+const LOOK_AGAIN_MS = 1500;
 const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "policy.", "config.", "document.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
@@ -187,8 +188,7 @@ async function loadOne() {
     board.refresh();
   } catch (error) {
     if (!(error instanceof Refused) || error.status !== 404) throw error;
-    fill(byId("blank"), "There is no such request. ", h("a", { href: "/" }, "All requests"));
-    byId("blank").hidden = false;
+    board.setNothing("There is no such request, or its record is older than what is kept.");
   }
 }
 
@@ -316,6 +316,7 @@ function refreshRuns() {
 // --- What the person answers.
 
 const unsure = new Set();
+let lookingAgain;
 
 async function decide(id, decision, options) {
   if (!model.sending(id, decision)) return;
@@ -332,7 +333,7 @@ async function decide(id, decision, options) {
       // It may have arrived and only its answer was lost: nobody is told either before the server says.
       unsure.add(id);
       line?.retry();
-      if (!line) await settleUnsure();
+      await settleUnsure();
     }
   }
   if (!isOut) board.refresh();
@@ -340,9 +341,17 @@ async function decide(id, decision, options) {
 
 async function settleUnsure() {
   for (const id of [...unsure]) {
-    const approval = await json("GET", `/v1/approvals/${id}`);
+    let approval;
+    try {
+      approval = await json("GET", `/v1/approvals/${id}`);
+    } catch (error) {
+      if (error instanceof Refused) throw error;
+      clearTimeout(lookingAgain);
+      lookingAgain = setTimeout(() => settleUnsure().catch(failed), LOOK_AGAIN_MS);
+      return;
+    }
     unsure.delete(id);
     model.lookedAt(id, "Your answer did not arrive. Please answer again.", approval);
+    if (!isOut) board.refresh();
   }
-  board.refresh();
 }

@@ -21,6 +21,7 @@ export function createBoard(model, { decide, canDecide, keepsEnded }) {
   let limit = AT_ONCE;
   let online = true;
   let lastTouch = 0;
+  let nothing = "Nothing is waiting. New requests appear here by themselves.";
 
   for (const kind of ["pointerdown", "pointermove", "keydown", "wheel", "touchmove"]) {
     addEventListener(kind, () => { lastTouch = performance.now(); }, { passive: true });
@@ -84,7 +85,7 @@ export function createBoard(model, { decide, canDecide, keepsEnded }) {
     byId("more").textContent = `Show ${Math.min(hidden, AT_ONCE)} more of ${hidden.toLocaleString("en")}`;
     byId("clear").hidden = keepsEnded || settledAt.size === 0;
     byId("blank").hidden = list.children.length > 0;
-    byId("blank").textContent = "Nothing is waiting. New requests appear here by themselves.";
+    byId("blank").textContent = nothing;
     if (!keepsEnded) byId("waiting-title").textContent = waiting ? `Waiting for you (${waiting.toLocaleString("en")})` : "Waiting for you";
     document.title = waiting ? `(${waiting}) countersign` : "countersign";
     byId("icon").href = waiting ? "/assets/icon-waiting.svg" : "/assets/icon.svg";
@@ -118,6 +119,11 @@ export function createBoard(model, { decide, canDecide, keepsEnded }) {
     setOnline(value) {
       online = value;
       for (const card of cards.values()) card.setOnline(value);
+    },
+    /** What an empty board says. */
+    setNothing(text) {
+      nothing = text;
+      refresh();
     },
     /** Tells a screen reader of new requests. */
     tell(entries, waiting) {

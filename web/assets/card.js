@@ -57,9 +57,9 @@ export function createCard(entry, act) {
     act.canDecide ? answer : h("p", { class: "hint" }, "You can look at this, but not answer: your sign-in lacks the scope approve."));
   const root = h("li", { class: "card-item", "data-id": key }, article);
 
-  function press(element, what) {
+  function press(element, what, isAimed = act.mayAct(root)) {
     if (element.getAttribute("aria-disabled") === "true") return;
-    if (!act.mayAct(root)) {
+    if (!isAimed) {
       // The tap was on its way before this card was under it.
       article.classList.add("nudge");
       setTimeout(() => article.classList.remove("nudge"), 300);
@@ -181,7 +181,8 @@ export function createCard(entry, act) {
     press(name) {
       if (current.phase !== "pending" || !act.canDecide) return;
       if (name === "reason") openNote();
-      else press({ once, always, deny }[name], { once: "allow-once", always: "always-panel", deny: "deny" }[name]);
+      // A letter goes to the card that has the focus, wherever that has moved to.
+      else press({ once, always, deny }[name], { once: "allow-once", always: "always-panel", deny: "deny" }[name], true);
     },
     /** Closes what is open inside; says whether there was something. */
     escape() {

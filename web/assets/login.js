@@ -5,11 +5,15 @@ import { byId } from "./dom.js";
 import { returnPath } from "./text.js";
 
 const next = returnPath(new URLSearchParams(location.search).get("next"));
-let code = new URLSearchParams(location.hash.slice(1)).get("code");
+let code = takeCode();
 
-// Neither the address bar nor the history keeps the code.
-if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-
+// A link that is opened where this page is already changes nothing but what is behind `#`.
+addEventListener("hashchange", () => {
+  if (!location.hash) return;
+  code = takeCode();
+  byId("problem").hidden = true;
+  show();
+});
 byId("use-link").addEventListener("click", () => signIn(byId("use-link"), { code }));
 byId("other-way").addEventListener("click", () => {
   code = null;
@@ -25,6 +29,13 @@ byId("by-token").addEventListener("submit", (event) => {
 
 show();
 if (!code && secret()) json("GET", "/auth/session").then(() => location.replace(next)).catch(() => {});
+
+function takeCode() {
+  const found = new URLSearchParams(location.hash.slice(1)).get("code");
+  // Neither the address bar nor the history keeps it.
+  if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+  return found;
+}
 
 function show() {
   byId("by-link").hidden = !code;

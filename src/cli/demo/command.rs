@@ -15,7 +15,8 @@ use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::F
   countersign demo --approve
 
 Starts a real server on a temporary state directory, runs one command that the allowlist covers, has one
-refused, asks a person about a third, checks the audit record and removes everything again.")]
+refused, asks a person about a third (on the approvals page, by a link that it prints, or on the command line),
+checks the audit record and removes everything again.")]
 pub(crate) struct DemoArgs {
     /// Answer the question itself, over the API, as a second token
     #[arg(long)]
@@ -61,8 +62,8 @@ async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<()
     story.verified().await?;
     say(
         console,
-        "\nNot there yet in this version: the sandbox and the approvals page. Commands ran on this machine with your\n\
-         rights (isolation same-user), and the command line answered.",
+        "\nNot there yet in this version: the sandbox. Commands ran on this machine with your rights (isolation\n\
+         same-user).",
     )?;
     if console.format() == Format::Json {
         return console.document(&json!({"steps": story.into_steps()}));

@@ -14,7 +14,7 @@ use crate::{
         discover::{Address, Role},
         duration::clock_face,
         failure::Failure,
-        value,
+        login_link, value,
         value::quoted,
     },
     clock::{Ids as _, SystemIds},
@@ -102,9 +102,13 @@ impl<'a> Story<'a> {
             return Err(unexpected("asked nobody", &pending));
         }
         let slug = value::string(&pending, "approvalSlug");
-        self.say(&format!(
-            "nothing has started; approval {slug} waits. To answer, in another terminal:"
-        ))?;
+        self.say(&format!("nothing has started; approval {slug} waits."))?;
+        if answerer == Answerer::Person {
+            let link = self.operator.post(&["v1", "login-links"], &json!({})).await?;
+            self.say("to answer on the approvals page, open this link, which signs one browser in, once:")?;
+            self.say(&format!("  {}", login_link::url(&link)))?;
+        }
+        self.say("to answer on the command line, in another terminal:")?;
         let state_dir = quoted(&self.place.state_dir().to_string_lossy());
         let program = std::env::current_exe()?;
         let program = quoted(&program.to_string_lossy());

@@ -41,9 +41,9 @@ impl<State: Send + Sync> FromRequestParts<State> for IfMatch {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
-        read(&parts.headers)
-            .map(Self)
-            .ok_or_else(|| Problem::field("If-Match", "expected *, or quoted entity tags joined by commas"))
+        read(&parts.headers).map(Self).map_err(|Malformed| {
+            Problem::field("If-Match", "expected *, or quoted entity tags joined by commas")
+        })
     }
 }
 
@@ -52,27 +52,29 @@ pub(in crate::http) fn etag(hash: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("\"{hash}\"")).ok()
 }
 
-/// `None` when a line does not read.
-#[expect(
-    clippy::option_option,
-    reason = "no header and a header that does not read are different things"
-)]
-fn read(headers: &HeaderMap) -> Option<Option<Precondition>> {
-    let mut lines = headers.get_all(header::IF_MATCH).iter().peekable();
-    if lines.peek().is_none() {
-        return Some(None);
+/// A line that is no list of entity tags.
+#[derive(Debug, PartialEq, Eq)]
+struct Malformed;
+
+fn read(headers: &HeaderMap) -> Result<Option<Precondition>, Malformed> {
+    let lines: Vec<&HeaderValue> = headers.get_all(header::IF_MATCH).iter().collect();
+    if lines.is_empty() {
+        return Ok(None);
     }
     let mut hashes = Vec::new();
-    for line in lines {
-        let text = line.to_str().ok()?.trim();
+    for line in &lines {
+        let text = line.to_str().map_err(|_not_text| Malformed)?.trim();
         if text == "*" {
             // Beside tags it is not in the grammar.
-            return (headers.get_all(header::IF_MATCH).iter().count() == 1)
-                .then_some(Some(Precondition::Any));
+            return if lines.len() == 1 {
+                Ok(Some(Precondition::Any))
+            } else {
+                Err(Malformed)
+            };
         }
-        read_tags(text, &mut hashes)?;
+        read_tags(text, &mut hashes).ok_or(Malformed)?;
     }
-    Some(Some(Precondition::OneOf(hashes)))
+    Ok(Some(Precondition::OneOf(hashes)))
 }
 
 /// Adds the strong tags of one line.
@@ -122,31 +124,30 @@ fn read_tags(mut rest: &str, hashes: &mut Vec<String>) -> Option<()> {
 mod tests {
     use super::*;
 
-    fn check(lines: &[&str], expected: Option<Option<Precondition>>) {
+    fn check(lines: &[&str], expected: &Result<Option<Precondition>, Malformed>) {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(header::IF_MATCH, line.parse().unwrap());
         }
-        assert_eq!(read(&headers), expected, "{lines:?}");
+        assert_eq!(read(&headers), *expected, "{lines:?}");
     }
 
-    fn one_of(hashes: &[&str]) -> Option<Option<Precondition>> {
-        Some(Some(Precondition::OneOf(
-            hashes.iter().map(|hash| (*hash).to_owned()).collect(),
-        )))
+    fn check_tags(lines: &[&str], hashes: &[&str]) {
+        let hashes = hashes.iter().map(|hash| (*hash).to_owned()).collect();
+        check(lines, &Ok(Some(Precondition::OneOf(hashes))));
     }
 
     #[test]
     fn tags_are_read_as_the_standard_says() {
-        check(&[], Some(None));
-        check(&["*"], Some(Some(Precondition::Any)));
-        check(&["\"ab\""], one_of(&["ab"]));
-        check(&["\"ab\" , \"missing:cd\",,"], one_of(&["ab", "missing:cd"]));
-        check(&["\"ab\"", "\"cd\""], one_of(&["ab", "cd"]));
-        check(&["W/\"ab\""], one_of(&[]));
-        check(&["W/\"ab\", \"cd\""], one_of(&["cd"]));
-        check(&["\"a,b\""], one_of(&["a,b"]));
-        check(&["ab12"], one_of(&["ab12"]));
+        check(&[], &Ok(None));
+        check(&["*"], &Ok(Some(Precondition::Any)));
+        check_tags(&["\"ab\""], &["ab"]);
+        check_tags(&["\"ab\" , \"missing:cd\",,"], &["ab", "missing:cd"]);
+        check_tags(&["\"ab\"", "\"cd\""], &["ab", "cd"]);
+        check_tags(&["W/\"ab\""], &[]);
+        check_tags(&["W/\"ab\", \"cd\""], &["cd"]);
+        check_tags(&["\"a,b\""], &["a,b"]);
+        check_tags(&["ab12"], &["ab12"]);
     }
 
     #[test]
@@ -164,7 +165,7 @@ mod tests {
             &["\"ab\"", "*"],
             &["../x"],
         ] {
-            check(lines, None);
+            check(lines, &Err(Malformed));
         }
     }
 }

@@ -96,6 +96,7 @@ async fn policy(
     _caller: Caller<Read>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
 ) -> Result<Response, Problem> {
     let found = state.engine().agent_policy(&agent)?;
     Ok(tagged(PolicyBody::from(found.value), &found.hash))
@@ -121,6 +122,7 @@ async fn set_policy(
     caller: Caller<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     if_match: IfMatch,
     JsonBody(body): JsonBody<PolicyBody>,
 ) -> Result<Response, Problem> {

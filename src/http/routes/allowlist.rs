@@ -237,6 +237,10 @@ async fn remove(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[schema(as = AllowlistEntryChange)]
+#[expect(
+    clippy::option_option,
+    reason = "absent, null and a value are three different things"
+)]
 struct EntryChangeBody {
     /// A path glob, a bare command name, or `*`.
     #[schema(value_type = String, required = false, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
@@ -312,6 +316,7 @@ async fn change(
         entry,
     }): AtPath<AgentEntry>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(body): JsonBody<EntryChangeBody>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
     let changed = state
@@ -338,7 +343,7 @@ impl EntryChangeBody {
         }
         check_note("note", note.as_ref().and_then(Option::as_deref))?;
         let sha256 = sha256
-            .map(|digest| digest.map(digest_of).transpose())
+            .map(|digest| digest.as_deref().map(digest_of).transpose())
             .transpose()?;
         check_uses(max_uses.flatten())?;
         Ok(PatternChange {
@@ -372,7 +377,7 @@ impl NewEntryBody {
             limits: Limits {
                 expires_at: expires_at_ms,
                 max_uses,
-                sha256: sha256.map(digest_of).transpose()?,
+                sha256: sha256.as_deref().map(digest_of).transpose()?,
             },
         })
     }
@@ -404,7 +409,7 @@ fn check_uses(max_uses: Option<u64>) -> Result<(), Problem> {
     Ok(())
 }
 
-fn digest_of(text: String) -> Result<String, Problem> {
+fn digest_of(text: &str) -> Result<String, Problem> {
     if text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(text.to_ascii_lowercase())
     } else {

@@ -17,7 +17,7 @@ use crate::{
     engine::config::Config,
     http::{
         caller::{Admin, Caller, Read},
-        extract::{IfMatch, JsonBody},
+        extract::{IfMatch, JsonBody, QueryOf},
         problem::Problem,
         reply::JsonReply,
         state::AppState,
@@ -138,7 +138,7 @@ struct AppliedBody {
     ),
     security(("token" = ["read"])),
 )]
-async fn config(_caller: Caller<Read>, State(state): State<AppState>) -> Response {
+async fn config(_caller: Caller<Read>, State(state): State<AppState>, _query: QueryOf<()>) -> Response {
     reply(state.engine().config())
 }
 
@@ -160,6 +160,7 @@ async fn config(_caller: Caller<Read>, State(state): State<AppState>) -> Respons
 async fn change(
     caller: Caller<Admin>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     if_match: IfMatch,
     JsonBody(body): JsonBody<ChangeBody>,
 ) -> Result<Response, Problem> {
@@ -184,6 +185,7 @@ async fn change(
 async fn preset(
     caller: Caller<Admin>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(PresetBody { name, agent_id }): JsonBody<PresetBody>,
 ) -> Result<JsonReply<AppliedBody>, Problem> {
     let applied = state

@@ -97,6 +97,7 @@ async fn add(
     caller: Caller<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(body): JsonBody<NewRuleBody>,
 ) -> Result<Response, Problem> {
     let rule = body.into_rule()?;
@@ -133,6 +134,7 @@ async fn remove(
         entry,
     }): AtPath<AgentEntry>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
     if state
         .engine()

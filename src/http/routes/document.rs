@@ -109,7 +109,11 @@ struct AcceptBody {
     ),
     security(("token" = ["admin"])),
 )]
-async fn document(_caller: Caller<Admin>, State(state): State<AppState>) -> Result<Response, Problem> {
+async fn document(
+    _caller: Caller<Admin>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+) -> Result<Response, Problem> {
     Ok(reply(state.engine().policy_document()?))
 }
 
@@ -161,6 +165,7 @@ async fn replace(
 async fn accept(
     _caller: Caller<Admin>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
 ) -> Result<JsonReply<DocumentBody>, Problem> {
     let view = state.engine().document_view();

@@ -1,11 +1,11 @@
 //! Browser sign-in: one-time links, and the session of a browser.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use axum::{
     Extension,
-    extract::State,
-    http::{StatusCode, header},
+    extract::{FromRequestParts, State},
+    http::{StatusCode, header, request::Parts},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -13,13 +13,15 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
+    auth::Key,
     domain::{Scope, Secret, UnixMillis},
-    engine::sign_in::{LoginLink, Shown, SignedIn},
+    engine::sign_in::{Shown, SignedIn},
     http::{
-        caller::{self, Admin, Anybody, Caller, refuse_page, unauthorized},
+        caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
         cookie,
         door::{Credentials, Origin},
         extract::{EmptyBody, JsonBody},
+        peer::Transport,
         problem::Problem,
         reply::JsonReply,
         state::AppState,
@@ -96,11 +98,10 @@ async fn make_link(
     State(state): State<AppState>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
-    let lasts = state.engine().settings().current().server.auth.login_link_ttl;
-    let LoginLink { code, expires_at } = state.tokens().make_login_link(&caller.actor, lasts).await?;
+    let (url, expires_at_ms) = state.make_login_link(&caller.actor).await?;
     let body = LoginLinkBody {
-        url: state.login_url(&code),
-        expires_at_ms: expires_at,
+        url: url.expose().to_owned(),
+        expires_at_ms,
     };
     Ok((StatusCode::CREATED, JsonReply(body)).into_response())
 }
@@ -121,15 +122,10 @@ async fn make_link(
     ),
 )]
 async fn login(
-    Extension(origin): Extension<Origin>,
+    OwnPage(origin): OwnPage,
     State(state): State<AppState>,
     JsonBody(body): JsonBody<LoginBody>,
 ) -> Result<Response, Problem> {
-    // Signing somebody else's browser in makes them act under a name that is not theirs.
-    match origin.site {
-        Site::Unnamed | Site::Ours => {}
-        Site::Listed | Site::Foreign => return Err(refuse_page()),
-    }
     let shown = body.into_shown()?;
     let lasts = state.engine().settings().current().server.auth.session;
     let (address, before) = (origin.address.to_string(), origin.browser());
@@ -180,23 +176,14 @@ async fn login(
     security((), ("session" = [], "csrf" = [])),
 )]
 async fn logout(
-    caller: Result<Caller<Anybody>, Problem>,
-    Extension(origin): Extension<Origin>,
+    Leaving { key, transport }: Leaving,
     State(state): State<AppState>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
-    match &origin.credentials {
-        Credentials::Absent | Credentials::Wrong | Credentials::Ended => {}
-        Credentials::CookieAlone(_) | Credentials::ForeignPage => {
-            caller?;
-        }
-        Credentials::Valid(key) => {
-            if let Some(sign_in) = key.sign_in() {
-                state.tokens().sign_out(sign_in).await?;
-            }
-        }
+    if let Some(sign_in) = key.as_deref().and_then(Key::sign_in) {
+        state.tokens().sign_out(sign_in).await?;
     }
-    let cleared = cookie::clear(origin.transport).ok_or_else(Problem::internal)?;
+    let cleared = cookie::clear(transport).ok_or_else(Problem::internal)?;
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cleared)]).into_response())
 }
 
@@ -230,6 +217,50 @@ async fn session(Extension(origin): Extension<Origin>) -> Result<JsonReply<Sessi
         scopes: principal.scopes.clone(),
         expires_at_ms,
     }))
+}
+
+/// A request that no page but ours sent: signing somebody else's browser in would make them act under a name that
+/// is not theirs.
+struct OwnPage(Origin);
+
+impl<State: Send + Sync> FromRequestParts<State> for OwnPage {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
+        let origin = origin_of(parts)?;
+        match origin.site {
+            Site::Unnamed | Site::Ours => Ok(Self(origin.clone())),
+            Site::Listed | Site::Foreign => Err(refuse_page()),
+        }
+    }
+}
+
+/// A browser that proved itself and wants to leave, or nobody who is signed in.
+struct Leaving {
+    key: Option<Arc<Key>>,
+    transport: Transport,
+}
+
+impl<State: Send + Sync> FromRequestParts<State> for Leaving {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {
+        let origin = origin_of(parts)?;
+        let key = match &origin.credentials {
+            Credentials::Valid(key) => Some(Arc::clone(key)),
+            Credentials::Absent | Credentials::Wrong | Credentials::Ended => None,
+            Credentials::CookieAlone(_) => return Err(refuse_cookie_alone()),
+            Credentials::ForeignPage => return Err(refuse_page()),
+        };
+        Ok(Self {
+            key,
+            transport: origin.transport,
+        })
+    }
+}
+
+fn origin_of(parts: &Parts) -> Result<&Origin, Problem> {
+    parts.extensions.get().ok_or_else(Problem::internal)
 }
 
 impl LoginBody {

@@ -7,6 +7,7 @@ use super::{TestFront, request};
 use crate::{
     clock::Clock as _,
     domain::{Actor, Scope},
+    http::Peer,
     ledger::Page,
 };
 
@@ -199,4 +200,37 @@ async fn every_answer_has_an_id_and_the_headers_of_an_api() {
     );
     assert_eq!(broken.headers[header::CONTENT_TYPE], "application/problem+json");
     assert_eq!(broken.body["instance"], "/v1/panic");
+}
+
+#[tokio::test]
+async fn every_page_leaves_with_the_headers_of_a_page() {
+    let server = TestFront::new();
+    let page = server.get("/page", None).await;
+    let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert_eq!(page.headers[header::REFERRER_POLICY], "no-referrer");
+    let other = server.get("/open", None).await;
+    assert!(!other.headers.contains_key(header::CONTENT_SECURITY_POLICY));
+}
+
+#[tokio::test]
+async fn only_inside_tls_a_browser_is_told_to_stay_there() {
+    let server = TestFront::new();
+    let address = ([127, 0, 0, 1], 40_000).into();
+    for (peer, transport) in [
+        (Peer::Tcp(address), "Plain"),
+        (Peer::Tls(address), "Tls"),
+        (Peer::Unix, "Plain"),
+    ] {
+        let request = request("GET", "/transport", None).body(Body::empty()).unwrap();
+        let response = server.front.answer(peer, request).await;
+        assert_eq!(
+            response.headers().contains_key(header::STRICT_TRANSPORT_SECURITY),
+            peer.is_tls()
+        );
+        let text = http_body_util::BodyExt::collect(response.into_body())
+            .await
+            .unwrap();
+        assert_eq!(text.to_bytes(), transport);
+    }
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use axum::{
-    Router,
+    Extension, Router,
     body::Body,
     extract::FromRef,
     http::{Request, StatusCode, header},
@@ -32,7 +32,7 @@ use crate::{
     http::{
         Front, Peer, Transport,
         caller::{Admin, Approve, Caller, Exec},
-        door::{Door, DoorRules},
+        door::{Door, DoorRules, Origin},
         extract::JsonBody,
         host_header::HostNames,
         problem::Problem,
@@ -214,6 +214,11 @@ struct Sum {
 fn routes_of_the_test() -> Router<TestState> {
     Router::new()
         .route("/open", get(|| async { JsonReply("open") }))
+        .route("/page", get(|| async { axum::response::Html("<p>hello") }))
+        .route(
+            "/transport",
+            get(|Extension(origin): Extension<Origin>| async move { format!("{:?}", origin.transport) }),
+        )
         .route(
             "/v1/approve",
             get(|_: Caller<Approve>| async { JsonReply("approved") }),

@@ -98,6 +98,30 @@ async fn whoever_asked_cannot_answer() {
 }
 
 #[tokio::test]
+async fn a_browser_that_stands_for_the_asking_token_cannot_answer_either() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let mut decide = decision_of(&asked.id, ApprovalDecision::AllowOnce);
+    let browser = crate::domain::SignInId::of(&asker().token().unwrap(), 7);
+    decide.by = Actor {
+        kind: ActorKind::Session,
+        id: browser.to_string(),
+        name: "somebody".to_owned(),
+    };
+    assert_eq!(
+        opened.ledger.decide(decide.clone()).await.unwrap(),
+        DecideOutcome::OwnRequest
+    );
+    // A browser of another token can.
+    decide.by.id = "t-other-0000000000000007".to_owned();
+    let outcome = opened.ledger.decide(decide).await.unwrap();
+    assert!(
+        matches!(outcome, DecideOutcome::Decided { applied: true, .. }),
+        "{outcome:?}"
+    );
+}
+
+#[tokio::test]
 async fn only_open_answers_and_proposed_patterns_count() {
     let opened = Opened::new();
     let mut asking = opened.asking();

@@ -246,6 +246,7 @@ fn only_what_is_ours_can_be_taken_away() {
         "agents.list",
         "agents.list[0]",
         "agents.list[0].model",
+        "agents.entries",
         "tools.exec.aks",
         "x.y",
         "agents.list.x",
@@ -265,7 +266,6 @@ fn only_what_is_ours_can_be_taken_away() {
         "agents.list[1].tools",
         "agents.list[1].tools.exec",
         "agents.entries.c",
-        "agents.entries",
         "commands",
     ] {
         assert!(edit(text, &[unset(path)]).is_ok(), "{path}");

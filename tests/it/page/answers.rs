@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer, lines, only};
+use crate::support::{Screen, TestServer, eventually, lines, only};
 
 #[tokio::test]
 async fn allowed_once_by_mouse_it_runs_and_the_page_shows_how_it_went() {
@@ -87,7 +87,7 @@ async fn the_keyboard_alone_decides_and_the_focus_stays_where_it_was() {
     browser.shown(&steady(&approvals[2])).await;
     browser.press("d").await;
     ended(&browser, &approvals[2], "Reason: add more").await;
-    browser.press("jA").await;
+    browser.press("jA").await; // at once: the focus says which one is meant
     browser.shown(&format!("[data-id=\"{fourth}\"] .always")).await;
     browser.press("\u{e00c}").await;
     browser
@@ -123,8 +123,7 @@ async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     );
     answer(&browser, &approval, "confirm-always").await;
     ended(&browser, &approval, "Allowed always by you").await;
-    let entries = allowlist(&server);
-    assert_eq!(entries.len(), 1, "{entries:?}");
+    let entries = stored(&server, 1).await;
     assert!(
         entries[0]["argPattern"]
             .as_str()
@@ -144,18 +143,23 @@ async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
     browser.click(&format!("{panel} .wider input")).await;
     answer(&browser, &wide, "confirm-always").await;
     ended(&browser, &wide, "Allowed always by you").await;
-    let entries = allowlist(&server);
-    assert_eq!(entries.len(), 2, "{entries:?}");
+    let entries = stored(&server, 2).await;
     assert!(entries[1]["argPattern"].is_null(), "{entries:?}");
     complains_of_nothing(&browser).await;
 }
 
-fn allowlist(server: &TestServer) -> Vec<Value> {
-    let document = server.document_on_disk();
-    document["agents"]["main"]["allowlist"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default()
+/// The allowlist of the document on disk, once it has so many entries.
+async fn stored(server: &TestServer, entries: usize) -> Vec<Value> {
+    let allowlist = || {
+        let document = server.document_on_disk();
+        std::future::ready(
+            document["agents"]["main"]["allowlist"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default(),
+        )
+    };
+    eventually("stored", allowlist, |list| list.len() == entries).await
 }
 
 #[tokio::test]
@@ -242,12 +246,15 @@ async fn of_two_browsers_one_decides_and_the_other_is_told() {
         };
         let (allow, deny) = (script("allow-once"), script("deny"));
         tokio::join!(first.run(&allow, press.clone()), second.run(&deny, press));
-        let allowed = server
-            .operator()
-            .get(&format!("/v1/approvals/{approval}"))
-            .await
-            .expect(200);
-        let (winner, loser, words) = if allowed["decision"] == "allow-once" {
+        let operator = server.operator();
+        let path = format!("/v1/approvals/{approval}");
+        let decided = eventually(
+            "decided",
+            async || operator.get(&path).await.expect(200),
+            |approval| approval["status"] != "pending",
+        )
+        .await;
+        let (winner, loser, words) = if decided["decision"] == "allow-once" {
             (&first, &second, "Allowed once")
         } else {
             (&second, &first, "Denied")
@@ -276,9 +283,11 @@ async fn a_tap_that_was_meant_for_something_else_decides_nothing() {
     };
     // A finger that is down at the very moment a card appears.
     let script = "window.tapped = 0;
-        new MutationObserver(() => {
+        const seen = new MutationObserver(() => {
+            seen.disconnect();
             for (const button of document.querySelectorAll('[data-decision=allow-once]')) { button.click(); window.tapped += 1; }
-        }).observe(document.querySelector('#cards'), { childList: true });";
+        });
+        seen.observe(document.querySelector('#cards'), { childList: true });";
     browser.run(script, json!([])).await;
     let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.until("window.tapped > 0").await;

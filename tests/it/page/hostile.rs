@@ -117,9 +117,11 @@ const POSITIONS: &str = "const code = document.querySelector(`[data-id=\"${argum
         for (let at = 0; at < Math.min(node.length, 600); at += 1) {
             const range = document.createRange();
             range.setStart(node, at);
-            range.setEnd(node, at + 1);
+            const length = node.data.codePointAt(at) > 0xffff ? 2 : 1;
+            range.setEnd(node, at + length);
             const [place] = range.getClientRects();
-            if (place && place.width > 0) places.push([node.data[at], Math.round(place.left), Math.round(place.top + place.height / 2)]);
+            if (place && place.width > 0) places.push([node.data.slice(at, at + length), Math.round(place.left), Math.round(place.top + place.height / 2)]);
+            at += length - 1;
         }
     }
     return places;";

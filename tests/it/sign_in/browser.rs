@@ -1,7 +1,5 @@
 //! A browser as these tests need it: it keeps one cookie and one second secret.
 
-use std::fmt::Write as _;
-
 use reqwest::{
     Method, RequestBuilder,
     header::{COOKIE, HeaderMap, ORIGIN},
@@ -106,14 +104,4 @@ impl Browser {
     pub(super) async fn session(&self) -> Answer {
         self.get("/auth/session").await
     }
-}
-
-/// A request as bytes, for what no client library sends.
-pub(super) fn raw(method: &str, path: &str, headers: &[(&str, &str)]) -> String {
-    let mut text = format!("{method} {path} HTTP/1.1\r\n");
-    for (name, value) in headers {
-        write!(text, "{name}: {value}\r\n").expect("writing to a string");
-    }
-    text.push_str("connection: close\r\n\r\n");
-    text
 }

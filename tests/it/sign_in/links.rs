@@ -1,11 +1,11 @@
-//! Signing in: by a one-time link, by a token, and how it ends.
+//! Signing in, by a one-time link or a token.
 
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::browser::{Browser, code, code_of, set_cookie};
-use crate::support::{TestServer, eventually, only};
+use crate::support::{TestServer, only};
 
 #[tokio::test]
 async fn a_link_signs_one_browser_in_with_the_rights_of_the_operator() {
@@ -13,38 +13,321 @@ async fn a_link_signs_one_browser_in_with_the_rights_of_the_operator() {
     let made = server.operator().post("/v1/login-links", json!({})).await;
     let link = made.expect(201);
     let url = link["url"].as_str().unwrap();
-    assert!(
-        url.starts_with(&format!("{}/login#code=", server.operator().base())),
-        "{url}"
-    );
+    let base = server.operator().base().to_owned();
+    assert!(url.starts_with(&format!("{base}/login#code=")), "{url}");
     assert!(link["expiresAtMs"].is_i64());
 
-    let answer = server
-        .anonymous()
-        .post("/auth/login", json!({ "code": code_of(url) }))
-        .await;
-    let (cookie, attributes) = set_cookie(&answer.headers);
-    assert!(!cookie.is_empty());
+    let body = json!({ "code": code_of(url) });
+    let answer = server.anonymous().post("/auth/login", body.clone()).await;
+    let (_cookie, attributes) = set_cookie(&answer.headers);
     assert_eq!(attributes, "Path=/; HttpOnly; SameSite=Strict; Max-Age=43200");
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
     let browser = Browser::of(server.anonymous(), &answer);
-    let scopes = json!(["read", "approve", "admin"]);
     assert_eq!(
         only(&browser.login, &["name", "scopes"]),
-        json!({ "name": "operator", "scopes": scopes })
+        json!({ "name": "operator", "scopes": ["read", "approve", "admin"] })
     );
-    let session = browser.session().await.expect(200);
+    // The second secret is shown once.
     assert_eq!(
-        session,
+        browser.session().await.expect(200),
         only(&browser.login, &["name", "scopes", "expiresAtMs"]),
-        "the second secret is shown once"
     );
     browser.get("/v1/approvals").await.expect(200);
     browser.get("/v1/tokens").await.expect(200);
 
-    let again = server
+    let again = server.anonymous().post("/auth/login", body).await;
+    again.problem(401, "unauthorized");
+    assert!(!again.headers.contains_key("set-cookie"));
+}
+
+#[tokio::test]
+async fn of_twenty_who_show_the_same_code_one_is_signed_in() {
+    let server = TestServer::full().start().await;
+    let body = json!({ "code": code(&server).await });
+    let api = server.anonymous();
+    let answers = join_all((0..20).map(|_| api.post("/auth/login", body.clone()))).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses[0], 200, "{statuses:?}");
+    // Who guesses ten times a minute gets 429.
+    assert!(
+        statuses[1..].iter().all(|status| matches!(status, 401 | 429)),
+        "{statuses:?}"
+    );
+}
+
+#[tokio::test]
+async fn looking_at_a_link_does_not_use_it_up() {
+    let server = TestServer::full().start().await;
+    let code = code(&server).await;
+    let api = server.anonymous();
+    for (method, path) in [
+        (Method::GET, format!("/auth/login?code={code}")),
+        (Method::HEAD, format!("/auth/login?code={code}")),
+        (Method::OPTIONS, "/auth/login".to_owned()),
+        (Method::GET, format!("/login?code={code}")),
+    ] {
+        let answer = api.send(api.request(method.clone(), &path)).await;
+        assert!(!answer.headers.contains_key("set-cookie"), "{method} {path}");
+    }
+    api.post("/auth/login", json!({ "code": code })).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_token_signs_in_with_its_own_rights() {
+    let server = TestServer::full().start().await;
+    let reader = json!({ "name": "phone", "scopes": ["read", "approve"] });
+    let token = server.operator().post("/v1/tokens", reader).await.expect(201);
+    let browser = Browser::by_token(&server, token["secret"].as_str().unwrap()).await;
+    assert_eq!(
+        only(&browser.login, &["name", "scopes"]),
+        json!({ "name": "phone", "scopes": ["read", "approve"] })
+    );
+    browser.get("/v1/runs").await.expect(200);
+    let problem = browser.get("/v1/tokens").await.problem(403, "forbidden");
+    assert_eq!(problem["requiredScope"], "admin");
+}
+
+#[tokio::test]
+async fn a_session_ends_with_the_token_that_it_stands_for() {
+    let server = TestServer::full().start().await;
+    let in_an_hour = 3_600_000;
+    let now = server
+        .operator()
+        .post("/v1/login-links", json!({}))
+        .await
+        .expect(201)["expiresAtMs"]
+        .as_i64()
+        .unwrap();
+    let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + in_an_hour });
+    let token = server.operator().post("/v1/tokens", request).await.expect(201);
+    let browser = Browser::by_token(&server, token["secret"].as_str().unwrap()).await;
+    assert_eq!(browser.login["expiresAtMs"], token["expiresAtMs"]);
+
+    let path = format!("/v1/tokens/{}", token["id"].as_str().unwrap());
+    server.operator().delete(&path).await.expect(204);
+    browser.session().await.problem(401, "unauthorized");
+    browser.get("/v1/runs").await.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_link_dies_with_the_token_that_asked_for_it() {
+    let server = TestServer::full().start().await;
+    let (id, admin) = server
+        .token_with(json!({ "name": "stolen", "scopes": ["admin"] }))
+        .await;
+    let link = admin.post("/v1/login-links", json!({})).await.expect(201);
+    let code = code_of(link["url"].as_str().unwrap());
+    server
+        .operator()
+        .delete(&format!("/v1/tokens/{id}"))
+        .await
+        .expect(204);
+    let answer = server
+        .anonymous()
+        .post("/auth/login", json!({ "code": code }))
+        .await;
+    answer.problem(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn a_link_is_for_the_token_of_the_operator_and_needs_it() {
+    let server = TestServer::full().start().await;
+    let browser = Browser::by_link(&server).await;
+    let code = code(&server).await;
+    let (_, admin) = server
+        .token_with(json!({ "name": "other", "scopes": ["admin"] }))
+        .await;
+    let tokens = admin.get("/v1/tokens").await.expect(200)["items"].clone();
+    let operator = tokens
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|token| token["name"] == "operator");
+    let path = format!("/v1/tokens/{}", operator.unwrap()["id"].as_str().unwrap());
+    admin.delete(&path).await.expect(204);
+
+    browser.session().await.problem(401, "unauthorized");
+    let answer = server
+        .anonymous()
+        .post("/auth/login", json!({ "code": code }))
+        .await;
+    answer.problem(401, "unauthorized");
+    admin
+        .post("/v1/login-links", json!({}))
+        .await
+        .problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn links_are_made_by_admins_alone() {
+    let server = TestServer::full().start().await;
+    let post = async |api: crate::support::Api| api.post("/v1/login-links", json!({})).await;
+    post(server.anonymous()).await.problem(401, "unauthorized");
+    post(server.agent()).await.problem(403, "forbidden");
+    let (_, approver) = server
+        .token_with(json!({ "name": "a", "scopes": ["read", "approve"] }))
+        .await;
+    post(approver).await.problem(403, "forbidden");
+    let strange = server
+        .operator()
+        .post("/v1/login-links", json!({ "ttl": 1 }))
+        .await;
+    strange.problem(400, "invalid-request");
+}
+
+#[tokio::test]
+async fn a_login_shows_exactly_one_of_code_and_token() {
+    let server = TestServer::full().start().await;
+    let token = server.operator_token();
+    for body in [
+        json!({}),
+        json!({ "code": "csl_x", "token": token }),
+        json!({ "code": null }),
+        json!({ "code": 7 }),
+        json!({ "token": [token] }),
+        json!({ "token": token, "name": "x" }),
+        json!([]),
+        Value::Null,
+    ] {
+        let answer = server.anonymous().post("/auth/login", body.clone()).await;
+        answer.problem(400, "invalid-request");
+        assert!(!answer.headers.contains_key("set-cookie"), "{body}");
+    }
+    let api = server.anonymous();
+    let form = api
+        .request(Method::POST, "/auth/login")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .body(format!("token={token}"));
+    api.send(form).await.problem(415, "unsupported-media-type");
+}
+
+#[tokio::test]
+async fn wrong_codes_and_tokens_are_counted_and_recorded_but_right_ones_pass() {
+    let server = TestServer::full().start().await;
+    let api = server.anonymous();
+    let wrong = "A".repeat(43);
+    for attempt in 0..10 {
+        let body = if attempt % 2 == 0 {
+            json!({ "code": format!("csl_{wrong}") })
+        } else {
+            json!({ "token": format!("cst_{wrong}") })
+        };
+        api.post("/auth/login", body).await.problem(401, "unauthorized");
+    }
+    for _ in 0..3 {
+        let answer = api.post("/auth/login", json!({ "code": "nonsense" })).await;
+        answer.problem(429, "rate-limited");
+        assert!(answer.header("retry-after").is_some());
+        assert_eq!(
+            answer.header("ratelimit-policy"),
+            Some("\"credentials\";q=10;w=60")
+        );
+    }
+    Browser::by_token(&server, &server.operator_token()).await;
+
+    let failed = server
+        .operator()
+        .get("/v1/audit?action=login.failed")
+        .await
+        .expect(200);
+    let failed = failed["items"].as_array().unwrap().clone();
+    assert_eq!(failed.len(), 10, "those that got 429 fill no record");
+    assert_eq!(
+        only(&failed[0], &["outcome", "target"]),
+        json!({ "outcome": "denied", "target": { "kind": "server", "id": "countersign" } })
+    );
+    assert_eq!(failed[0]["actor"]["address"], "127.0.0.1");
+    let logins = server.operator().get("/v1/audit?action=login").await.expect(200);
+    let login = &logins["items"][0];
+    assert_eq!(login["actor"]["kind"], "session");
+    assert_eq!(login["actor"]["id"], login["target"]["id"]);
+    assert_eq!(login["detail"]["by"], "token");
+    let verified = server.operator().get("/v1/audit/verify").await.expect(200);
+    assert_eq!(verified["ok"], true);
+}
+
+#[tokio::test]
+async fn links_and_sessions_outlive_a_crash() {
+    let mut server = TestServer::full().start().await;
+    let mut browser = Browser::by_link(&server).await;
+    let code = code(&server).await;
+    let used = code_of(
+        server
+            .operator()
+            .post("/v1/login-links", json!({}))
+            .await
+            .expect(201)["url"]
+            .as_str()
+            .unwrap(),
+    );
+    server
+        .anonymous()
+        .post("/auth/login", json!({ "code": used }))
+        .await
+        .expect(200);
+    server.crash_and_restart().await;
+    browser.api = server.anonymous();
+    browser.session().await.expect(200);
+    let api = server.anonymous();
+    api.post("/auth/login", json!({ "code": used }))
+        .await
+        .problem(401, "unauthorized");
+    api.post("/auth/login", json!({ "code": code })).await.expect(200);
+}
+
+#[tokio::test]
+async fn no_secret_of_a_sign_in_is_kept_or_logged() {
+    let server = TestServer::full()
+        .toml("[telemetry]\nlog_filter = \"trace\"\n")
+        .start()
+        .await;
+    let code = code(&server).await;
+    let answer = server
+        .anonymous()
+        .post("/auth/login", json!({ "code": code }))
+        .await;
+    let browser = Browser::of(server.anonymous(), &answer);
+    browser.session().await.expect(200);
+    browser.get("/v1/events?types=exec").await;
+    let mut kept = server.log().into_bytes();
+    for name in ["countersign.db", "countersign.db-wal"] {
+        kept.extend(std::fs::read(server.state().join("countersign").join(name)).unwrap_or_default());
+    }
+    for secret in [&code, &browser.cookie, &browser.csrf] {
+        let found = kept
+            .windows(secret.len())
+            .any(|window| window == secret.as_bytes());
+        assert!(!found, "{}…", &secret[..4]);
+    }
+}
+
+#[tokio::test]
+async fn behind_a_public_url_links_and_cookies_are_for_it() {
+    let server = TestServer::full()
+        .toml("[http]\npublic_url = \"https://gate.example/\"\n")
+        .start()
+        .await;
+    let link = server
+        .operator()
+        .post("/v1/login-links", json!({}))
+        .await
+        .expect(201);
+    let url = link["url"].as_str().unwrap();
+    assert!(url.starts_with("https://gate.example/login#code=csl_"), "{url}");
+    let answer = server
         .anonymous()
         .post("/auth/login", json!({ "code": code_of(url) }))
         .await;
-    again.problem(401, "unauthorized");
-    assert!(!again.headers.contains_key("set-cookie"));
+    let (_cookie, attributes) = set_cookie(&answer.headers);
+    assert_eq!(
+        attributes,
+        "Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
+    );
+    let browser = Browser::of(server.anonymous(), &answer);
+    let of_public = browser
+        .cookie_only(Method::GET, "/auth/session")
+        .header("origin", "https://gate.example")
+        .header("x-csrf-token", &browser.csrf);
+    browser.api.send(of_public).await.expect(200);
 }

@@ -192,6 +192,12 @@ impl Browser {
         let id = element[ELEMENT]
             .as_str()
             .unwrap_or_else(|| panic!("{selector}: {element}"));
+        // Not below the head of the page, which stays where it is.
+        self.run(
+            "arguments[0].scrollIntoView({ block: 'center' })",
+            json!([element]),
+        )
+        .await;
         self.post(&format!("/element/{id}/click"), json!({})).await;
     }
 
@@ -339,7 +345,10 @@ fn start_driver(chromedriver: &Path, scratch: &Scratch) -> (Child, oneshot::Rece
         let mut ready = Some(ready);
         let mut line = String::new();
         while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
-            let port = line.trim_end().trim_end_matches('.').rsplit_once("successfully on port ");
+            let port = line
+                .trim_end()
+                .trim_end_matches('.')
+                .rsplit_once("successfully on port ");
             if let Some((_, port)) = port
                 && let Some(ready) = ready.take()
             {

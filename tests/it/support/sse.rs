@@ -23,7 +23,7 @@ pub(crate) struct EventStream {
 }
 
 impl EventStream {
-    pub(super) fn new(response: reqwest::Response) -> Self {
+    pub(crate) fn new(response: reqwest::Response) -> Self {
         Self {
             bytes: Box::pin(response.bytes_stream()),
             buffer: Vec::new(),

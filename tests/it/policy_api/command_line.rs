@@ -1,0 +1,288 @@
+//! `config`, `policy set`, `policy preset` and `denylist`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::{Finished, Invocation, Scratch, TestServer, countersign, run_program};
+
+#[track_caller]
+fn json_of(done: &Finished) -> Value {
+    assert_eq!(done.code, Some(0), "{done:#?}");
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:#?}"))
+}
+
+fn alone(scratch: &Scratch, arguments: &[&str]) -> Invocation {
+    countersign()
+        .args(arguments)
+        .env("HOME", scratch.path())
+        .env("OPENCLAW_STATE_DIR", scratch.path().join("state"))
+}
+
+#[test]
+fn config_needs_no_server() {
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| run_program(&alone(&scratch, arguments));
+    let path = scratch.join("state/openclaw.json");
+    let on_disk = || -> Value { serde_json::from_slice(&fs::read(&path).unwrap()).unwrap() };
+
+    assert_eq!(run(&["config", "get", "tools.exec.ask"]).stdout, "on-miss\n");
+    assert!(!path.exists(), "reading makes nothing");
+    let set = run(&["config", "set", "tools.exec.ask", "always"]);
+    assert_eq!(
+        (set.code, set.stdout.as_str()),
+        (Some(0), "tools.exec.ask: changed\n"),
+        "{set:?}"
+    );
+    assert_eq!(run(&["config", "get", "tools.exec.ask"]).stdout, "always\n");
+    assert_eq!(
+        json_of(&run(&["config", "get", "tools.exec.ask", "--json"])),
+        json!({ "path": "tools.exec.ask", "value": "always", "source": "openclaw.json", "default": "on-miss" })
+    );
+    for (key, value) in [
+        ("tools.exec.timeoutSec", "600"),
+        ("tools.exec.node", "7"),
+        ("tools.exec.strictInlineEval", "true"),
+        ("tools.exec.safeBins", "['cut', 'jq',]"),
+        ("commands.allowFrom.\"*\"", "[\"me\"]"),
+        ("agents.entries.build.tools.exec.security", "allowlist"),
+    ] {
+        let done = run(&["config", "set", key, value]);
+        assert_eq!(done.code, Some(0), "{key}: {done:?}");
+    }
+    let again = run(&["config", "set", "tools.exec.node", "7"]);
+    assert_eq!(again.stdout, "tools.exec.node: already so\n");
+    assert_eq!(
+        on_disk(),
+        json!({
+            "tools": { "exec": { "ask": "always", "timeoutSec": 600, "node": "7", "strictInlineEval": true, "safeBins": ["cut", "jq"] } },
+            "commands": { "allowFrom": { "*": ["me"] } },
+            "agents": { "entries": { "build": { "tools": { "exec": { "security": "allowlist" } } } } },
+        })
+    );
+    let before = on_disk();
+    let unset = run(&["config", "unset", "tools.exec.timeoutSec", "--json"]);
+    assert_eq!(
+        json_of(&unset),
+        json!({ "path": "tools.exec.timeoutSec", "changed": true })
+    );
+    assert_eq!(run(&["config", "get", "tools.exec.timeoutSec"]).stdout, "1800\n");
+    let kept: Value =
+        serde_json::from_slice(&fs::read(scratch.join("state/openclaw.json.bak")).unwrap()).unwrap();
+    assert_eq!(kept, before);
+    let all = json_of(&run(&["config", "get", "--json"]));
+    assert!(all["items"].as_array().unwrap().len() > 30);
+    assert!(
+        run(&["config", "get"])
+            .stdout
+            .contains("agents.entries.build.tools.exec.security")
+    );
+    let unset = run(&["config", "get", "tools.exec.mode"]);
+    assert_eq!(
+        (unset.code, unset.stdout.as_str(), unset.stderr.as_str()),
+        (Some(0), "", "not set\n")
+    );
+}
+
+#[test]
+fn what_cannot_be_set_says_why() {
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| run_program(&alone(&scratch, arguments));
+    let check = |arguments: &[&str], code: i32, said: &str| {
+        let done = run(arguments);
+        assert_eq!(done.code, Some(code), "{done:?}");
+        assert!(done.stderr.starts_with("error["), "{done:?}");
+        assert!(done.stderr.contains(said), "{said} in {done:?}");
+    };
+    check(
+        &["config", "get", "tools.exec.aks"],
+        64,
+        "hint: did you mean tools.exec.ask?",
+    );
+    check(
+        &["config", "set", "tools.exec.aks", "off"],
+        64,
+        "hint: did you mean tools.exec.ask?",
+    );
+    check(
+        &["config", "set", "tools.exec.ask", "maybe"],
+        1,
+        "expected off, on-miss or always",
+    );
+    check(
+        &["config", "set", "tools.exec.timeoutSec", "soon"],
+        1,
+        "tools.exec.timeoutSec",
+    );
+    check(&["config", "set", "tools.exec.ask", "null"], 1, "null");
+    check(&["config", "set", "a..b", "1"], 64, "expected a path");
+    check(&["config", "unset", "gateway.auth.token"], 64, "no such key");
+    check(
+        &["config", "set", "commands.allowFrom.__proto__", "['x']"],
+        1,
+        "__proto__",
+    );
+    assert!(!scratch.join("state/openclaw.json").exists());
+    let inside = run_program(
+        &alone(&scratch, &["config", "set", "tools.exec.ask", "off"]).env("OPENCLAW_SHELL", "exec"),
+    );
+    assert_eq!(inside.code, Some(77), "{inside:?}");
+    assert!(inside.stderr.contains("error[operator-refused]"), "{inside:?}");
+}
+
+#[tokio::test]
+async fn a_server_follows_what_config_sets() {
+    let server = TestServer::full().start().await;
+    assert_eq!(
+        server.agent().exec(json!({ "argv": ["/bin/true"] })).await.status,
+        200
+    );
+    let done = server
+        .cli(&["config", "set", "tools.exec.security", "deny"])
+        .await;
+    assert_eq!(done.code, Some(0), "{done:?}");
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/true"] }))
+        .await
+        .problem(403, "exec-denied");
+}
+
+#[tokio::test]
+async fn policy_set_and_preset_say_what_they_change() {
+    let server = TestServer::full().start().await;
+    let set = server
+        .cli(&[
+            "policy",
+            "set",
+            "--agent",
+            "build",
+            "--security",
+            "allowlist",
+            "--auto-allow-skills",
+            "true",
+        ])
+        .await;
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(
+        set.stdout.contains("agents.build.security") && set.stdout.contains("allowlist"),
+        "{set:?}"
+    );
+    let inherit = server
+        .cli(&[
+            "policy",
+            "set",
+            "--agent",
+            "build",
+            "--security",
+            "inherit",
+            "--ask",
+            "always",
+            "--json",
+        ])
+        .await;
+    assert_eq!(
+        json_of(&inherit),
+        json!({ "autoAllowSkills": true, "ask": "always" })
+    );
+    assert_eq!(
+        server.document_on_disk()["agents"]["build"],
+        json!({ "ask": "always", "autoAllowSkills": true })
+    );
+    let nothing = server.cli(&["policy", "set"]).await;
+    assert_eq!(nothing.code, Some(64), "{nothing:?}");
+
+    let before = server.document_on_disk();
+    let dry = server.cli(&["policy", "preset", "cautious", "--dry-run"]).await;
+    assert_eq!(dry.code, Some(0), "{dry:?}");
+    for line in ["tools.exec.security", "defaults.security", "defaults.askFallback"] {
+        assert!(dry.stdout.contains(line), "{line} in {dry:?}");
+    }
+    assert_eq!(server.document_on_disk(), before);
+    let applied = server.cli(&["policy", "preset", "cautious", "--json"]).await;
+    let applied = json_of(&applied);
+    assert_eq!(applied["applied"], true);
+    assert_eq!(
+        applied["changes"][0],
+        json!({ "file": "openclaw.json", "key": "tools.exec.security", "is": "full", "becomes": "allowlist" })
+    );
+    assert_eq!(server.document_on_disk()["defaults"]["security"], "allowlist");
+    let again = server.cli(&["policy", "preset", "cautious"]).await;
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{again:?}");
+    let unknown = server.cli(&["policy", "preset", "reckless"]).await;
+    assert_eq!(unknown.code, Some(64), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn deny_rules_from_the_command_line() {
+    let server = TestServer::full().start().await;
+    let add = server
+        .cli(&[
+            "denylist",
+            "add",
+            "true",
+            "--agent",
+            "*",
+            "--arg-pattern",
+            "^x",
+            "--reason",
+            "no",
+            "--json",
+        ])
+        .await;
+    let rule = json_of(&add);
+    assert_eq!(rule["argPattern"], "^x");
+    let id = rule["id"].as_str().unwrap();
+    let list = server.cli(&["denylist", "list", "--agent", "*", "--json"]).await;
+    assert_eq!(json_of(&list), json!({ "items": [rule] }));
+    let denied = server.cli(&["exec", "--", "/bin/true", "x"]).await;
+    assert_eq!(denied.code, Some(77), "{denied:?}");
+    let show = server.cli(&["denylist", "show", &id[..8], "--agent", "*"]).await;
+    assert!(show.stdout.contains("^x"), "{show:?}");
+    let remove = server
+        .cli(&["denylist", "remove", &id[..8], "--agent", "*"])
+        .await;
+    assert_eq!(remove.code, Some(0), "{remove:?}");
+    assert_eq!(server.cli(&["exec", "--", "/bin/true", "x"]).await.code, Some(0));
+    let gone = server.cli(&["denylist", "remove", id]).await;
+    assert_eq!(gone.code, Some(1), "{gone:?}");
+    assert!(gone.stderr.contains("error[not-found]"), "{gone:?}");
+}
+
+#[tokio::test]
+async fn allowlist_flags_make_grants() {
+    let server = TestServer::allowlist_only().start().await;
+    let tool = server.scratch().join("tool");
+    crate::support::write_file_mode(&tool, "#!/bin/sh\necho ran\n", 0o755);
+    let tool = tool.display().to_string();
+    let add = server
+        .cli(&[
+            "allowlist",
+            "add",
+            &tool,
+            "--arg-pattern",
+            "^$",
+            "--expires",
+            "2h",
+            "--max-uses",
+            "3",
+            "--pin-digest",
+            "--note",
+            "pinned",
+            "--json",
+        ])
+        .await;
+    let grant = json_of(&add);
+    assert_eq!(
+        (&grant["kind"], &grant["maxUses"], &grant["note"]),
+        (&json!("grant"), &json!(3), &json!("pinned"))
+    );
+    assert_eq!(server.cli(&["exec", "--", &tool]).await.stdout, "ran\n");
+    let show = server
+        .cli(&["allowlist", "show", grant["id"].as_str().unwrap()])
+        .await;
+    assert!(
+        show.stdout.contains("sha256") && show.stdout.contains("expires"),
+        "{show:?}"
+    );
+}
