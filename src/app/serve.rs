@@ -22,7 +22,7 @@ use crate::{
     domain::{Actor, Isolation, Secret},
     engine::{Engine, EngineParts, PolicyFiles, tokens::Tokens},
     hosts::gateway::GatewayHost,
-    http::{self, AppState, Bound, Endpoint, Front, ListenOptions},
+    http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
     ledger::{Ledger, LedgerConfig, LedgerThread},
     lifecycle::{self, ServerFile, Signals, Stop},
     settings::{Server, StateDir},
@@ -43,6 +43,8 @@ pub struct Ready {
     pub endpoint: Endpoint,
     /// The Unix socket.
     pub socket: Option<PathBuf>,
+    /// Where metrics are served alone.
+    pub metrics: Option<Endpoint>,
     /// As whom and how confined commands run.
     pub isolation: Isolation,
     /// A one-time link that signs a browser in, if [`Invitation`] asked for one.
@@ -101,6 +103,7 @@ pub async fn serve(
         gateway,
         live_settings,
         listeners,
+        metrics_listener,
         ledger,
         ledger_thread,
         tokens: _,
@@ -111,7 +114,17 @@ pub async fn serve(
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
-    let connections = tokio::spawn(listeners.serve(Front::new(&state), closing.clone(), hang_up.clone()));
+    let served = listeners.serve(Front::new(&state), closing.clone(), hang_up.clone());
+    let metrics = metrics_listener
+        .map(|listener| listener.serve(Front::of_metrics(&state), closing.clone(), hang_up.clone()));
+    let connections = tokio::spawn(async move {
+        match metrics {
+            None => served.await,
+            Some(metrics) => {
+                tokio::join!(served, metrics);
+            }
+        }
+    });
     tokio::spawn(follow_signals(
         signals,
         stop.clone(),
@@ -176,6 +189,7 @@ struct Running {
     gateway: GatewayHost,
     live_settings: Arc<LiveSettings>,
     listeners: Bound,
+    metrics_listener: Option<Bound>,
     ledger: Ledger,
     ledger_thread: LedgerThread,
     tokens: Arc<Tokens>,
@@ -213,6 +227,7 @@ impl Running {
         let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
         // From here on the directory is ours: the ledger holds its lock.
         let listeners = http::bind(&listen_options(&state_dir, server, tls.clone())).await?;
+        let metrics_listener = bind_metrics(server).await?;
         let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
         tokens
             .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
@@ -246,6 +261,7 @@ impl Running {
             endpoint: listeners.endpoint(),
             socket: listeners.unix_socket().map(Path::to_path_buf),
             isolation: Isolation::SameUser,
+            metrics: metrics_listener.as_ref().map(Bound::endpoint),
             login_link: None,
         };
         Ok(Self {
@@ -253,6 +269,7 @@ impl Running {
             gateway,
             live_settings,
             listeners,
+            metrics_listener,
             ledger,
             ledger_thread,
             tokens,
@@ -298,12 +315,31 @@ fn ledger_config(state_dir: &StateDir, server: &Server, boot_id: String) -> Ledg
 
 fn listen_options(state_dir: &StateDir, server: &Server, tls: Option<Arc<LiveTls>>) -> ListenOptions {
     ListenOptions {
+        purpose: Purpose::Api,
         address: server.http.listen,
         unix_socket: state_dir.api_socket(server),
         max_connections: server.limits.max_connections,
         header_timeout: server.limits.header_timeout,
         tls,
     }
+}
+
+/// Metrics are asked for by few.
+const METRICS_CONNECTIONS: usize = 64;
+
+async fn bind_metrics(server: &Server) -> Result<Option<Bound>, ListenError> {
+    let Some(address) = server.telemetry.metrics_listen else {
+        return Ok(None);
+    };
+    let options = ListenOptions {
+        purpose: Purpose::Metrics,
+        address,
+        unix_socket: None,
+        max_connections: METRICS_CONNECTIONS,
+        header_timeout: server.limits.header_timeout,
+        tls: None,
+    };
+    http::bind(&options).await.map(Some)
 }
 
 /// Lets answers that are under way leave, and hangs up on who takes too long; at once at a second signal.

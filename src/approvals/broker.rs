@@ -70,9 +70,14 @@ impl Broker {
         ApproverGuard(Arc::clone(self))
     }
 
+    /// How many approvers are connected.
+    pub fn approvers(&self) -> usize {
+        self.approvers.load(Ordering::Acquire)
+    }
+
     /// Whether an approver is connected.
     pub fn has_approver(&self) -> bool {
-        self.approvers.load(Ordering::Acquire) > 0
+        self.approvers() > 0
     }
 }
 

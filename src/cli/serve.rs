@@ -97,13 +97,17 @@ fn announce(console: Console, ready: &Ready) {
     let printed = match console.format() {
         Format::Json => console.json_line(&json!({
             "status": "ready", "url": url, "socket": ready.socket, "isolation": ready.isolation,
-            "insecureBind": is_open,
+            "insecureBind": is_open, "metrics": ready.metrics.map(|endpoint| endpoint.url()),
         })),
         Format::People => {
             let socket = ready
                 .socket
                 .as_ref()
                 .map(|path| format!(" socket={}", path.display()))
+                .unwrap_or_default();
+            let metrics = ready
+                .metrics
+                .map(|endpoint| format!(" metrics={}/metrics", endpoint.url()))
                 .unwrap_or_default();
             let open = if is_open { " insecure-bind" } else { "" };
             let login = ready
@@ -112,7 +116,7 @@ fn announce(console: Console, ready: &Ready) {
                 .map(|link| format!(" login={}", link.expose()))
                 .unwrap_or_default();
             console.line(&format!(
-                "countersign ready {url} isolation={}{socket}{open}{login}",
+                "countersign ready {url} isolation={}{socket}{metrics}{open}{login}",
                 ready.isolation
             ))
         }
@@ -202,6 +206,7 @@ mod tests {
         let error = |kind: std::io::ErrorKind| {
             let source = std::io::Error::from(kind);
             StartError::Listen(ListenError::Tcp {
+                purpose: crate::http::Purpose::Api,
                 address: ([127, 0, 0, 1], 1).into(),
                 source,
             })

@@ -189,6 +189,7 @@ impl Engine {
             DecideOutcome::Decided { applied, approval } => {
                 hooks::reach("engine.decided");
                 if applied {
+                    self.note_answer(&approval);
                     self.broker.touch(&approval.run_id);
                     if approval.state.status() == ApprovalStatus::Allowed {
                         let (engine, id) = (Arc::clone(self), approval.id.clone());

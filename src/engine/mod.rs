@@ -27,6 +27,7 @@ mod shutdown;
 pub mod effective;
 pub mod explain;
 mod query;
+mod stats;
 mod watch;
 
 pub mod agents;
@@ -47,6 +48,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use exec::IdempotencyKey;
 pub use query::{Check, OutputBytes, Readiness};
+pub use stats::{EngineStats, Load};
 pub use watch::PolicyFiles;
 
 use crate::{
@@ -107,6 +109,7 @@ pub struct Engine {
     broker: Arc<Broker>,
     live: live::LiveRuns,
     slots: Arc<slots::Slots>,
+    stats: EngineStats,
     use_notes: persist::UseNotes,
     policy_seen: watch::PolicySeen,
     /// Wakes the task that ends questions in time.
@@ -156,6 +159,7 @@ impl Engine {
             broker: Arc::default(),
             live: live::LiveRuns::default(),
             slots: Arc::default(),
+            stats: EngineStats::default(),
             use_notes: persist::UseNotes::default(),
             policy_seen: watch::PolicySeen::default(),
             deadlines: Notify::new(),

@@ -114,7 +114,7 @@ impl Engine {
                     outlives_caller: true,
                     notice_after: None,
                 };
-                self.adopt(run_id.clone(), run.timeout, *supervised, custody);
+                self.adopt(run_id.clone(), run.timeout, *supervised, custody, None);
             }
             // The fence was never taken, so nothing ran; but on another boot nobody waits for it any more.
             Recovered::NotStarted if launch.boot_id == self.boot_id => {

@@ -125,6 +125,12 @@ impl Slots {
         }
     }
 
+    /// How many run now, and how many calls wait for a place.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        (state.running, state.queued)
+    }
+
     /// Takes a place for something that runs already, whatever the limits say (a run found at start).
     pub(super) fn take(self: &Arc<Self>, agent: &AgentId) -> Slot {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

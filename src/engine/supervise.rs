@@ -17,7 +17,7 @@ use crate::{
     },
     ledger::{EndOutcome, Finish, Finished, LedgerError, RunOutput, Started, launch::Permit},
     output::{self, Capture, CaptureLimits, Utf8Decoder, spool},
-    sys::hooks,
+    sys::{hooks, process::monotonic},
 };
 
 /// What those who watch output as it comes need, kept between two pieces of it.
@@ -64,6 +64,7 @@ impl Engine {
         let run_id = permit.run_id().clone();
         let timeout = millis(permit.binding().timeout_ms);
         let terms = self.run_terms(&permit, custody.outlives_caller, attempt);
+        let permitted_at = monotonic();
         hooks::reach("engine.before-start");
         let supervised = match self.gateway.run(permit, terms).await {
             Ok(supervised) => supervised,
@@ -73,16 +74,18 @@ impl Engine {
             }
         };
         hooks::reach("engine.frame-sent");
-        Some(self.adopt(run_id, timeout, supervised, custody))
+        Some(self.adopt(run_id, timeout, supervised, custody, Some(permitted_at)))
     }
 
-    /// Takes a run with a supervisor under this server's care.
+    /// Takes a run with a supervisor under this server's care. `permitted_at`, by the monotonic clock, is known of
+    /// one that this server starts.
     pub(super) fn adopt(
         self: &Arc<Self>,
         run_id: RunId,
         timeout: Option<Duration>,
         supervised: Supervised,
         custody: Custody,
+        permitted_at: Option<Duration>,
     ) -> Arc<LiveRun> {
         let Supervised { events, control } = supervised;
         let session_id = custody.outlives_caller.then(|| self.new_session_id());
@@ -91,7 +94,9 @@ impl Engine {
         self.broker.touch(&live.run_id);
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
         self.tasks.spawn(async move {
-            engine.supervise(&held, events, timeout, custody).await;
+            engine
+                .supervise(&held, events, timeout, custody, permitted_at)
+                .await;
         });
         live
     }
@@ -118,6 +123,7 @@ impl Engine {
         mut events: RunEvents,
         timeout: Option<Duration>,
         custody: Custody,
+        permitted_at: Option<Duration>,
     ) {
         let mut skipped = false;
         let mut listeners = Listeners::default();
@@ -136,6 +142,10 @@ impl Engine {
             match event {
                 SupervisorEvent::Started { pid } => {
                     live.set(LiveState::Running);
+                    if let Some(permitted_at) = permitted_at {
+                        let took = monotonic().saturating_sub(permitted_at);
+                        self.stats.start_seconds.observe(took.as_secs_f64());
+                    }
                     self.ledger.started(Started {
                         run_id: live.run_id.clone(),
                         pid: Some(pid),

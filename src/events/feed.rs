@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicI64, Ordering},
+    atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use tokio::sync::broadcast;
@@ -34,6 +34,7 @@ pub struct Feed {
     ring: broadcast::Sender<Arc<Publication>>,
     output: broadcast::Sender<Arc<Publication>>,
     head: AtomicI64,
+    catch_ups: Arc<AtomicU64>,
 }
 
 impl Feed {
@@ -43,6 +44,7 @@ impl Feed {
             ring: broadcast::Sender::new(RING),
             output: broadcast::Sender::new(OUTPUT_RING),
             head: AtomicI64::new(head),
+            catch_ups: Arc::default(),
         })
     }
 
@@ -74,6 +76,11 @@ impl Feed {
         drop(self.output.send(Arc::new(publication)));
     }
 
+    /// How often a subscriber fell so far behind that it went back to the log.
+    pub fn catch_ups(&self) -> u64 {
+        self.catch_ups.load(Ordering::Relaxed)
+    }
+
     /// How many subscribers there are.
     pub fn subscribers(&self) -> usize {
         self.ring.receiver_count()
@@ -86,6 +93,6 @@ impl Feed {
         let head = self.head();
         let ring = self.ring.subscribe();
         let output = filter.output.then(|| self.output.subscribe());
-        Subscription::new(log, filter, ring, output, start, head)
+        Subscription::new(log, filter, ring, output, start, head).counting(Arc::clone(&self.catch_ups))
     }
 }

@@ -1,6 +1,12 @@
 //! One subscriber: the log first, then the ring, and back to the log whenever it fell behind.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -43,6 +49,7 @@ pub struct Subscription {
     joined_at: i64,
     source: Source,
     ready: VecDeque<StreamItem>,
+    catch_ups: Arc<AtomicU64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +80,14 @@ impl Subscription {
             joined_at: head,
             source,
             ready: VecDeque::new(),
+            catch_ups: Arc::default(),
         }
+    }
+
+    /// Counts there how often it falls behind.
+    pub(super) fn counting(mut self, catch_ups: Arc<AtomicU64>) -> Self {
+        self.catch_ups = catch_ups;
+        self
     }
 
     /// The next event, or `None` when the feed is gone and everything was delivered.
@@ -142,7 +156,10 @@ impl Subscription {
         };
         match received {
             Ok(publication) => self.put(publication),
-            Err(RecvError::Lagged(_)) => self.source = Source::Log,
+            Err(RecvError::Lagged(_)) => {
+                self.catch_ups.fetch_add(1, Ordering::Relaxed);
+                self.source = Source::Log;
+            }
             Err(RecvError::Closed) => return Followed::Ended,
         }
         Followed::Put

@@ -8,22 +8,28 @@ use std::{panic::AssertUnwindSafe, sync::Arc};
 use axum::{
     Router,
     body::Body,
+    extract::MatchedPath,
     http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header},
+    middleware,
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt as _;
 use tower::Service as _;
 use tracing::Instrument as _;
 
-use crate::http::{
-    cors,
-    door::{Door, Notes, Pass},
-    page_headers::protect_page,
-    peer::Peer,
-    problem::Problem,
-    routes,
-    state::AppState,
-    trace::TRACEPARENT,
+use crate::{
+    http::{
+        cors,
+        door::{Door, Notes, Pass},
+        metrics::{self, Connections, Requests},
+        page_headers::protect_page,
+        peer::Peer,
+        problem::Problem,
+        routes,
+        state::AppState,
+        trace::TRACEPARENT,
+    },
+    sys::process::monotonic,
 };
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,23 +39,48 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct Front {
     door: Arc<Door>,
     routes: Router,
+    requests: Requests,
+    connections: Connections,
 }
 
 impl Front {
     /// The front of the whole API.
     pub fn new(state: &AppState) -> Self {
         let (routes, _contract) = routes::router().split_for_parts();
-        let routes = routes
-            .method_not_allowed_fallback(routes::unknown_method)
-            .with_state(state.clone());
-        Self::over(state.door(), routes)
+        let routes = routes.method_not_allowed_fallback(routes::unknown_method);
+        Self::counted(state, routes)
     }
 
+    /// The front of the listener for metrics, which serves nothing else.
+    pub fn of_metrics(state: &AppState) -> Self {
+        let routes = routes::metrics_alone().method_not_allowed_fallback(routes::unknown_method);
+        Self::counted(state, routes)
+    }
+
+    fn counted(state: &AppState, routes: Router<AppState>) -> Self {
+        let routes = routes
+            .route_layer(middleware::from_fn(metrics::note_route))
+            .with_state(state.clone());
+        Self {
+            requests: state.metrics().requests(),
+            connections: state.metrics().connections(),
+            ..Self::over(state.door(), routes)
+        }
+    }
+
+    /// With counts of its own that nobody reads.
     pub(in crate::http) fn over(door: Door, routes: Router) -> Self {
         Self {
             door: Arc::new(door),
             routes,
+            requests: Requests::default(),
+            connections: Connections::default(),
         }
+    }
+
+    /// Where its connections are counted.
+    pub(in crate::http) const fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     /// Answers one request.
@@ -57,6 +88,7 @@ impl Front {
     /// # Cancel safety
     /// Dropping the future drops the handler: that is how a client that leaves ends its foreground run.
     pub async fn answer(&self, peer: Peer, mut request: Request<Body>) -> Response {
+        let began = monotonic();
         let uri = request.uri().clone();
         let method = request.method().clone();
         let request_id = self.door.request_id(request.headers());
@@ -68,6 +100,9 @@ impl Front {
                 Ok(Pass::Preflight) => cors::preflight(),
                 Err(refused) => refused.into_response(),
             };
+            let route = response.extensions().get::<MatchedPath>();
+            let took = monotonic().saturating_sub(began);
+            self.requests.count(route, response.status(), took);
             let response = finish(response, &uri, request_id, notes);
             // No path and no query: they may carry what somebody searched for.
             tracing::debug!(%method, status = response.status().as_u16(), "answered");

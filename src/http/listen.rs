@@ -32,6 +32,7 @@ use crate::{
     http::{
         front::Front,
         handshake,
+        metrics::{Here, Listener},
         peer::{Endpoint, Peer, Transport},
     },
     tls::LiveTls,
@@ -40,13 +41,28 @@ use crate::{
 /// Room for the request line and all headers of a request.
 const HEADER_ROOM: usize = 64 * 1024;
 
+/// How long a client may leave unread what was sent to it before the kernel hangs up: long enough for a person who
+/// reads output page by page, and bounded, since a client that never reads would hold its place for nothing.
+const STALLED_MILLIS: u32 = 5 * 60 * 1000;
+
 /// How long to wait after the system has no descriptor left for a new connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a listener is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The API and the page.
+    Api,
+    /// Metrics alone.
+    Metrics,
+}
 
 /// Where and how to listen.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// `[http] listen`.
+    /// What for.
+    pub purpose: Purpose,
+    /// `[http] listen`, or `[telemetry] metrics_listen`.
     pub address: SocketAddr,
     /// `[http] unix_socket`, resolved.
     pub unix_socket: Option<PathBuf>,
@@ -62,8 +78,10 @@ pub struct ListenOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is taken, not ours, or not permitted.
-    #[error("cannot listen on {address} ([http] listen)")]
+    #[error("cannot listen on {address} ({})", purpose.key())]
     Tcp {
+        /// What it was for.
+        purpose: Purpose,
         /// The address.
         address: SocketAddr,
         /// Why.
@@ -81,9 +99,26 @@ pub enum ListenError {
     },
 }
 
+impl Purpose {
+    const fn key(self) -> &'static str {
+        match self {
+            Self::Api => "[http] listen",
+            Self::Metrics => "[telemetry] metrics_listen",
+        }
+    }
+
+    const fn listener(self) -> Listener {
+        match self {
+            Self::Api => Listener::Tcp,
+            Self::Metrics => Listener::Metrics,
+        }
+    }
+}
+
 /// Listeners that accept nothing yet.
 #[derive(Debug)]
 pub struct Bound {
+    purpose: Purpose,
     tcp: TcpListener,
     address: SocketAddr,
     tls: Option<Arc<LiveTls>>,
@@ -98,6 +133,7 @@ pub struct Bound {
 /// [`ListenError`] names the listener that failed; nothing stays open then.
 pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
     let tcp_failed = |source| ListenError::Tcp {
+        purpose: options.purpose,
         address: options.address,
         source,
     };
@@ -114,6 +150,7 @@ pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
         }
     };
     Ok(Bound {
+        purpose: options.purpose,
         tcp,
         address,
         tls: options.tls.clone(),
@@ -157,6 +194,7 @@ impl Bound {
     /// socket file at the end.
     pub async fn serve(self, front: Front, stop: CancellationToken, abort: CancellationToken) {
         let Self {
+            purpose,
             tcp,
             address: _,
             tls,
@@ -173,20 +211,28 @@ impl Bound {
         };
         let tcp = async {
             match tls {
-                None => connections.accept(max_connections, &tcp).await,
+                None => {
+                    connections
+                        .accept(max_connections, &tcp, purpose.listener())
+                        .await;
+                }
                 Some(tls) => {
                     let secured = Secured {
                         listener: tcp,
                         tls,
                         timeout: header_timeout,
                     };
-                    connections.accept(max_connections, &secured).await;
+                    connections
+                        .accept(max_connections, &secured, purpose.listener())
+                        .await;
                 }
             }
         };
         let on_socket = async {
             if let Some((listener, _path)) = &unix {
-                connections.accept(max_connections, listener).await;
+                connections
+                    .accept(max_connections, listener, Listener::Socket)
+                    .await;
             }
         };
         tokio::join!(tcp, on_socket);
@@ -216,7 +262,7 @@ impl Accept for TcpListener {
 
     async fn next(&self) -> io::Result<Option<(Self::Opening, Peer)>> {
         let (stream, address) = self.accept().await?;
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
         Ok(Some((ready(Some(stream)), Peer::Tcp(address))))
     }
 }
@@ -232,6 +278,13 @@ impl Accept for UnixListener {
     }
 }
 
+/// Small answers leave at once, and who takes nothing off us does not keep its place for ever.
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    rustix::net::sockopt::set_tcp_user_timeout(stream, STALLED_MILLIS)?;
+    Ok(())
+}
+
 /// TCP inside TLS.
 struct Secured {
     listener: TcpListener,
@@ -245,7 +298,7 @@ impl Accept for Secured {
 
     async fn next(&self) -> io::Result<Option<(Self::Opening, Peer)>> {
         let (stream, address) = self.listener.accept().await?;
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
         let handshake = handshake::perform(stream, Arc::clone(&self.tls), self.timeout);
         Ok(Some((Box::pin(handshake), Peer::Tls(address))))
     }
@@ -260,13 +313,13 @@ struct Connections {
 }
 
 impl Connections {
-    async fn accept(&self, places: usize, listener: &impl Accept) {
+    async fn accept(&self, places: usize, source: &impl Accept, listener: Listener) {
         let places = Arc::new(Semaphore::new(places));
         loop {
             let accepted = async {
                 // The place comes first, so that no more connections are accepted than there are places.
                 let place = Arc::clone(&places).acquire_owned().await.ok()?;
-                Some((place, listener.next().await))
+                Some((place, source.next().await))
             };
             let accepted = tokio::select! {
                 biased;
@@ -275,7 +328,10 @@ impl Connections {
             };
             match accepted {
                 None => return,
-                Some((place, Ok(Some((opening, peer))))) => self.spawn(opening, peer, place),
+                Some((place, Ok(Some((opening, peer))))) => {
+                    let here = self.front.connections().enter(listener);
+                    self.spawn(opening, peer, (place, here));
+                }
                 Some((_place, Ok(None))) => tracing::warn!("a peer of another user was turned away"),
                 Some((_place, Err(error))) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -285,7 +341,7 @@ impl Connections {
         }
     }
 
-    fn spawn<S, O>(&self, opening: O, peer: Peer, place: OwnedSemaphorePermit)
+    fn spawn<S, O>(&self, opening: O, peer: Peer, held: (OwnedSemaphorePermit, Here))
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         O: Future<Output = Option<S>> + Send + 'static,
@@ -294,7 +350,7 @@ impl Connections {
         let builder = Arc::clone(&self.builder);
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
         self.tasks.spawn(async move {
-            let _place = place;
+            let _held = held;
             let stream = tokio::select! {
                 biased;
                 stream = opening => stream,
@@ -302,7 +358,10 @@ impl Connections {
                 () = stop.cancelled() => return,
                 () = abort.cancelled() => return,
             };
-            let Some(stream) = stream else { return };
+            let Some(stream) = stream else {
+                front.connections().handshake_failed();
+                return;
+            };
             let service = service_fn(|request: hyper::Request<Incoming>| {
                 let front = front.clone();
                 async move { Ok::<_, Infallible>(front.answer(peer, request.map(Body::new)).await) }
@@ -336,4 +395,22 @@ fn builder(header_timeout: Duration) -> Arc<http1::Builder> {
         .header_read_timeout(header_timeout)
         .max_buf_size(HEADER_ROOM);
     Arc::new(builder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_whose_client_reads_nothing_ends_some_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, _address) = listener.accept().await.unwrap();
+        prepare(&stream).unwrap();
+        assert_eq!(
+            rustix::net::sockopt::tcp_user_timeout(&stream),
+            Ok(STALLED_MILLIS)
+        );
+        assert!(stream.nodelay().unwrap());
+    }
 }

@@ -15,6 +15,7 @@ mod handshake;
 mod host_header;
 mod list;
 mod listen;
+mod metrics;
 mod openapi;
 mod page_headers;
 mod peer;
@@ -33,7 +34,7 @@ mod web_origin;
 mod tests;
 
 pub use front::Front;
-pub use listen::{Bound, ListenError, ListenOptions, bind};
+pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
 pub use state::AppState;

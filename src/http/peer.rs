@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::settings::IpRange;
 
-    /// The client that a request from `peer` counts for when 10.0.0.0/8 and 2001:db8:a::/48 are proxies.
+    /// The client that a request from `peer` counts for when `10.0.0.0/8` and `2001:db8:a::/48` are proxies.
     #[track_caller]
     fn check(peer: Peer, forwarded: &[&[u8]], expect: &str) {
         let mut headers = HeaderMap::new();

@@ -18,6 +18,7 @@ use crate::{
     http::{
         door::{Door, DoorRules},
         host_header::HostNames,
+        metrics::{Format, Metrics},
         peer::{Endpoint, Transport},
         problem::{Code, Problem},
         web_origin::WebOrigins,
@@ -39,6 +40,8 @@ struct Shared {
     /// What links begin with; empty without `[http] public_url`, which makes them relative.
     link_base: String,
     stream_places: Arc<Semaphore>,
+    most_streams: usize,
+    metrics: Metrics,
     stopping: CancellationToken,
 }
 
@@ -66,6 +69,8 @@ impl AppState {
                 .as_ref()
                 .map_or_else(String::new, |url| url.as_str().to_owned()),
             stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
+            most_streams: server.limits.max_sse_clients,
+            metrics: Metrics::of(&engine),
             stopping,
             engine,
             tokens,
@@ -112,6 +117,20 @@ impl AppState {
     /// Where others find a path of this server.
     pub(in crate::http) fn link(&self, path: &str) -> String {
         format!("{}{path}", self.0.link_base)
+    }
+
+    /// What the door counts.
+    pub(in crate::http) fn metrics(&self) -> &Metrics {
+        &self.0.metrics
+    }
+
+    /// All metrics as text.
+    pub(in crate::http) async fn render_metrics(&self, format: Format) -> Result<String, std::fmt::Error> {
+        let shared = &self.0;
+        let streams = shared
+            .most_streams
+            .saturating_sub(shared.stream_places.available_permits());
+        shared.metrics.render(&shared.engine, streams, format).await
     }
 
     /// Where somebody else finds a path of this server: under `[http] public_url`, else at the address that was
@@ -173,12 +192,19 @@ impl FromRef<AppState> for BodyLimit {
 fn door_rules(settings: &Settings, shared: &Shared) -> DoorRules {
     let http = &settings.server.http;
     let address = shared.endpoint.address.ip().to_string();
+    let metrics = settings.server.telemetry.metrics_listen;
+    let metrics = metrics.map(|address| address.ip().to_string());
     let public = http.public_url.as_ref().map(WebUrl::host);
     let allowed = http.allowed_hosts.iter().map(String::as_str);
     let proxies = http.trusted_proxies.clone();
     DoorRules {
         generation: settings.generation,
-        hosts: HostNames::new(allowed.chain(public).chain([address.as_str()])),
+        hosts: HostNames::new(
+            allowed
+                .chain(public)
+                .chain(metrics.as_deref())
+                .chain([address.as_str()]),
+        ),
         web: WebOrigins::new(http.public_url.as_ref().map(WebUrl::as_str), &http.cors_origins),
         transport: match &http.public_url {
             Some(url) if url.as_str().starts_with("https://") => Transport::Tls,

@@ -25,7 +25,9 @@ use super::{
     handle::Health,
     progress::{self, Started},
     queue::{Notes, Ticket},
-    retention, tokens,
+    retention,
+    stats::{LedgerStats, Tally},
+    tokens,
     tx::{Committed, Context, State, Tx},
 };
 
@@ -53,6 +55,7 @@ pub(super) struct Committer {
     pub(super) state: State,
     pub(super) notes: Arc<Notes>,
     pub(super) feed: Arc<Feed>,
+    pub(super) stats: LedgerStats,
     pub(super) tuning: Arc<ArcSwap<Tuning>>,
     pub(super) health: watch::Sender<Health>,
     pub(super) head: head::HeadFile,
@@ -207,6 +210,7 @@ impl Committer {
         let tuning = **self.tuning.load();
         let durability = batch.iter().map(|job| job.durability(&tuning)).max();
         let token_uses = self.due_token_uses();
+        let began = monotonic();
         let committed = transact(
             &self.connection,
             &self.context,
@@ -224,6 +228,9 @@ impl Committer {
                 retention::trim_events(tx, &tuning.retention).map_err(Rollback::of_one)
             },
         )?;
+        let took = monotonic().saturating_sub(began);
+        self.stats
+            .committed(took, &committed.tallies, committed.state.pending);
         self.healthy();
         self.timers.commits += 1;
         if self.timers.commits >= COMMITS {
@@ -441,6 +448,7 @@ fn apply_one(tx: &mut Tx<'_>, job: &mut dyn Ticket) -> Result<(), Rollback> {
 struct Done {
     state: State,
     outbox: Vec<Arc<crate::events::Publication>>,
+    tallies: Vec<Tally>,
 }
 
 /// Runs `work` in a transaction and commits it with the wanted durability, or rolls everything back.
@@ -467,10 +475,19 @@ fn transact(
     run("BEGIN IMMEDIATE").map_err(Rollback::of_begin)?;
     let mut tx = Tx::begin(connection, context, state.clone());
     let worked = work(&mut tx);
-    let Tx { state, outbox, .. } = tx;
+    let Tx {
+        state,
+        outbox,
+        tallies,
+        ..
+    } = tx;
     let committed = worked.and_then(|()| run("COMMIT").map_err(Rollback::of_begin));
     match committed {
-        Ok(()) => Ok(Done { state, outbox }),
+        Ok(()) => Ok(Done {
+            state,
+            outbox,
+            tallies,
+        }),
         Err(rollback) => {
             // Some failures have rolled back already.
             if !connection.is_autocommit()

@@ -28,6 +28,7 @@ use super::{
     readers::Readers,
     record::{Change, Record},
     retention::{Prune, Pruned},
+    stats::LedgerStats,
 };
 
 /// Whether the ledger can be written.
@@ -50,6 +51,7 @@ pub struct Ledger {
     pub(super) queue: Arc<Queue>,
     pub(super) readers: Arc<Readers>,
     pub(super) feed: Arc<Feed>,
+    pub(super) stats: LedgerStats,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tuning: Arc<ArcSwap<Tuning>>,
     pub(super) health: watch::Receiver<Health>,
@@ -93,6 +95,21 @@ impl Ledger {
     /// Follows [`Self::health`].
     pub fn watch_health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+
+    /// What it counts, for metrics.
+    pub const fn stats(&self) -> &LedgerStats {
+        &self.stats
+    }
+
+    /// Changes that wait for the writer now.
+    pub fn queue_depth(&self) -> usize {
+        self.queue.depth()
+    }
+
+    /// Times that a slow subscriber went back to the log.
+    pub fn catch_ups(&self) -> u64 {
+        self.feed.catch_ups()
     }
 
     /// Changes durability and retention from now on.

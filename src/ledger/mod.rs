@@ -17,6 +17,7 @@ mod open;
 mod queue;
 mod rows;
 mod schema;
+mod stats;
 mod tx;
 mod writer;
 
@@ -69,5 +70,6 @@ pub use record::Record;
 pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
 pub use runs::{RunFilter, StoredOutput};
+pub use stats::{CountBy, CountByTwo, LedgerStats};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use tokens::NewToken;

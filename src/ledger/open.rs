@@ -29,6 +29,7 @@ use super::{
     queue::{Notes, Queue},
     readers::Readers,
     schema,
+    stats::LedgerStats,
     tx::{Context, State, fetch},
     writer::Writer,
 };
@@ -96,6 +97,10 @@ impl Ledger {
         let notes = Arc::new(Notes::default());
         let tuning = Arc::new(ArcSwap::from_pointee(tuning));
         let (health, healths) = watch::channel(Health::Ready);
+        let stats = LedgerStats::default();
+        stats
+            .pending
+            .set(i64::try_from(state.pending).unwrap_or(i64::MAX));
         let committer = Committer {
             connection,
             context: Context {
@@ -109,6 +114,7 @@ impl Ledger {
             state,
             notes: Arc::clone(&notes),
             feed: Arc::clone(&feed),
+            stats: stats.clone(),
             tuning: Arc::clone(&tuning),
             health,
             head,
@@ -126,6 +132,7 @@ impl Ledger {
             queue: Arc::new(queue),
             readers: Readers::new(&path, readers),
             feed,
+            stats,
             clock,
             tuning,
             health: healths,

@@ -16,6 +16,7 @@ use super::{
     config::{PolicyStamp, PolicyWatch},
     error::Fault,
     keys::Keys,
+    stats::Tally,
 };
 
 /// Proof that the transaction is on record. Made by the writer alone, after COMMIT; without it no permit.
@@ -62,6 +63,8 @@ pub(super) struct Tx<'open> {
     pub(super) state: State,
     /// Events to publish once this is committed.
     pub(super) outbox: Vec<Arc<Publication>>,
+    /// What to count then.
+    pub(super) tallies: Vec<Tally>,
     stamp: Option<PolicyStamp>,
     now: Option<UnixMillis>,
 }
@@ -73,6 +76,7 @@ impl<'open> Tx<'open> {
             context,
             state,
             outbox: Vec::new(),
+            tallies: Vec::new(),
             stamp: None,
             now: None,
         }
@@ -125,6 +129,7 @@ impl<'open> Tx<'open> {
         if event_type.is_audited() {
             self.audit(&Entry::of_event(&event, members, by))?;
         }
+        self.tallies.push(Tally::of(&event.kind));
         self.state.event_head = seq;
         self.state.events_kept += 1;
         self.publish(seq, event_type, event, data);

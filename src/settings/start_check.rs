@@ -31,7 +31,8 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
 type Fault = Option<(&'static str, Problem)>;
 
 fn listening(server: &Server) -> Fault {
-    let is_refused = is_open_address(server.http.listen) && server.tls.cert.is_none() && !server.http.insecure_bind;
+    let is_refused =
+        is_open_address(server.http.listen) && server.tls.cert.is_none() && !server.http.insecure_bind;
     is_refused.then_some(("http.listen", Problem::OpenWithoutTls))
 }
 

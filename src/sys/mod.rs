@@ -6,6 +6,7 @@ pub mod peer;
 pub mod process;
 pub mod readiness;
 pub mod socket;
+pub mod usage;
 pub mod wait;
 
 #[cfg(not(target_os = "linux"))]

@@ -28,6 +28,8 @@ mod cli;
 #[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
+mod connections;
+#[cfg(test)]
 #[cfg(feature = "test-hooks")]
 mod crash;
 #[cfg(test)]
@@ -48,6 +50,7 @@ mod explain;
 mod idempotency;
 #[cfg(test)]
 mod page;
+mod metrics;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
@@ -61,3 +64,5 @@ mod schemathesis;
 mod sign_in;
 #[cfg(test)]
 mod state_directory;
+#[cfg(test)]
+mod tls;

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    io,
+    fs, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::ffi::OsStrExt,
@@ -153,6 +153,23 @@ impl GatewayHost {
         self.output.join(run_id.as_str())
     }
 
+    /// Bytes of all spools together. Looks at every one of them: not for the way of a request.
+    ///
+    /// # Errors
+    /// When their directory cannot be read.
+    pub fn spool_bytes(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for entry in fs::read_dir(&self.output)? {
+            match entry?.metadata() {
+                Ok(metadata) => bytes += metadata.len(),
+                // It went meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bytes)
+    }
+
     pub(super) fn attach_socket(&self, run_id: &RunId) -> PathBuf {
         self.runs.join(format!("{run_id}.s"))
     }
@@ -247,7 +264,7 @@ impl GatewayHost {
     /// Takes the run file of a first attempt away again: nothing was sent.
     fn withdraw(&self, spec: &LaunchSpec, error: io::Error) -> StartError {
         if spec.attempt == Attempt::First
-            && let Err(error) = std::fs::remove_file(self.run_file(&spec.run_id))
+            && let Err(error) = fs::remove_file(self.run_file(&spec.run_id))
         {
             tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
         }

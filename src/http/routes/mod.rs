@@ -12,6 +12,7 @@ mod document;
 mod events;
 mod exec;
 mod pages;
+mod metrics;
 mod policy;
 mod probes;
 mod runs;
@@ -20,6 +21,7 @@ mod tokens;
 mod unknown;
 
 pub(in crate::http) use approvals::ApprovalBody;
+pub(in crate::http) use metrics::metrics_alone;
 pub(in crate::http) use unknown::method as unknown_method;
 #[cfg(test)]
 pub(in crate::http) use unknown::path as unknown_path;
@@ -46,5 +48,6 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(sign_in::router())
         .merge(probes::router())
         .merge(docs::router())
+        .merge(metrics::router())
         .fallback(unknown::path)
 }

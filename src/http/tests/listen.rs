@@ -18,13 +18,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::TestFront;
-use crate::http::{ListenError, ListenOptions, bind};
+use crate::http::{ListenError, ListenOptions, Purpose, bind};
 
 /// Nothing here waits longer, unless something is broken.
 const LONG: Duration = Duration::from_secs(20);
 
 fn options(unix_socket: Option<PathBuf>) -> ListenOptions {
     ListenOptions {
+        purpose: Purpose::Api,
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         unix_socket,
         max_connections: 8,

@@ -53,6 +53,11 @@ impl Api {
         self.token.as_deref()
     }
 
+    /// The same server and token by way of another client.
+    pub(crate) fn by_way_of(&self, http: reqwest::Client) -> Self {
+        Self { http, ..self.clone() }
+    }
+
     pub(crate) fn base(&self) -> &str {
         &self.base
     }

@@ -2,6 +2,7 @@
 //! the change, nothing else.
 
 mod browser;
+mod certificates;
 mod client;
 mod disk;
 mod files;
@@ -13,6 +14,7 @@ mod tools;
 mod wait;
 
 pub(crate) use browser::{Browser, Screen};
+pub(crate) use certificates::{Authority, Pair};
 pub(crate) use client::{Answer, Api, only, without};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode};

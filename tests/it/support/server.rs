@@ -230,7 +230,7 @@ impl TestServer {
             Ok(line) => {
                 let base = line
                     .split_whitespace()
-                    .find(|word| word.starts_with("http://"))
+                    .find(|word| word.starts_with("http://") || word.starts_with("https://"))
                     .unwrap_or_else(|| panic!("no address in the ready line: {line:?}"))
                     .trim_end_matches([',', '/', '.'])
                     .to_owned();

@@ -1,0 +1,174 @@
+//! Every metric with its name.
+
+use std::{fmt, sync::Arc};
+
+use prometheus_client::{
+    encoding::text,
+    metrics::{family::Family, gauge::Gauge},
+    registry::{Registry, Unit},
+};
+
+use super::{Connections, Format, Requests, now::Now};
+use crate::engine::Engine;
+
+/// Every metric of this server.
+pub(in crate::http) struct Metrics {
+    registry: Registry,
+    requests: Requests,
+    connections: Connections,
+    now: Now,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// The metrics of one engine and the door before it.
+    pub(in crate::http) fn of(engine: &Engine) -> Self {
+        let (requests, connections, now) = (Requests::default(), Connections::default(), Now::default());
+        let mut registry = Registry::default();
+        now.register_process(&mut registry);
+        let ours = registry.sub_registry_with_prefix("countersign");
+        register_build(ours);
+        register_http(ours, &requests, &connections);
+        register_ledger(ours, engine);
+        register_engine(ours, engine);
+        now.register(ours);
+        Self {
+            registry,
+            requests,
+            connections,
+            now,
+        }
+    }
+
+    /// For whoever answers requests.
+    pub(in crate::http) fn requests(&self) -> Requests {
+        self.requests.clone()
+    }
+
+    /// For whoever accepts connections.
+    pub(in crate::http) fn connections(&self) -> Connections {
+        self.connections.clone()
+    }
+
+    /// Everything as text.
+    ///
+    /// # Errors
+    /// Never in practice: the text is written to memory.
+    pub(in crate::http) async fn render(
+        &self,
+        engine: &Arc<Engine>,
+        event_streams: usize,
+        format: Format,
+    ) -> Result<String, fmt::Error> {
+        self.now.look(engine, event_streams).await;
+        let mut text = String::with_capacity(32 * 1024);
+        text::encode(&mut text, &self.registry)?;
+        Ok(format.of(text))
+    }
+}
+
+fn register_build(registry: &mut Registry) {
+    let build: Family<[(&'static str, &'static str); 2], Gauge> = Family::default();
+    let commit = option_env!("COUNTERSIGN_COMMIT").unwrap_or("unknown");
+    build
+        .get_or_create(&[("version", env!("CARGO_PKG_VERSION")), ("commit", commit)])
+        .set(1);
+    registry.register("build_info", "What this server is; always 1", build);
+}
+
+fn register_http(registry: &mut Registry, requests: &Requests, connections: &Connections) {
+    registry.register(
+        "http_requests",
+        "Requests that were answered, by template of the route and class of the status",
+        requests.answered.clone(),
+    );
+    registry.register_with_unit(
+        "http_request_duration",
+        "From a request's headers to those of its answer",
+        Unit::Seconds,
+        requests.seconds.clone(),
+    );
+    registry.register(
+        "http_rate_limited",
+        "Requests that were answered with 429",
+        requests.limited.clone(),
+    );
+    registry.register(
+        "http_connections",
+        "Connections that are open",
+        connections.open.clone(),
+    );
+    registry.register(
+        "tls_handshake_failures",
+        "Connections that ended before their TLS handshake did",
+        connections.failed_handshakes.clone(),
+    );
+}
+
+fn register_ledger(registry: &mut Registry, engine: &Engine) {
+    let stats = engine.ledger_stats();
+    registry.register(
+        "exec_requests",
+        "Runs that were admitted, by what the policy said",
+        stats.requests.clone(),
+    );
+    registry.register(
+        "runs_ended",
+        "Runs that started and ended, by how",
+        stats.ended.clone(),
+    );
+    registry.register(
+        "runs_denied",
+        "Runs that never start, by why",
+        stats.denied.clone(),
+    );
+    registry.register_with_unit(
+        "run_duration",
+        "From the start of a run to its end",
+        Unit::Seconds,
+        stats.run_seconds.clone(),
+    );
+    registry.register(
+        "approvals_pending",
+        "Approvals that wait for a person",
+        stats.pending.clone(),
+    );
+    registry.register(
+        "approvals_resolved",
+        "Approvals that ended, by state and decision",
+        stats.resolved.clone(),
+    );
+    registry.register(
+        "policy_changes",
+        "Changes of the policy that were taken, by part",
+        stats.policy_changes.clone(),
+    );
+    registry.register("events", "Events that were stored, by type", stats.events.clone());
+    registry.register_with_unit(
+        "ledger_commit",
+        "From the beginning of a transaction to its commit",
+        Unit::Seconds,
+        stats.commit_seconds.clone(),
+    );
+}
+
+fn register_engine(registry: &mut Registry, engine: &Engine) {
+    let stats = engine.stats();
+    registry.register_with_unit(
+        "run_start",
+        "From the permit of a run to its first process",
+        Unit::Seconds,
+        stats.start_seconds.clone(),
+    );
+    registry.register_with_unit(
+        "approval_answer",
+        "From a question to the answer of a person",
+        Unit::Seconds,
+        stats.answer_seconds.clone(),
+    );
+}
