@@ -15,9 +15,9 @@ use super::{
     version,
     disable_help_subcommand = true,
     after_help = "Examples:
-  countersign demo                        the main job on a throw-away state directory
-  countersign init && countersign serve   a real one
-  countersign exec -- git status          ask for a command
+  countersign demo                        # the main job on a throw-away state directory
+  countersign init && countersign serve   # a real one
+  countersign exec -- git status          # ask for a command
 
 Environment: COUNTERSIGN_URL and COUNTERSIGN_TOKEN name a server, OPENCLAW_STATE_DIR a state
 directory, NO_COLOR turns colours off."

@@ -30,9 +30,8 @@ pub(crate) struct ManArgs {
 
 /// Writes the pages and prints where they are.
 pub(crate) fn run(console: Console, args: &ManArgs) -> Result<ExitStatus, Failure> {
-    let cannot = |path: &PathBuf, error: &io::Error| {
-        Failure::new("io", format!("{}: {error}", path.display()))
-    };
+    let cannot =
+        |path: &PathBuf, error: &io::Error| Failure::new("io", format!("{}: {error}", path.display()));
     fs::create_dir_all(&args.folder).map_err(|error| cannot(&args.folder, &error))?;
     let mut command = Arguments::command();
     command.build();

@@ -240,7 +240,10 @@ fn want_one_form(document: &mut serde_json::Value) {
                     types.retain(|name| name != "null");
                 }
             }
-            schema["oneOf"] = forms.iter().map(|form| serde_json::json!({"required": [form]})).collect();
+            schema["oneOf"] = forms
+                .iter()
+                .map(|form| serde_json::json!({"required": [form]}))
+                .collect();
         }
     }
 }

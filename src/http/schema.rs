@@ -171,7 +171,9 @@ impl ToSchema for EnvOverrides {
 impl PartialSchema for IfMatch {
     fn schema() -> RefOr<Schema> {
         let pattern = r#"^(\*|(W/)?"[^"]*"( *, *(W/)?"[^"]*")*)$"#;
-        let text = text().pattern(Some(pattern)).description(Some("`*`, or quoted entity tags joined by commas."));
+        let text = text()
+            .pattern(Some(pattern))
+            .description(Some("`*`, or quoted entity tags joined by commas."));
         RefOr::T(text.build().into())
     }
 }

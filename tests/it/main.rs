@@ -52,6 +52,10 @@ mod idempotency;
 mod page;
 mod metrics;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod policy_api;

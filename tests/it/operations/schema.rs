@@ -11,8 +11,12 @@ pub(super) fn check(contract: &Value, schema: &Value, value: &Value) -> Result<(
 fn check_at(contract: &Value, schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let wrong = |what: &str| Err(format!("{at}: {what}: {value}"));
     if let Some(reference) = schema["$ref"].as_str() {
-        let pointer = reference.strip_prefix('#').expect("a reference into the contract");
-        let named = contract.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"));
+        let pointer = reference
+            .strip_prefix('#')
+            .expect("a reference into the contract");
+        let named = contract
+            .pointer(pointer)
+            .unwrap_or_else(|| panic!("{reference} leads nowhere"));
         check_at(contract, named, value, at)?;
     }
     let names: Vec<&str> = match &schema["type"] {
@@ -23,12 +27,17 @@ fn check_at(contract: &Value, schema: &Value, value: &Value, at: &str) -> Result
     if !names.is_empty() && !names.iter().any(|name| is_of_type(name, value)) {
         return wrong(&format!("expected {names:?}"));
     }
-    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+    if schema["enum"]
+        .as_array()
+        .is_some_and(|words| !words.contains(value))
+    {
         return wrong(&format!("expected one of {}", schema["enum"]));
     }
     for (member, least, most) in [("oneOf", 1, 1), ("anyOf", 1, usize::MAX)] {
         if let Some(choices) = schema[member].as_array() {
-            let fits = choices.iter().filter(|choice| check_at(contract, choice, value, at).is_ok());
+            let fits = choices
+                .iter()
+                .filter(|choice| check_at(contract, choice, value, at).is_ok());
             if !(least..=most).contains(&fits.count()) {
                 return wrong(&format!("does not fit {member} {choices:?}"));
             }
@@ -38,7 +47,9 @@ fn check_at(contract: &Value, schema: &Value, value: &Value, at: &str) -> Result
         check_at(contract, part, value, at)?;
     }
     if let (Some(pattern), Some(text)) = (schema["pattern"].as_str(), value.as_str())
-        && !Regex::new(pattern).expect("a pattern of the contract").is_match(text)
+        && !Regex::new(pattern)
+            .expect("a pattern of the contract")
+            .is_match(text)
     {
         return wrong(&format!("does not match {pattern}"));
     }
@@ -90,7 +101,8 @@ fn is_of_type(name: &str, value: &Value) -> bool {
 #[test]
 fn a_value_of_another_form_is_told_with_its_place() {
     use serde_json::json;
-    let contract = json!({ "components": { "schemas": { "Id": { "type": "string", "pattern": "^[a-z]+$" } } } });
+    let contract =
+        json!({ "components": { "schemas": { "Id": { "type": "string", "pattern": "^[a-z]+$" } } } });
     let schema = json!({
         "type": "object", "required": ["id"], "additionalProperties": false,
         "properties": {
@@ -100,7 +112,14 @@ fn a_value_of_another_form_is_told_with_its_place() {
         },
     });
     let told = |value: Value| check(&contract, &schema, &value).unwrap_err();
-    assert_eq!(check(&contract, &schema, &json!({ "id": "x", "many": [1, 2], "kind": "b" })), Ok(()));
+    assert_eq!(
+        check(
+            &contract,
+            &schema,
+            &json!({ "id": "x", "many": [1, 2], "kind": "b" })
+        ),
+        Ok(())
+    );
     assert!(told(json!({})).contains("\"id\" is missing"));
     assert!(told(json!({ "id": "X" })).starts_with("/id: does not match"));
     assert!(told(json!({ "id": "x", "many": [1, 0] })).starts_with("/many/1: out of bounds"));

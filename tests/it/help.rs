@@ -1,0 +1,382 @@
+//! The command line tells about itself: every command shows an example, the examples run as they stand, data comes as
+//! JSON, scripts for shells complete, manual pages render.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Finished, Invocation, Scratch, ServerBuilder, TestServer, countersign, inherited_path, program,
+    run_program, skip, write_file_mode,
+};
+
+/// Commands that stay until they are stopped, or need a terminal or much time; they have tests of their own.
+const STAYS: &[&str] = &[
+    "serve",
+    "demo",
+    "events --follow",
+    "approvals watch",
+    "approver",
+    "mcp",
+    "hook",
+];
+
+/// Examples that rightly end with another exit code than 0.
+const ENDS_WITH: &[(&str, i32)] = &[
+    // Somebody is asked.
+    ("countersign exec --no-wait", 75),
+    // Commands have the server's rights here, which is an error finding.
+    ("countersign doctor", 1),
+    // The question needs a terminal.
+    ("countersign init", 64),
+    ("countersign init --preset", 0),
+];
+
+/// Examples after which the next would find something else.
+const CHANGES: &[&str] = &[
+    "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix",
+];
+
+/// Commands whose data is no JSON: bytes of a run, a script.
+const OTHER_DATA: &[&str] = &["runs output", "completions"];
+
+/// A command as its help tells of it.
+struct Told {
+    /// Its words after `countersign`.
+    words: Vec<String>,
+    help: String,
+}
+
+/// All commands, from their help alone.
+fn commands() -> Vec<Told> {
+    let mut found = Vec::new();
+    let mut open = vec![Vec::new()];
+    while let Some(words) = open.pop() {
+        let done = run_program(&countersign().args(&words).args(&["--help"]));
+        assert_eq!(done.code, Some(0), "{words:?}: {done:?}");
+        for name in section(&done.stdout, "Commands:") {
+            let name = name.split_whitespace().next().expect("a name").to_owned();
+            let mut below = words.clone();
+            below.push(name);
+            open.push(below);
+        }
+        found.push(Told {
+            words,
+            help: done.stdout,
+        });
+    }
+    found
+}
+
+/// The entries of a section of a help text: lines with two spaces before them.
+fn section(help: &str, title: &str) -> Vec<String> {
+    let lines = help.lines().skip_while(|line| *line != title).skip(1);
+    let inside = lines.take_while(|line| line.starts_with("  "));
+    inside
+        .filter(|line| !line.starts_with("    "))
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+/// A server with everything that examples name, and a home where they run.
+struct Stage {
+    server: TestServer,
+    /// Stand-ins of the examples and the real words.
+    names: Vec<(&'static str, String)>,
+    /// Stand-ins of programs that examples run.
+    #[expect(dead_code, reason = "the folder lives as long as this")]
+    programs: Scratch,
+}
+
+impl Stage {
+    async fn set() -> Self {
+        let programs = Scratch::new();
+        for name in ["git", "cargo", "make"] {
+            write_file_mode(&programs.join(name), "#!/bin/sh\necho done\n", 0o755);
+        }
+        let server = builder(&programs.path()).start().await;
+        let home = server.scratch().join("home");
+        write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
+        let asked = server
+            .agent()
+            .exec(json!({ "argv": ["/bin/date"] }))
+            .await
+            .expect(202);
+        let operator = server.operator();
+        let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
+        let entry = json!({ "pattern": "/opt/example" });
+        let entry = operator
+            .post("/v1/agents/main/allowlist", entry)
+            .await
+            .expect(201);
+        let rule = json!({ "pattern": "example" });
+        let rule = operator.post("/v1/agents/*/denylist", rule).await.expect(201);
+        let (token, _) = server
+            .token_with(json!({ "name": "example", "scopes": ["read"] }))
+            .await;
+        let names = vec![
+            ("RUN", text(&asked, "runId")),
+            ("1a2b3c4d", text(&asked, "approvalSlug")),
+            ("ENTRY", text(&entry, "id")),
+            ("3f2a9c14", text(&rule, "id")),
+            ("TOKEN", token),
+        ];
+        Self {
+            server,
+            names,
+            programs,
+        }
+    }
+
+    async fn run(&self, example: &str) -> Finished {
+        let binary = Path::new(env!("CARGO_BIN_EXE_countersign"));
+        let folder = binary.parent().expect("a folder").display().to_string();
+        let scratch = self.server.scratch();
+        let words = example.split(' ').map(|word| {
+            let known = self.names.iter().find(|(name, _)| *name == word);
+            known.map_or(word, |(_, real)| real)
+        });
+        let line = words.collect::<Vec<_>>().join(" ");
+        let line = line.replace("/srv/agent", &scratch.join("srv").display().to_string());
+        // What begins anew does so in a place of its own.
+        let state = if line.starts_with("countersign init") {
+            scratch.join("anew")
+        } else {
+            self.server.state().to_owned()
+        };
+        let invocation = Invocation::new("/bin/sh")
+            .args(&["-c", &line])
+            .cwd(&scratch.join("home"))
+            .env("PATH", format!("{folder}:{}", inherited_path()))
+            .env("HOME", scratch.join("home"))
+            .env("SHELL", "/bin/sh")
+            .env("OPENCLAW_STATE_DIR", state);
+        TestServer::finish(invocation).await
+    }
+}
+
+/// Git and cargo run without asking; everything else asks.
+fn builder(programs: &Path) -> ServerBuilder {
+    let list: Vec<Value> = ["git", "cargo"]
+        .iter()
+        .map(|name| json!({ "pattern": programs.join(name) }))
+        .collect();
+    let exec = json!({
+        "host": "gateway", "security": "allowlist", "ask": "on-miss", "pathPrepend": [programs],
+    });
+    TestServer::asking()
+        .config(&json!({ "tools": { "exec": exec } }))
+        .document(&json!({ "version": 1, "agents": {
+            "main": { "allowlist": list }, "build": { "allowlist": list },
+        } }))
+}
+
+/// The examples of all commands, each once.
+fn examples() -> Vec<String> {
+    let mut all: Vec<String> = commands()
+        .iter()
+        .flat_map(|told| section(&told.help, "Examples:"))
+        .map(|line| line.split("  #").next().expect("a part").trim().to_owned())
+        .filter(|line| !STAYS.iter().any(|stays| line.contains(&format!(" {stays}"))))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+fn contains_word(line: &str, words: &[&str]) -> bool {
+    line.split(' ').any(|word| words.contains(&word))
+}
+
+#[test]
+fn every_command_shows_an_example() {
+    let commands = commands();
+    assert!(commands.len() > 40, "{}", commands.len());
+    for told in &commands {
+        let shown = section(&told.help, "Examples:");
+        let is_about = |line: &String| told.words.iter().all(|word| contains_word(line, &[word]));
+        assert!(
+            shown.iter().any(is_about),
+            "no example of `countersign {}` in its help: {shown:?}",
+            told.words.join(" ")
+        );
+    }
+}
+
+#[tokio::test]
+async fn examples_run_as_they_stand() {
+    let mut stage = Stage::set().await;
+    let mut failed = Vec::new();
+    let examples = examples();
+    for example in &examples {
+        if example.starts_with("man ") && program("man").is_none() {
+            skip("man is not installed");
+            continue;
+        }
+        // It reads what an example of another command wrote.
+        let line = if example.starts_with("man ") {
+            format!("countersign man man1 > /dev/null && {example}")
+        } else {
+            example.clone()
+        };
+        let done = stage.run(&line).await;
+        let wanted = ENDS_WITH.iter().rfind(|(start, _)| example.starts_with(start));
+        let wanted = wanted.map_or(0, |(_, code)| *code);
+        if done.code != Some(wanted) {
+            failed.push(format!("{example}: wanted {wanted}, got {done:?}"));
+        }
+        if contains_word(example, CHANGES) {
+            stage = Stage::set().await;
+        }
+    }
+    assert!(
+        failed.is_empty(),
+        "{} of {} fail: {failed:#?}",
+        failed.len(),
+        examples.len()
+    );
+    assert!(examples.len() > 50, "{examples:#?}");
+}
+
+#[tokio::test]
+async fn data_comes_as_json_where_it_is_asked_for() {
+    let mut stage = Stage::set().await;
+    for example in examples() {
+        let is_plain = !example.contains(['|', '>']) && example.starts_with("countersign ");
+        if !is_plain || OTHER_DATA.iter().any(|other| example.contains(other)) {
+            continue;
+        }
+        let line = example.replacen("countersign ", "countersign --json ", 1);
+        let done = stage.run(&line).await;
+        let lines: Vec<&str> = done.stdout.lines().collect();
+        let is_document = serde_json::from_str::<Value>(&done.stdout).is_ok();
+        let is_lines = lines
+            .iter()
+            .all(|line| serde_json::from_str::<Value>(line).is_ok());
+        assert!(is_document || is_lines, "{line}: {done:#?}");
+        // Nothing on standard output is no data: only a refusal, or a stream without events, has none.
+        let has_none = done.code == Some(64) || line.contains(" events");
+        assert!(!lines.is_empty() || has_none, "{line}: {done:#?}");
+        if contains_word(&example, CHANGES) {
+            stage = Stage::set().await;
+        }
+    }
+}
+
+#[test]
+fn a_wrong_call_of_any_command_is_one_line_and_a_hint() {
+    for told in commands() {
+        let done = run_program(&countersign().args(&told.words).args(&["--no-such-flag"]));
+        let lines: Vec<&str> = done.stderr.lines().collect();
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(64), ""),
+            "{:?}: {done:?}",
+            told.words
+        );
+        assert!(
+            lines.len() == 2 && lines[0].starts_with("error[usage]: ") && lines[1].starts_with("hint: "),
+            "{:?}: {done:?}",
+            told.words
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let binary = env!("CARGO_BIN_EXE_countersign");
+    for arguments in ["openapi", "completions bash", "completions zsh", "exec --help"] {
+        let line = format!("{binary} {arguments} | true; {binary} {arguments} | head -c 1");
+        let done = run_program(&Invocation::new("/bin/sh").args(&["-c", &line]));
+        assert_eq!(done.stderr, "", "{arguments}");
+    }
+}
+
+/// What bash offers for a line that ends where the cursor is.
+fn completed_by_bash(script: &Path, words: &[&str]) -> Vec<String> {
+    let line = format!(
+        "source {}; COMP_WORDS=({}); COMP_CWORD={}; _countersign countersign {} {}; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+        script.display(),
+        words.join(" "),
+        words.len() - 1,
+        words[words.len() - 1],
+        words[words.len() - 2],
+    );
+    let done = run_program(&Invocation::new("bash").args(&["--norc", "--noprofile", "-c", &line]));
+    assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+    done.stdout.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_and_flags() {
+    let scratch = Scratch::new();
+    let script = scratch.join("countersign.bash");
+    let printed = run_program(&countersign().args(&["completions", "bash"]));
+    write_file_mode(&script, printed.stdout, 0o644);
+    assert_eq!(completed_by_bash(&script, &["countersign", "exe"]), ["exec"]);
+    assert_eq!(
+        completed_by_bash(&script, &["countersign", "approvals", "res"]),
+        ["resolve"]
+    );
+    assert!(completed_by_bash(&script, &["countersign", "exec", "--wor"]).contains(&"--workdir".to_owned()));
+}
+
+#[test]
+fn other_shells_can_read_their_scripts() {
+    let scratch = Scratch::new();
+    for (shell, check) in [
+        ("zsh", "-n"),
+        ("fish", "--no-execute"),
+        ("elvish", ""),
+        ("powershell", ""),
+    ] {
+        let printed = run_program(&countersign().args(&["completions", shell]));
+        assert_eq!(printed.code, Some(0), "{printed:?}");
+        assert!(
+            printed.stdout.contains("approvals") && printed.stderr.is_empty(),
+            "{shell}"
+        );
+        match program(shell) {
+            Some(shell) if !check.is_empty() => {
+                let script = scratch.join("script");
+                write_file_mode(&script, &printed.stdout, 0o644);
+                let done = run_program(&Invocation::new(shell).args(&[check]).arg(&script));
+                assert_eq!((done.code, done.stderr.as_str()), (Some(0), ""), "{done:?}");
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page_that_renders() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("pages/man1");
+    let done = run_program(&countersign().args(&["man"]).arg(&folder));
+    assert_eq!(done.code, Some(0), "{done:?}");
+    for told in commands() {
+        let name = std::iter::once("countersign").chain(told.words.iter().map(String::as_str));
+        let page = folder.join(format!("{}.1", name.collect::<Vec<_>>().join("-")));
+        let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+        assert!(
+            text.contains(".SH NAME") && text.contains("Examples:"),
+            "{}",
+            page.display()
+        );
+    }
+    let Some(man) = program("man") else {
+        return skip("man is not installed");
+    };
+    let page = folder.join("countersign-approvals-resolve.1");
+    let shown = run_program(
+        &Invocation::new(man)
+            .args(&["-l"])
+            .arg(&page)
+            .env("MANWIDTH", "80"),
+    );
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    assert!(
+        shown.stdout.contains("SYNOPSIS") && shown.stdout.contains("--reason"),
+        "{shown:?}"
+    );
+}

@@ -1,0 +1,425 @@
+//! Every operation of the contract, called by everybody: without a token, with a wrong one, with each scope, with the
+//! cookie of a browser, with and without its second secret. An operation that is not in the table fails by name, so
+//! does a row without an operation.
+
+mod schema;
+mod table;
+
+use std::collections::BTreeSet;
+
+use reqwest::{
+    Method, RequestBuilder,
+    header::{CONTENT_TYPE, COOKIE, HOST},
+};
+use serde_json::{Value, json};
+
+use crate::support::{Answer, Api, TestServer};
+use table::{Access, Body, Row, TABLE};
+
+const SCOPES: [&str; 5] = ["exec", "relay", "read", "approve", "admin"];
+
+/// A row's operation in the contract.
+fn operation<'a>(contract: &'a Value, row: &Row) -> &'a Value {
+    &contract["paths"][row.path][row.method.to_lowercase()]
+}
+
+/// Real things that paths and bodies name, new for each call, since a call may use one up.
+#[derive(Debug)]
+struct Things {
+    run: String,
+    approval: String,
+    entry: String,
+    rule: String,
+    token: String,
+}
+
+impl Things {
+    async fn make(server: &TestServer, asker: &Api) -> Self {
+        let operator = server.operator();
+        let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
+        let asked = asker.exec(json!({ "argv": ["/bin/date"] })).await.expect(202);
+        let own = text(&asked, "runId");
+        let entry = json!({ "pattern": format!("/opt/{own}") });
+        let entry = operator
+            .post("/v1/agents/main/allowlist", entry)
+            .await
+            .expect(201);
+        let rule = json!({ "pattern": format!("/opt/denied-{own}") });
+        let rule = operator.post("/v1/agents/main/denylist", rule).await.expect(201);
+        let (token, _) = server
+            .token_with(json!({ "name": "to be revoked", "scopes": ["read"] }))
+            .await;
+        Self {
+            approval: text(&asked, "approvalId"),
+            run: own,
+            entry: text(&entry, "id"),
+            rule: text(&rule, "id"),
+            token,
+        }
+    }
+
+    fn path(&self, template: &str) -> String {
+        let entry = if template.contains("/denylist/") {
+            &self.rule
+        } else {
+            &self.entry
+        };
+        let id = if template.contains("/tokens/") {
+            &self.token
+        } else {
+            &self.approval
+        };
+        template
+            .replace("{agentId}", "main")
+            .replace("{runId}", &self.run)
+            .replace("{entryId}", entry)
+            .replace("{id}", id)
+    }
+}
+
+/// The row's call as it is meant, by whoever `api` is.
+async fn rightly(server: &TestServer, api: &Api, row: &Row, things: &Things) -> RequestBuilder {
+    let path = things.path(row.path);
+    let request = api
+        .request(row.method.parse().expect("a method"), &path)
+        .header("accept", row.accept);
+    match row.body {
+        Body::None => request,
+        Body::Json(body) => request.json(&body()),
+        Body::Tagged(body) => {
+            // Some documents are for another scope to read than to write.
+            let seen = server.operator().get(&path).await;
+            let tag = seen
+                .header("etag")
+                .unwrap_or_else(|| panic!("{path} has no ETag: {}", seen.text()));
+            request.header("If-Match", tag).json(&body())
+        }
+    }
+}
+
+/// Status, media type and body of an answer are in the contract.
+#[track_caller]
+fn assert_documented(contract: &Value, row: &Row, answer: &Answer, who: &str) {
+    let what = format!(
+        "{who} {} {}: {} {}",
+        row.method,
+        row.path,
+        answer.status,
+        answer.text()
+    );
+    let response = &operation(contract, row)["responses"][answer.status.to_string()];
+    assert!(response.is_object(), "status not in the contract: {what}");
+    let media_type = answer.header("content-type").unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default();
+    let Some(content) = response["content"].as_object() else {
+        assert!(
+            answer.bytes.is_empty(),
+            "a body that is not in the contract: {what}"
+        );
+        return;
+    };
+    let form = content
+        .get(media_type)
+        .unwrap_or_else(|| panic!("{media_type} not in the contract: {what}"));
+    if media_type.ends_with("json") {
+        let checked = schema::check(contract, &form["schema"], &answer.json());
+        checked.unwrap_or_else(|why| panic!("{why}: {what}"));
+    }
+}
+
+#[track_caller]
+fn refused(answer: &Answer, status: u16, code: &str, who: &str, row: &Row) -> Value {
+    let problem = answer.json();
+    assert_eq!(
+        (answer.status, problem["code"].as_str()),
+        (status, Some(code)),
+        "{who} {} {}: {}",
+        row.method,
+        row.path,
+        answer.text()
+    );
+    problem
+}
+
+async fn server() -> TestServer {
+    TestServer::asking()
+        .document(
+            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } }),
+        )
+        .toml("[auth]\nfailures_per_minute = 1000000\n[limits]\nanonymous_per_second = 0\n")
+        .start()
+        .await
+}
+
+/// A token of each scope, as its holder sees the API.
+async fn holders(server: &TestServer) -> Vec<(&'static str, Api)> {
+    let mut holders = Vec::new();
+    for scope in SCOPES {
+        let request = json!({ "name": scope, "scopes": [scope] });
+        holders.push((scope, server.token_with(request).await.1));
+    }
+    holders
+}
+
+#[tokio::test]
+async fn the_table_has_every_operation_and_nothing_else() {
+    let server = server().await;
+    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let mut served = BTreeSet::new();
+    for (path, item) in contract["paths"].as_object().expect("paths") {
+        for method in item.as_object().expect("a path item").keys() {
+            served.insert(format!("{} {path}", method.to_uppercase()));
+        }
+    }
+    let rows: BTreeSet<String> = TABLE
+        .iter()
+        .map(|row| format!("{} {}", row.method, row.path))
+        .collect();
+    assert_eq!(rows.len(), TABLE.len(), "a row stands twice");
+    let missing: Vec<_> = served.difference(&rows).collect();
+    let gone: Vec<_> = rows.difference(&served).collect();
+    assert!(
+        missing.is_empty(),
+        "operations without a row in tests/it/operations/table.rs: {missing:#?}"
+    );
+    assert!(
+        gone.is_empty(),
+        "rows of operations that are not there: {gone:#?}"
+    );
+    for row in TABLE {
+        let documented = operation(&contract, row)["security"].as_array();
+        let scopes: Vec<&str> = documented
+            .into_iter()
+            .flatten()
+            .filter_map(|way| way["token"][0].as_str())
+            .collect();
+        let expected: &[&str] = match row.access {
+            Access::Scopes(scopes) => scopes,
+            Access::Open | Access::Cookie => &[],
+        };
+        assert_eq!(
+            scopes, expected,
+            "documented scopes of {} {}",
+            row.method, row.path
+        );
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
+    let server = server().await;
+    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let holders = holders(&server).await;
+    let asker = &holders[0].1;
+    let wrong = server
+        .anonymous()
+        .with_token(Some(&format!("cst_{}", "x".repeat(43))));
+    for row in TABLE {
+        let things = Things::make(&server, asker).await;
+        let anonymous = server.anonymous();
+        let request = rightly(&server, &anonymous, row, &things).await;
+        let answer = anonymous.send(request).await;
+        let Access::Scopes(scopes) = row.access else {
+            assert_eq!(
+                answer.status,
+                row.answers,
+                "{} {}: {}",
+                row.method,
+                row.path,
+                answer.text()
+            );
+            assert_documented(&contract, row, &answer, "anybody");
+            continue;
+        };
+        refused(&answer, 401, "unauthorized", "nobody", row);
+        assert_documented(&contract, row, &answer, "nobody");
+        let request = rightly(&server, &wrong, row, &things).await;
+        refused(
+            &wrong.send(request).await,
+            401,
+            "unauthorized",
+            "a wrong token",
+            row,
+        );
+        for (scope, api) in &holders {
+            let things = Things::make(&server, asker).await;
+            let request = rightly(&server, api, row, &things).await;
+            if scopes.contains(scope) {
+                let answer = if row.streams {
+                    begun(request).await
+                } else {
+                    api.send(request).await
+                };
+                let what = format!("{scope} {} {}: {}", row.method, row.path, answer.text());
+                assert_eq!(answer.status, row.answers, "{what}");
+                assert_documented(&contract, row, &answer, scope);
+            } else {
+                let answer = api.send(request).await;
+                let problem = refused(&answer, 403, "forbidden", scope, row);
+                assert!(
+                    problem["requiredScope"]
+                        .as_str()
+                        .is_some_and(|named| scopes.contains(&named)),
+                    "{} {}: {problem}",
+                    row.method,
+                    row.path
+                );
+                assert_documented(&contract, row, &answer, scope);
+            }
+        }
+    }
+}
+
+/// The beginning of an answer that never ends.
+async fn begun(request: RequestBuilder) -> Answer {
+    let response = request.send().await.expect("an answer");
+    Answer {
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        bytes: bytes::Bytes::new(),
+    }
+}
+
+#[tokio::test]
+async fn a_browser_needs_its_second_secret_for_every_operation() {
+    let server = server().await;
+    let contract = server.anonymous().get("/openapi.json").await.expect(200);
+    let (_, asker) = server
+        .token_with(json!({ "name": "asker", "scopes": ["exec"] }))
+        .await;
+    let login = json!({ "token": server.operator_token() });
+    let login = server.anonymous().post("/auth/login", login).await;
+    let csrf = login.expect(200)["csrfToken"]
+        .as_str()
+        .expect("a second secret")
+        .to_owned();
+    let cookie = login.header("set-cookie").expect("a cookie");
+    let cookie = cookie.split(';').next().expect("a pair").to_owned();
+    let browser = server.anonymous();
+    for row in TABLE {
+        let Access::Scopes(scopes) = row.access else {
+            continue;
+        };
+        let things = Things::make(&server, &asker).await;
+        let with_cookie = |request: RequestBuilder| request.header(COOKIE, &cookie);
+        let request = rightly(&server, &browser, row, &things).await;
+        let answer = browser.send(with_cookie(request)).await;
+        refused(&answer, 403, "forbidden", "a cookie alone", row);
+        let request = rightly(&server, &browser, row, &things).await;
+        let foreign = with_cookie(request).header("X-CSRF-Token", "x".repeat(43));
+        refused(
+            &browser.send(foreign).await,
+            403,
+            "forbidden",
+            "a wrong second secret",
+            row,
+        );
+        let request =
+            with_cookie(rightly(&server, &browser, row, &things).await).header("X-CSRF-Token", &csrf);
+        let answer = if row.streams {
+            begun(request).await
+        } else {
+            browser.send(request).await
+        };
+        if ["read", "approve", "admin"]
+            .iter()
+            .any(|scope| scopes.contains(scope))
+        {
+            assert_eq!(
+                answer.status,
+                row.answers,
+                "{} {}: {}",
+                row.method,
+                row.path,
+                answer.text()
+            );
+            assert_documented(&contract, row, &answer, "a browser");
+        } else {
+            refused(&answer, 403, "forbidden", "the operator's browser", row);
+        }
+    }
+}
+
+#[tokio::test]
+async fn checks_run_in_the_order_of_the_contract() {
+    let server = server().await;
+    let holders = holders(&server).await;
+    let anonymous = server.anonymous();
+    for row in TABLE {
+        let Access::Scopes(scopes) = row.access else {
+            continue;
+        };
+        let method: Method = row.method.parse().expect("a method");
+        // Everything is wrong with these: the path, the content type, the body.
+        let bad_path = row
+            .path
+            .replace("{agentId}", "no%2Fagent")
+            .replace("{runId}", "No")
+            .replace("{entryId}", "No%00")
+            .replace("{id}", "No");
+        let bad = |api: &Api| {
+            api.request(method.clone(), &bad_path)
+                .header(CONTENT_TYPE, "text/plain")
+                .body("{")
+        };
+        let foreign = anonymous
+            .send(bad(&anonymous).header(HOST, "attacker.example"))
+            .await;
+        refused(&foreign, 421, "misdirected-request", "a foreign name", row);
+        refused(
+            &anonymous.send(bad(&anonymous)).await,
+            401,
+            "unauthorized",
+            "nobody",
+            row,
+        );
+        for (scope, api) in &holders {
+            if !scopes.contains(scope) {
+                refused(&api.send(bad(api)).await, 403, "forbidden", scope, row);
+            }
+        }
+        let (_, holder) = holders
+            .iter()
+            .find(|(scope, _)| scopes.contains(scope))
+            .expect("a holder");
+        if row.path.contains('{') {
+            let answer = holder.send(bad(holder)).await;
+            assert!(
+                matches!(answer.status, 400 | 404) && answer.json()["code"] != "unsupported-media-type",
+                "the path before the content type: {} {}: {}",
+                row.method,
+                row.path,
+                answer.text()
+            );
+        }
+        if !matches!(row.body, Body::None) {
+            let things = Things::make(&server, &holders[0].1).await;
+            let path = things.path(row.path);
+            let request = holder.request(method.clone(), &path);
+            let request = request
+                .header(CONTENT_TYPE, "text/plain")
+                .header("If-Match", "*")
+                .body("{");
+            refused(
+                &holder.send(request).await,
+                415,
+                "unsupported-media-type",
+                "a text",
+                row,
+            );
+            let request = holder.request(method.clone(), &path);
+            let request = request
+                .header(CONTENT_TYPE, "application/json")
+                .header("If-Match", "*")
+                .body("{");
+            let answer = holder.send(request).await;
+            assert!(
+                matches!(answer.status, 400 | 422),
+                "{} {}: {}",
+                row.method,
+                row.path,
+                answer.text()
+            );
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The table: every operation, who may call it, and how it is called rightly.
+
+use serde_json::{Value, json};
+
+/// Who may call an operation.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Access {
+    /// Anybody.
+    Open,
+    /// A browser with its cookie; without one it says so in its own way.
+    Cookie,
+    /// Tokens with one of these scopes. A refusal names one of them.
+    Scopes(&'static [&'static str]),
+}
+
+/// The body of a right call.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body {
+    /// None.
+    None,
+    /// This one.
+    Json(fn() -> Value),
+    /// This one, with the `ETag` of what is there as `If-Match`.
+    Tagged(fn() -> Value),
+}
+
+/// One operation.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) access: Access,
+    pub(super) body: Body,
+    /// The status of a right call; of anybody's call where no scope is needed.
+    pub(super) answers: u16,
+    pub(super) accept: &'static str,
+    /// Whether the answer never ends.
+    pub(super) streams: bool,
+}
+
+const EXEC: Access = Access::Scopes(&["exec"]);
+const READ: Access = Access::Scopes(&["read"]);
+const APPROVE: Access = Access::Scopes(&["approve"]);
+const ADMIN: Access = Access::Scopes(&["admin"]);
+
+const fn row(method: &'static str, path: &'static str, access: Access, body: Body, answers: u16) -> Row {
+    Row {
+        method,
+        path,
+        access,
+        body,
+        answers,
+        accept: "application/json",
+        streams: false,
+    }
+}
+
+const fn get(path: &'static str, access: Access) -> Row {
+    row("GET", path, access, Body::None, 200)
+}
+
+const fn open(path: &'static str, accept: &'static str) -> Row {
+    Row {
+        accept,
+        ..row("GET", path, Access::Open, Body::None, 200)
+    }
+}
+
+fn exec() -> Value {
+    json!({ "argv": ["/bin/true"] })
+}
+
+fn decision() -> Value {
+    json!({ "decision": "deny" })
+}
+
+fn pattern() -> Value {
+    json!({ "pattern": "/opt/same-every-time", "note": "x" })
+}
+
+fn rule() -> Value {
+    json!({ "pattern": "/opt/denied-every-time" })
+}
+
+fn note() -> Value {
+    json!({ "note": "changed" })
+}
+
+fn policy() -> Value {
+    json!({ "ask": "on-miss" })
+}
+
+fn document() -> Value {
+    json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/true" }] } } })
+}
+
+fn config() -> Value {
+    json!({ "set": { "tools.exec.timeoutSec": 600 } })
+}
+
+fn preset() -> Value {
+    json!({ "name": "cautious" })
+}
+
+fn token() -> Value {
+    json!({ "name": "new", "scopes": ["read"] })
+}
+
+fn wrong_login() -> Value {
+    json!({ "code": "x".repeat(43) })
+}
+
+pub(super) const TABLE: &[Row] = &[
+    Row {
+        answers: 303,
+        accept: "text/html",
+        ..row("GET", "/", Access::Cookie, Body::None, 303)
+    },
+    row("POST", "/auth/login", Access::Open, Body::Json(wrong_login), 401),
+    row("POST", "/auth/logout", Access::Cookie, Body::None, 204),
+    row("GET", "/auth/session", Access::Cookie, Body::None, 401),
+    open("/docs", "text/html"),
+    open("/healthz", "application/json"),
+    open("/openapi.json", "application/json"),
+    open("/readyz", "application/json"),
+    open("/v1/version", "application/json"),
+    get("/v1/agents", READ),
+    get("/v1/agents/{agentId}/allowlist", READ),
+    // The same again answers with the entry that is there.
+    row(
+        "POST",
+        "/v1/agents/{agentId}/allowlist",
+        ADMIN,
+        Body::Json(pattern),
+        201,
+    ),
+    get("/v1/agents/{agentId}/allowlist/{entryId}", READ),
+    row(
+        "PATCH",
+        "/v1/agents/{agentId}/allowlist/{entryId}",
+        ADMIN,
+        Body::Json(note),
+        200,
+    ),
+    row(
+        "DELETE",
+        "/v1/agents/{agentId}/allowlist/{entryId}",
+        ADMIN,
+        Body::None,
+        204,
+    ),
+    get("/v1/agents/{agentId}/denylist", READ),
+    row(
+        "POST",
+        "/v1/agents/{agentId}/denylist",
+        ADMIN,
+        Body::Json(rule),
+        201,
+    ),
+    row(
+        "DELETE",
+        "/v1/agents/{agentId}/denylist/{entryId}",
+        ADMIN,
+        Body::None,
+        204,
+    ),
+    get("/v1/agents/{agentId}/policy", READ),
+    row(
+        "PUT",
+        "/v1/agents/{agentId}/policy",
+        ADMIN,
+        Body::Json(policy),
+        200,
+    ),
+    get("/v1/approvals", Access::Scopes(&["read", "approve"])),
+    get("/v1/approvals/{id}", Access::Scopes(&["read", "approve"])),
+    row(
+        "POST",
+        "/v1/approvals/{id}/decision",
+        APPROVE,
+        Body::Json(decision),
+        200,
+    ),
+    get("/v1/audit", ADMIN),
+    get("/v1/audit/verify", ADMIN),
+    get("/v1/config", READ),
+    row("PATCH", "/v1/config", ADMIN, Body::Tagged(config), 200),
+    Row {
+        accept: "text/event-stream",
+        streams: true,
+        ..get("/v1/events", Access::Scopes(&["read", "exec"]))
+    },
+    row("POST", "/v1/exec", EXEC, Body::Json(exec), 200),
+    row(
+        "POST",
+        "/v1/exec/explain",
+        Access::Scopes(&["exec", "read"]),
+        Body::Json(exec),
+        200,
+    ),
+    row("POST", "/v1/login-links", ADMIN, Body::None, 201),
+    get("/v1/policy/document", ADMIN),
+    row("PUT", "/v1/policy/document", ADMIN, Body::Tagged(document), 200),
+    row(
+        "POST",
+        "/v1/policy/document/accept",
+        ADMIN,
+        Body::Json(unknown_hash),
+        412,
+    ),
+    get("/v1/policy/effective", READ),
+    row("POST", "/v1/policy/preset", ADMIN, Body::Json(preset), 200),
+    get("/v1/runs", Access::Scopes(&["read", "exec"])),
+    // With scope approve: the runs it is asked about.
+    get("/v1/runs/{runId}", Access::Scopes(&["read", "exec", "approve"])),
+    row(
+        "POST",
+        "/v1/runs/{runId}/cancel",
+        Access::Scopes(&["exec", "admin"]),
+        Body::None,
+        200,
+    ),
+    Row {
+        accept: "application/octet-stream",
+        ..get(
+            "/v1/runs/{runId}/output",
+            Access::Scopes(&["read", "exec", "approve"]),
+        )
+    },
+    get("/v1/tokens", ADMIN),
+    row("POST", "/v1/tokens", ADMIN, Body::Json(token), 201),
+    row("DELETE", "/v1/tokens/{id}", ADMIN, Body::None, 204),
+];
+
+fn unknown_hash() -> Value {
+    json!({ "hash": "0".repeat(64) })
+}
