@@ -1,14 +1,15 @@
 //! What goes on beside requests: settings that changed take effect, and what is too old goes.
 
-use std::{convert::Infallible, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error, fs, io, path::Path, sync::Arc, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::{
+    clock::Clock,
     engine::Engine,
     hosts::gateway::GatewayHost,
     ledger::{self, Ledger, Retention, Tuning},
-    settings::{Durability, Server, Settings, SettingsStore},
+    settings::{Durability, Output, Server, Settings, SettingsStore},
     telemetry::Log,
     tls::LiveTls,
 };
@@ -104,7 +105,12 @@ impl LiveSettings {
     clippy::infinite_loop,
     reason = "it ends when the server stops, which drops it"
 )]
-pub(super) async fn prune(ledger: &Ledger, gateway: &GatewayHost) -> Infallible {
+pub(super) async fn prune(
+    ledger: &Ledger,
+    gateway: &GatewayHost,
+    settings: &SettingsStore,
+    clock: &dyn Clock,
+) -> Infallible {
     let mut ticks = interval(PRUNE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -125,7 +131,46 @@ pub(super) async fn prune(ledger: &Ledger, gateway: &GatewayHost) -> Infallible 
                 break;
             }
         }
+        let Output {
+            quota_bytes, keep, ..
+        } = settings.current().server.output;
+        let written_after = clock.now().get().saturating_sub(as_millis(keep));
+        if let Err(error) = make_room(ledger, gateway, quota_bytes, written_after).await {
+            tracing::warn!(
+                error = &*error,
+                "spools that are too old or too many stay for now"
+            );
+        }
     }
+}
+
+/// Removes the spools of finished runs, oldest first, that are too old or more than there is room for. Only the bytes
+/// go; the record of the run stays.
+async fn make_room(
+    ledger: &Ledger,
+    gateway: &GatewayHost,
+    quota: u64,
+    written_after: i64,
+) -> Result<(), Box<dyn Error + Send + Sync>> {
+    let host = gateway.clone();
+    let spools = tokio::task::spawn_blocking(move || host.spools()).await??;
+    let mut total: u64 = spools.iter().map(|spool| spool.bytes).sum();
+    for spool in spools {
+        if total <= quota && spool.written_ms > written_after {
+            break;
+        }
+        let run = ledger.run(&spool.run_id).await?;
+        if run.is_some_and(|run| !run.status.is_final()) {
+            continue;
+        }
+        remove(&gateway.spool(&spool.run_id));
+        total = total.saturating_sub(spool.bytes);
+    }
+    Ok(())
+}
+
+fn as_millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn remove(path: &Path) {

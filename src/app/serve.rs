@@ -134,7 +134,7 @@ pub async fn serve(
     let beside = async {
         tokio::join!(
             live_settings.follow(&engine),
-            housekeeping::prune(&ledger, &gateway),
+            housekeeping::prune(&ledger, &gateway, engine.settings(), &**engine.clock()),
             lifecycle::feed_watchdog(),
         )
     };

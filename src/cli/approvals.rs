@@ -126,10 +126,24 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
         context.console.document(&approval)?;
         return Ok(ExitStatus::SUCCESS);
     }
+    // The command stands alone and whole: it is what the person answers for.
+    context.console.line(&shown_command_whole(&approval))?;
+    context.console.table(&facts(context, &approval), "")?;
+    if value::string(&approval, "status") == "pending" {
+        let slug = value::string(&approval, "slug");
+        context.console.hint(&format!(
+            "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
+        ));
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// What a person should know about an approval besides the command itself.
+pub(super) fn facts(context: &Context, approval: &Value) -> Table {
     let mut table = Table::without_header();
-    table.fact("id", &value::text(&approval, "id"));
-    table.fact("status", &value::text(&approval, "status"));
-    table.fact("time left", &time_left(context, &approval));
+    table.fact("id", &value::text(approval, "id"));
+    table.fact("status", &value::text(approval, "status"));
+    table.fact("time left", &time_left(context, approval));
     for member in [
         "agentId",
         "sessionKey",
@@ -141,7 +155,7 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
         "ask",
         "askFallback",
     ] {
-        table.fact(member, &value::text(&approval, member));
+        table.fact(member, &value::text(approval, member));
     }
     let part = |object: &str, member: &str| {
         approval
@@ -149,12 +163,42 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
             .map(|inner| value::text(inner, member))
             .unwrap_or_default()
     };
+    for (index, segment) in approval
+        .get("segments")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let (file, covered) = (
+            value::text(segment, "resolvedPath"),
+            segment
+                .get("match")
+                .map(|by| value::text(by, "kind"))
+                .unwrap_or_default(),
+        );
+        let file = if file.is_empty() {
+            "no such file".to_owned()
+        } else {
+            file
+        };
+        table.fact(
+            &format!("part {}", index + 1),
+            &format!("{}  [{file}, {covered}]", value::command(segment)),
+        );
+    }
     table.fact("asked by", &part("requestedBy", "name"));
     table.fact("why", &part("why", "detail"));
+    table.fact(
+        "rule",
+        &format!("{} ({})", part("why", "rule"), part("why", "layer")),
+    );
+    table.fact("in place of", &value::text(approval, "revises"));
+    table.fact("replaced by", &value::text(approval, "revisedBy"));
     table.fact("decided by", &part("resolvedBy", "name"));
-    table.fact("decision", &value::text(&approval, "decision"));
-    table.fact("reason", &value::text(&approval, "reason"));
-    table.fact("answers", &value::text(&approval, "allowedDecisions"));
+    table.fact("decision", &value::text(approval, "decision"));
+    table.fact("reason", &value::text(approval, "reason"));
+    table.fact("answers", &value::text(approval, "allowedDecisions"));
     for pattern in approval
         .get("proposedPatterns")
         .and_then(Value::as_array)
@@ -179,18 +223,9 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
         .into_iter()
         .flatten()
     {
-        table.fact("warning", &value::spelled(warning));
+        table.fact("warning", &value::text(warning, "message"));
     }
-    // The command stands alone and whole: it is what the person answers for.
-    context.console.line(&shown_command_whole(&approval))?;
-    context.console.table(&table, "")?;
-    if value::string(&approval, "status") == "pending" {
-        let slug = value::string(&approval, "slug");
-        context.console.hint(&format!(
-            "countersign approvals resolve {slug} allow-once   (or allow-always, deny)"
-        ));
-    }
-    Ok(ExitStatus::SUCCESS)
+    table
 }
 
 async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Result<ExitStatus, Failure> {
@@ -358,7 +393,7 @@ fn shown_command(approval: &Value) -> String {
 }
 
 /// All of it, line breaks included.
-fn shown_command_whole(approval: &Value) -> String {
+pub(super) fn shown_command_whole(approval: &Value) -> String {
     display::escape(&shown_command(approval)).text
 }
 

@@ -1,7 +1,7 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, approvals::ApprovalsCommand, audit::AuditCommand,
+    allowlist::AllowlistCommand, approvals::ApprovalsCommand, approver::ApproverArgs, audit::AuditCommand,
     completions::CompletionsArgs, config::ConfigCommand, context::ServerFlags, demo::DemoArgs,
     denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, init::InitArgs,
     login_link::LoginLinkArgs, man::ManArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
@@ -48,6 +48,8 @@ pub(crate) enum Command {
     /// See and answer what waits for a person
     #[command(subcommand)]
     Approvals(ApprovalsCommand),
+    /// Answer questions at this terminal
+    Approver(ApproverArgs),
     /// See and change which programs may run without asking
     #[command(subcommand)]
     Allowlist(AllowlistCommand),

@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode, sync::Arc};
 use clap::{Parser as _, error::ErrorKind};
 
 use super::{
-    allowlist, approvals,
+    allowlist, approvals, approver,
     arguments::{Arguments, Command},
     audit, completions, config,
     console::{Console, Format},
@@ -50,6 +50,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Demo(args) => with_runtime(demo::run(context, args)),
         Command::Exec(args) => with_runtime(exec::run(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),
+        Command::Approver(args) => with_runtime(approver::run(context, args)),
         Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),
         Command::Denylist(command) => with_runtime(denylist::run(context, command)),
         Command::Config(command) => config::run(context, command),

@@ -16,6 +16,7 @@ use super::{
     discover::Role,
     duration::{clock_face, parse_duration},
     exit::ExitStatus,
+    explain,
     failure::Failure,
     value,
 };
@@ -40,6 +41,7 @@ const SERVER_RETURN: Duration = Duration::from_secs(30);
   countersign exec --workdir . -c 'git log --oneline | head -5'
   countersign exec --agent build --timeout 10m -- cargo test
   countersign exec --no-wait -- make deploy     # 75 while a person is asked
+  countersign exec --explain -- git push        # what would happen, and why
 
 Exit codes: the command's own; 128+n for signal n; 124 time limit; 126 could not start; 77 denied;
 75 still pending or running; 69 server unavailable; 64 usage."
@@ -98,12 +100,18 @@ pub(crate) struct ExecArgs {
     /// Do not wait for a person or for the end: exit 75 instead
     #[arg(long)]
     no_wait: bool,
+    /// Say what would happen and which rule says so; nothing runs
+    #[arg(long, conflicts_with_all = ["no_wait", "idempotency_key"])]
+    explain: bool,
 }
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Gateway)?;
     let body = body_of(&args)?;
+    if args.explain {
+        return explain::run(context, &client, &body).await;
+    }
     let key = args
         .idempotency_key
         .clone()

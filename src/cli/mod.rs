@@ -12,12 +12,14 @@ mod serve;
 
 mod allowlist;
 mod approvals;
+mod approver;
 mod audit;
 mod config;
 mod denylist;
 mod events;
 mod exec;
 mod login_link;
+mod explain;
 mod policy;
 mod policy_change;
 mod runs;

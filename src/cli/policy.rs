@@ -8,6 +8,7 @@ use super::{
     context::Context,
     discover::Role,
     exit::ExitStatus,
+    explain,
     failure::Failure,
     policy_change::{self, PresetArgs, SetArgs},
     table::Table,
@@ -21,7 +22,9 @@ use crate::domain::{AgentId, Host, SessionKey};
   countersign policy show
   countersign policy show --agent build --host gateway --json
   countersign policy set --agent build --ask always
-  countersign policy preset cautious --dry-run")]
+  countersign policy preset cautious --dry-run
+  countersign policy explain -- git push origin main
+  countersign policy explain --agent build -c 'cargo test | tail -5'")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
     #[command(after_help = "Examples:
@@ -31,6 +34,8 @@ pub(crate) enum PolicyCommand {
     Set(SetArgs),
     /// Apply a preset to configuration and approvals document, both or neither
     Preset(PresetArgs),
+    /// Say what would become of a command, and which rule says so
+    Explain(ExplainArgs),
 }
 
 /// For whom.
@@ -45,6 +50,31 @@ pub(crate) struct ShowArgs {
     /// In this session
     #[arg(long, value_name = "KEY")]
     session: Option<SessionKey>,
+}
+
+/// Which command, and for whom.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// Shell text instead of a program with arguments
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "TEXT",
+        conflicts_with = "program"
+    )]
+    command: Option<String>,
+    /// The program and its arguments; one word with blanks is read as shell text
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "command")]
+    program: Vec<String>,
+    /// For this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// In this session
+    #[arg(long, value_name = "KEY")]
+    session: Option<SessionKey>,
+    /// In this directory, absolute or below ~/ (default: the agent's workspace)
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<String>,
 }
 
 /// The members that are `{value, source, layers}`.
@@ -64,21 +94,54 @@ const RULES: [&str; 9] = [
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        PolicyCommand::Show(args) => show(context, &client, args).await?,
-        PolicyCommand::Set(args) => policy_change::set(context, &client, args).await?,
-        PolicyCommand::Preset(args) => policy_change::preset(context, &client, args).await?,
+        PolicyCommand::Show(args) => show(context, &client, args).await,
+        PolicyCommand::Set(args) => {
+            policy_change::set(context, &client, args).await?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        PolicyCommand::Preset(args) => {
+            policy_change::preset(context, &client, args).await?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        PolicyCommand::Explain(args) => explain_command(context, &client, args).await,
     }
-    Ok(ExitStatus::SUCCESS)
 }
 
-async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<(), Failure> {
+async fn explain_command(
+    context: &Context,
+    client: &Client,
+    args: ExplainArgs,
+) -> Result<ExitStatus, Failure> {
+    let ExplainArgs {
+        command,
+        program,
+        agent,
+        session,
+        workdir,
+    } = args;
+    let mut call = explain::call(command.as_deref(), &program);
+    if let Value::Object(members) = &mut call {
+        let optional = [
+            ("agentId", agent.map(|agent| agent.to_string())),
+            ("sessionKey", session.map(|session| session.to_string())),
+            ("workdir", workdir),
+        ];
+        for (name, value) in optional {
+            members.extend(value.map(|value| (name.to_owned(), Value::String(value))));
+        }
+    }
+    explain::run(context, client, &call).await
+}
+
+async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<ExitStatus, Failure> {
     let mut query: Query = Vec::new();
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     let policy = client.get(&["v1", "policy", "effective"], &query).await?;
     if context.console.format() == Format::Json {
-        return context.console.document(&policy);
+        context.console.document(&policy)?;
+        return Ok(ExitStatus::SUCCESS);
     }
     context.console.table(&table(&policy), "")?;
     let null = Value::Null;
@@ -95,7 +158,7 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<(), 
         let text = format!("the last settings that were good hold: {}", value::spelled(error));
         context.console.note(&context.console.paint(Tone::Caution, &text));
     }
-    Ok(())
+    Ok(ExitStatus::SUCCESS)
 }
 
 fn table(policy: &Value) -> Table {

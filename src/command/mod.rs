@@ -27,6 +27,9 @@ pub mod safe_bin;
 pub mod shell;
 
 pub mod display;
+pub mod prompt;
+pub mod redaction;
+pub mod scripts;
 pub mod env_policy;
 
 pub use finding::{Code, Finding};

@@ -331,6 +331,10 @@ pub struct Approval {
     pub created_at: UnixMillis,
     /// The deadline; at that instant it is expired.
     pub expires_at: UnixMillis,
+    /// The approval whose place it took, with a command that an approver changed.
+    pub revises: Option<ApprovalId>,
+    /// The approval that took its place.
+    pub revised_by: Option<ApprovalId>,
 }
 
 impl Approval {

@@ -48,6 +48,7 @@ impl Engine {
             id: self.ids.approval_id(),
             card: judged.to_card(spec),
             timeout: settings.server.approvals.timeout,
+            revises: None,
         };
         if !self.is_approver_reachable(settings) {
             return self.ask_nobody(call, judged, run, approval, settings, key).await;

@@ -272,7 +272,7 @@ fn refuse_what_is_not_there(pty: bool, elevated: bool) -> Result<(), ExecError> 
 }
 
 /// Two texts that are no commands but belong into a chat or a terminal (`exec-tool.md` 6).
-fn refuse_chat_commands(command: &Command) -> Result<(), ExecError> {
+pub(super) fn refuse_chat_commands(command: &Command) -> Result<(), ExecError> {
     let text = command.to_text();
     let mut words = text.split_whitespace();
     let message = match (words.next(), words.next(), words.next()) {

@@ -337,6 +337,11 @@ impl Judgement {
                 "every command is asked about".to_owned(),
                 None,
             ),
+            gate::AskWhy::Revised => (
+                &self.effective.ask.source,
+                "an approver changed the command; it runs by an answer of its own or not at all".to_owned(),
+                None,
+            ),
             gate::AskWhy::AllowlistMiss | gate::AskWhy::NeedsPerson => {
                 let detail = finding.map_or_else(
                     || "the allowlist does not cover the command".to_owned(),

@@ -14,6 +14,7 @@ mod judge;
 mod approve;
 mod exec;
 mod persist;
+mod revise;
 mod slots;
 
 pub mod environment;

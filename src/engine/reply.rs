@@ -211,6 +211,30 @@ pub enum DecideError {
     Storage(#[from] StorageTrouble),
 }
 
+/// Why a command was not put in the place of another.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ReviseError {
+    /// The approval cannot be answered, by this caller or at all.
+    #[error(transparent)]
+    Decide(#[from] DecideError),
+    /// The changed command cannot be meant as it stands, or not there.
+    #[error(transparent)]
+    Call(#[from] ExecError),
+    /// Policy denies the changed command.
+    #[error("the changed command is denied")]
+    Denied {
+        /// Why.
+        reason: Reason,
+        /// Why, in words.
+        detail: Option<String>,
+        /// The exact command or key that would change it.
+        hint: Option<String>,
+    },
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}
+
 /// Why a run was not cancelled.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum CancelError {

@@ -175,7 +175,7 @@ pub(super) fn fetch_stored(
 
 const COLUMNS: &str = "id, run_id, card_json, binding_digest, env_sealed, asked_by_kind, asked_by_id, \
      asked_by_name, created_ms, expires_ms, chosen_json, status, decision, reason, resolved_ms, resolved_kind, \
-     resolved_id, resolved_name, terminal_reason, consumed_ms, persist";
+     resolved_id, resolved_name, terminal_reason, consumed_ms, persist, revises, revised_by";
 
 fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
     let mut columns = Columns::of("approvals", row);
@@ -186,6 +186,7 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
     let (created_at, expires_at) = (columns.time()?, columns.time()?);
     let chosen_patterns = columns.json()?;
     let state = state(&mut columns)?;
+    let (revises, revised_by) = (columns.maybe_word()?, columns.maybe_word()?);
     let approval = Approval {
         id,
         run_id,
@@ -195,6 +196,8 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
         chosen_patterns,
         created_at,
         expires_at,
+        revises,
+        revised_by,
     };
     Ok(StoredApproval {
         approval,

@@ -33,6 +33,8 @@ pub struct NewApproval {
     pub card: ApprovalCard,
     /// How long the person has.
     pub timeout: Duration,
+    /// The approval that it takes the place of.
+    pub revises: Option<ApprovalId>,
 }
 
 /// A run that waits for a person.
@@ -84,23 +86,11 @@ impl Job for Asking {
             let now = tx.now();
             run.insert(tx, &Entrance::asked(&approval.id, key.is_some()))?;
             idempotency::keep_run(tx, key, &run.id)?;
-            let env_sealed = tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids);
-            insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
-            tx.state.pending += 1;
-            let card = &approval.card;
-            let kind = EventKind::ApprovalRequested {
-                slug: approval.id.slug().to_owned(),
-                command: run.command.to_text(),
-                cwd: run.cwd.clone(),
-                security: card.security,
-                ask: card.ask,
-                created_at: now,
-                expires_at: now + approval.timeout,
-            };
+            insert_pending(tx, run, approval)?;
             tx.log(
                 Event {
                     subject: subject(run, &approval.id),
-                    kind,
+                    kind: requested(run, approval, now),
                 },
                 &run.requested_by,
             )?;
@@ -289,10 +279,32 @@ impl Fallback {
     }
 }
 
-fn subject(run: &NewRun, approval: &ApprovalId) -> Subject {
+pub(super) fn subject(run: &NewRun, approval: &ApprovalId) -> Subject {
     Subject {
         approval_id: Some(approval.clone()),
         ..run.subject()
+    }
+}
+
+/// Inserts an approval that waits, with the values of its environment sealed.
+pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApproval) -> Result<(), Fault> {
+    let env_sealed = tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids);
+    insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
+    tx.state.pending += 1;
+    Ok(())
+}
+
+/// What is told when a person is asked.
+pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -> EventKind {
+    let card = &approval.card;
+    EventKind::ApprovalRequested {
+        slug: approval.id.slug().to_owned(),
+        command: run.command.to_text(),
+        cwd: run.cwd.clone(),
+        security: card.security,
+        ask: card.ask,
+        created_at: now,
+        expires_at: now + approval.timeout,
     }
 }
 
@@ -313,8 +325,8 @@ fn insert(
     };
     tx.execute(
         "INSERT INTO approvals (id, run_id, agent_id, session_key, status, card_json, binding_digest, env_sealed, \
-         asked_by_kind, asked_by_id, asked_by_name, created_ms, expires_ms, resolved_ms, terminal_reason) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)",
+         asked_by_kind, asked_by_id, asked_by_name, created_ms, expires_ms, resolved_ms, terminal_reason, revises) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
         params![
             approval.id.as_str(),
             run.id.as_str(),
@@ -331,12 +343,13 @@ fn insert(
             (now + approval.timeout).get(),
             resolved_at,
             why,
+            approval.revises.as_ref().map(ApprovalId::as_str),
         ],
     )?;
     Ok(())
 }
 
-fn record(run: NewRun, approval: NewApproval, state: ApprovalState, now: UnixMillis) -> Approval {
+pub(super) fn record(run: NewRun, approval: NewApproval, state: ApprovalState, now: UnixMillis) -> Approval {
     Approval {
         id: approval.id,
         run_id: run.id,
@@ -346,5 +359,7 @@ fn record(run: NewRun, approval: NewApproval, state: ApprovalState, now: UnixMil
         chosen_patterns: Vec::new(),
         created_at: now,
         expires_at: now + approval.timeout,
+        revises: approval.revises,
+        revised_by: None,
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
-    domain::{Actor, ApprovalId, Persist, Reason, RunId},
+    domain::{Actor, ApprovalId, EnvOverrides, Persist, Reason, RunId},
     events::{Event, Feed},
 };
 
@@ -28,6 +28,7 @@ use super::{
     readers::Readers,
     record::{Change, Record},
     retention::{Prune, Pruned},
+    revise::{Revise, ReviseOutcome, WaitingEnv},
     stats::LedgerStats,
 };
 
@@ -171,6 +172,23 @@ impl Ledger {
     /// When the ledger cannot be written; then nothing was.
     pub async fn decide(&self, decide: Decide) -> Result<DecideOutcome, LedgerError> {
         self.queue.submit(decide).await
+    }
+
+    /// Ends an approval and asks about a changed command in its place, both or neither.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then nothing was.
+    pub async fn revise(&self, revise: Revise) -> Result<ReviseOutcome, LedgerError> {
+        self.queue.submit(revise).await
+    }
+
+    /// The values of the environment overrides that a pending approval holds; `None` when there is no such approval,
+    /// or it holds them no more.
+    ///
+    /// # Errors
+    /// When the ledger cannot be used.
+    pub async fn waiting_env(&self, approval: &ApprovalId) -> Result<Option<EnvOverrides>, LedgerError> {
+        self.queue.submit(WaitingEnv(approval.clone())).await
     }
 
     /// Ends an approval whose deadline has come, with its fallback.

@@ -33,6 +33,7 @@ mod new_run;
 mod progress;
 mod record;
 mod sign_ins;
+mod revise;
 mod tokens;
 
 mod agents;
@@ -69,6 +70,7 @@ pub use readers::{Cursor, Listing, Page};
 pub use record::Record;
 pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
+pub use revise::{Revise, ReviseOutcome};
 pub use runs::{RunFilter, StoredOutput};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};

@@ -99,6 +99,16 @@ impl NewRun {
 
     /// Inserts the run and tells of it.
     pub(super) fn insert(&self, tx: &mut Tx<'_>, entrance: &Entrance<'_>) -> Result<(), Fault> {
+        self.insert_by(tx, entrance, &self.requested_by)
+    }
+
+    /// The same as the deed of somebody else than the asker.
+    pub(super) fn insert_by(
+        &self,
+        tx: &mut Tx<'_>,
+        entrance: &Entrance<'_>,
+        by: &Actor,
+    ) -> Result<(), Fault> {
         let now = tx.now().get();
         let Entrance {
             status,
@@ -170,7 +180,7 @@ impl NewRun {
                 subject: self.subject(),
                 kind,
             },
-            &self.requested_by,
+            by,
         )
     }
 }

@@ -13,6 +13,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0002_sign_in.sql",
         include_str!("../../migrations/sqlite/0002_sign_in.sql"),
     ),
+    (
+        "0003_revisions.sql",
+        include_str!("../../migrations/sqlite/0003_revisions.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -77,6 +77,8 @@ pub enum AskWhy {
     AllowlistMiss,
     /// Nobody but a person may allow this command.
     NeedsPerson,
+    /// An approver put this command in the place of another; the gate itself never says so.
+    Revised,
 }
 
 impl AskWhy {
@@ -86,6 +88,7 @@ impl AskWhy {
             Self::AskAlways => "ask-always",
             Self::AllowlistMiss => "allowlist-miss",
             Self::NeedsPerson => "needs-person",
+            Self::Revised => "revised",
         }
     }
 }

@@ -314,9 +314,9 @@ server_settings! {
         #[doc = "Spooled per run; more is counted, not kept."]
         max_run_bytes: u64, "max_run_bytes" as Whole<0, HUGE> = 2_147_483_648_u64, Restart, Now;
         #[doc = "All spools together."]
-        quota_bytes: u64, "quota_bytes" as Whole<0, HUGE> = 10_737_418_240_u64, Live, Later;
+        quota_bytes: u64, "quota_bytes" as Whole<0, HUGE> = 10_737_418_240_u64, Live, Now;
         #[doc = "How long spools are kept."]
-        keep: Duration, "keep_days" as Days<1> = 30, Live, Later;
+        keep: Duration, "keep_days" as Days<1> = 30, Live, Now;
     }
     #[doc = "`[shutdown]`: stopping."]
     shutdown: Shutdown {

@@ -3,7 +3,7 @@
 use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, write_file};
+use crate::support::{Answer, TestServer, write_file};
 
 /// Nothing was recorded, so nothing was decided or started.
 async fn assert_no_runs(server: &TestServer) {
@@ -403,4 +403,53 @@ async fn a_hundred_bad_requests_leave_a_server_that_answers() {
             .expect(200)["stdout"],
         "fine\n"
     );
+}
+
+#[tokio::test]
+async fn no_operation_ignores_a_query_that_it_does_not_know() {
+    let server = TestServer::asking().start().await;
+    let pending = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(202);
+    let (run, approval) = (
+        pending["runId"].as_str().unwrap(),
+        pending["approvalId"].as_str().unwrap(),
+    );
+    let (agent, operator) = (server.agent(), server.operator());
+    let date = json!({ "argv": ["/bin/date"] });
+    let refused = |answer: Answer| {
+        let problem = answer.problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], "dryRun", "{problem}");
+    };
+    refused(agent.post("/v1/exec?dryRun=true", date.clone()).await);
+    refused(agent.post("/v1/exec/explain?dryRun=true", date.clone()).await);
+    refused(agent.get(&format!("/v1/runs/{run}?dryRun=true")).await);
+    refused(agent.get(&format!("/v1/runs/{run}/output?dryRun=true")).await);
+    refused(
+        agent
+            .post(&format!("/v1/runs/{run}/cancel?dryRun=true"), json!({}))
+            .await,
+    );
+    let approval = format!("/v1/approvals/{approval}");
+    refused(operator.get(&format!("{approval}?dryRun=true")).await);
+    let deny = json!({ "decision": "deny" });
+    refused(
+        operator
+            .post(&format!("{approval}/decision?dryRun=true"), deny)
+            .await,
+    );
+    refused(
+        operator
+            .post(&format!("{approval}/revision?dryRun=true"), date)
+            .await,
+    );
+    let runs = operator.get("/v1/runs").await.expect(200);
+    assert_eq!(
+        runs["items"].as_array().map(Vec::len),
+        Some(1),
+        "nothing was run besides: {runs}"
+    );
+    assert_eq!(operator.get(&approval).await.expect(200)["status"], "pending");
 }

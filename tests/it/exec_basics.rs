@@ -627,3 +627,45 @@ async fn a_run_record_tells_the_whole_story() {
         "{run}"
     );
 }
+
+/// A shell loop that writes more than the ledger keeps itself.
+const LONG_OUTPUT: &str =
+    "i=0; while [ $i -lt 2000 ]; do echo 0123456789012345678901234567890123456789012345678; i=$((i+1)); done";
+
+#[tokio::test]
+async fn output_above_the_quota_goes_and_the_record_stays() {
+    let mut server = TestServer::full().start().await;
+    let run = server
+        .agent()
+        .exec(json!({ "command": LONG_OUTPUT }))
+        .await
+        .expect(200);
+    let path = format!("/v1/runs/{}/output", run["runId"].as_str().unwrap());
+    let whole = server.agent().get_bytes(&path, None).await;
+    assert_eq!((whole.status, whole.bytes.len()), (200, 100_000));
+    let tag = whole.header("etag").unwrap().to_owned();
+    let request = server.agent().request(reqwest::Method::HEAD, &path);
+    let head = server.agent().send(request).await;
+    assert_eq!(
+        (head.status, head.bytes.len(), head.header("content-length")),
+        (200, 0, Some("100000"))
+    );
+    for (tag, status, length) in [(tag.as_str(), 206, 10), ("\"other\"", 200, 100_000)] {
+        let request = server.agent().request(reqwest::Method::GET, &path);
+        let request = request.header("Range", "bytes=10-19").header("If-Range", tag);
+        let part = server.agent().send(request).await;
+        assert_eq!((part.status, part.bytes.len()), (status, length), "{tag}");
+    }
+    assert_eq!(server.stop().await, Some(0));
+    server.edit_toml("[exec]\nlogin_path = false\n[output]\nquota_bytes = 0\n");
+    server.start().await;
+    let gone = || async { server.agent().get_bytes(&path, None).await.status };
+    eventually("gone", gone, |status| *status == 404).await;
+    server
+        .agent()
+        .get_bytes(&path, None)
+        .await
+        .problem(404, "not-found");
+    let record = server.agent().run(run["runId"].as_str().unwrap()).await;
+    assert_eq!(record["outputBytes"], 100_000);
+}

@@ -353,3 +353,33 @@ async fn under_deny_an_explanation_is_no_oracle_for_files() {
         "{segment}"
     );
 }
+
+#[tokio::test]
+async fn the_command_line_shows_which_rule_decided_and_where() {
+    let server = TestServer::asking().document(&harmless()).start().await;
+    let shown = server
+        .cli(&["policy", "explain", "-c", "echo hi && git push"])
+        .await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    for part in [
+        "a person would be asked: allowlist-miss",
+        "security = allowlist, set by tools.exec.security (global)",
+        "\n  echo hi && git push\n             ^",
+        "/usr/bin/echo",
+    ] {
+        assert!(shown.stdout.contains(part), "{part:?} in {}", shown.stdout);
+    }
+    let json = server
+        .cli(&["exec", "--explain", "--json", "--", "echo", "hi"])
+        .await;
+    let explained: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(explained["outcome"], "run");
+    let hostile = server
+        .cli(&["exec", "--explain", "-c", "echo \u{1b}[2J\u{202e}x"])
+        .await;
+    assert!(!hostile.stdout.contains(['\u{1b}', '\u{202e}']), "{hostile:?}");
+    assert_eq!(
+        server.operator().get("/v1/runs").await.expect(200)["items"],
+        json!([])
+    );
+}

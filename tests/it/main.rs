@@ -14,6 +14,8 @@ mod api_socket;
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]
+mod approver;
+#[cfg(test)]
 mod architecture;
 #[cfg(test)]
 mod attacks;

@@ -124,6 +124,17 @@ pub enum StartError {
     Runner(#[source] io::Error),
 }
 
+/// The output of a run that lies in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSpool {
+    /// Whose.
+    pub run_id: RunId,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was written to last, in Unix milliseconds.
+    pub written_ms: i64,
+}
+
 /// This machine as a host.
 #[derive(Debug, Clone)]
 pub struct GatewayHost {
@@ -153,21 +164,35 @@ impl GatewayHost {
         self.output.join(run_id.as_str())
     }
 
-    /// Bytes of all spools together. Looks at every one of them: not for the way of a request.
+    /// All spools, oldest first.
     ///
     /// # Errors
     /// When their directory cannot be read.
-    pub fn spool_bytes(&self) -> io::Result<u64> {
-        let mut bytes = 0;
+    pub fn spools(&self) -> io::Result<Vec<StoredSpool>> {
+        use std::os::unix::fs::MetadataExt as _;
+        let mut spools = Vec::new();
         for entry in fs::read_dir(&self.output)? {
-            match entry?.metadata() {
-                Ok(metadata) => bytes += metadata.len(),
-                // It went meanwhile.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            let entry = entry?;
+            let run_id = entry
+                .file_name()
+                .into_string()
+                .ok()
+                .and_then(|name| RunId::parse(name).ok());
+            let metadata = match entry.metadata() {
+                Ok(metadata) if metadata.is_file() => metadata,
+                // It went meanwhile, or is none of ours.
+                Ok(_) | Err(_) => continue,
+            };
+            if let Some(run_id) = run_id {
+                spools.push(StoredSpool {
+                    run_id,
+                    bytes: metadata.len(),
+                    written_ms: metadata.mtime().saturating_mul(1000),
+                });
             }
         }
-        Ok(bytes)
+        spools.sort_by_key(|spool| spool.written_ms);
+        Ok(spools)
     }
 
     pub(super) fn attach_socket(&self, run_id: &RunId) -> PathBuf {

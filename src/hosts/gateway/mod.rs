@@ -8,6 +8,6 @@ mod launch;
 mod recover;
 mod supervised;
 
-pub use launch::{GatewayHost, LaunchSpec, Mismatch, StartError};
+pub use launch::{GatewayHost, LaunchSpec, Mismatch, StartError, StoredSpool};
 pub use recover::{RecoverError, Recovered};
 pub use supervised::{EndedRun, InputClosed, KeptOutput, RunControl, RunEvents, Supervised, SupervisorEvent};

@@ -213,9 +213,9 @@ impl Now {
             *looked_at = Some(Instant::now());
         }
         let gateway = engine.gateway().clone();
-        match tokio::task::spawn_blocking(move || gateway.spool_bytes()).await {
-            Ok(Ok(bytes)) => {
-                self.spool_bytes.set(bytes);
+        match tokio::task::spawn_blocking(move || gateway.spools()).await {
+            Ok(Ok(spools)) => {
+                self.spool_bytes.set(spools.iter().map(|spool| spool.bytes).sum());
             }
             Ok(Err(error)) => tracing::warn!(%error, "the spools cannot be added up"),
             Err(error) => tracing::error!(%error, "adding up the spools panicked"),

@@ -13,7 +13,7 @@ use crate::{
         config::ConfigError,
         document::DocumentError,
         preset::PresetError,
-        reply::{CancelError, DecideError, Denial, ExecError, StorageTrouble},
+        reply::{CancelError, DecideError, Denial, ExecError, ReviseError, StorageTrouble},
         sign_in::LoginLinkError,
         tokens::CreateTokenError,
     },
@@ -140,6 +140,22 @@ impl From<DecideError> for Problem {
                 "the token that asked for this run cannot decide about it",
             ),
             DecideError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<ReviseError> for Problem {
+    fn from(error: ReviseError) -> Self {
+        match error {
+            ReviseError::Decide(error) => error.into(),
+            ReviseError::Call(error) => error.into(),
+            ReviseError::Denied { reason, detail, hint } => Self::new(
+                Code::ExecDenied,
+                detail.unwrap_or_else(|| format!("the changed command is denied: {reason}")),
+            )
+            .with("reason", reason.as_str())
+            .with_hint(hint),
+            ReviseError::Storage(trouble) => trouble.into(),
         }
     }
 }

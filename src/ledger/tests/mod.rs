@@ -160,6 +160,7 @@ impl Opened {
             id: self.ids.approval_id(),
             card: card(),
             timeout: MINUTE,
+            revises: None,
         }
     }
 

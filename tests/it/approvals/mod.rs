@@ -4,6 +4,7 @@ mod binding;
 mod decisions;
 mod expiry;
 mod restart;
+mod revisions;
 
 use std::path::Path;
 

@@ -67,6 +67,21 @@ impl Invocation {
         self
     }
 
+    /// The same program at a terminal of its own, which its input and output are.
+    pub(crate) fn at_a_terminal(self) -> Self {
+        let quoted = |word: &OsString| format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"));
+        let words: Vec<String> = std::iter::once(&self.program)
+            .chain(&self.args)
+            .map(quoted)
+            .collect();
+        let args = ["-q", "-f", "-e", "-c", &words.join(" "), "/dev/null"];
+        Self {
+            program: "script".into(),
+            args: args.iter().map(OsString::from).collect(),
+            ..self
+        }
+    }
+
     pub(crate) fn cwd(mut self, directory: &Path) -> Self {
         self.cwd = Some(directory.to_owned());
         self
@@ -102,6 +117,16 @@ impl Invocation {
             command.current_dir(directory);
         }
         command
+    }
+
+    /// Starts it with pipes for its input and all its output.
+    pub(crate) fn start_interactive(&self) -> Child {
+        self.command()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()))
     }
 
     /// Starts it with pipes for its output; `stderr` goes to a file when one is given.

@@ -57,6 +57,12 @@ pub(in crate::http) struct ApprovalBody {
     terminal_reason: Option<TerminalReason>,
     #[serde(skip_serializing_if = "Option::is_none")]
     consumed_at_ms: Option<UnixMillis>,
+    /// The approval whose place it took, with a command that an approver changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revises: Option<ApprovalId>,
+    /// The approval that took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revised_by: Option<ApprovalId>,
     bound_to: BindingBody,
 }
 
@@ -133,6 +139,8 @@ impl From<Approval> for ApprovalBody {
             chosen_patterns: _,
             created_at,
             expires_at,
+            revises,
+            revised_by,
         } = approval;
         let ApprovalCard {
             binding,
@@ -193,6 +201,8 @@ impl From<Approval> for ApprovalBody {
             resolved_by: resolved.by,
             terminal_reason: resolved.terminal_reason,
             consumed_at_ms: resolved.consumed_at,
+            revises,
+            revised_by,
             bound_to: BindingBody::new(bound, &command, cwd, digest).with_hashes(
                 env_hash,
                 executable_sha256,

@@ -1,6 +1,7 @@
 //! Approvals: what a person is asked, and their answer.
 
 mod body;
+mod revise;
 mod shown;
 
 use axum::extract::State;
@@ -36,6 +37,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(list))
         .routes(routes!(one))
         .routes(routes!(decide))
+        .routes(routes!(revise::revise))
 }
 
 /// Which approvals are wanted.
@@ -122,6 +124,7 @@ async fn one(
     _caller: Caller<ReadOrApprove>,
     AtPath(id): AtPath<ApprovalId>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<ApprovalBody>, Problem> {
     let approval = state.engine().approval(&id).await?;
     let approval =
@@ -179,6 +182,7 @@ async fn decide(
     caller: Caller<Approve>,
     AtPath(id): AtPath<ApprovalId>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<DecisionBody>,
 ) -> Result<JsonReply<DecidedBody>, Problem> {
     let answer = body.into_answer()?;

@@ -1,23 +1,26 @@
 //! The command as a person is shown it: nothing hidden, the analysed parts marked.
 
+use std::ops::Range;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::{command::display, domain::Command};
+use crate::{
+    command::prompt::{Notice, Prompt},
+    domain::Command,
+};
 
-/// Up to this many characters are shown whole (`command-analysis.md` V3).
-const WHOLE_CHARS: usize = 16_384;
-
-/// A command for the eyes of a person (`command-analysis.md` V2, V3). The exact text is `command`.
+/// A command for the eyes of a person (`command-analysis.md` V2, V3, V5). The exact text is `command`.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Display)]
 pub(super) struct Shown {
-    /// The text with every character that hides or moves others as `\u{HEX}`.
+    /// The text with every character that hides or moves others as `\u{HEX}`, long blanks as their number and secrets
+    /// masked.
     text: String,
     /// Byte ranges of `text`, one for each top-level segment.
     spans: Vec<[usize; 2]>,
     warnings: Vec<ShownWarning>,
-    /// Whether the middle is left out.
+    /// Whether the middle is left out; then the whole text has to be read before an answer.
     truncated: bool,
 }
 
@@ -33,65 +36,57 @@ struct ShownWarning {
 impl Shown {
     /// Prepares a command; `segments` are those of the analysis, with spans in the command as sent.
     pub(super) fn new(command: &Command, segments: &serde_json::Value) -> Self {
-        let text = command.to_text();
-        let spans = match command {
-            // Spans count bytes of the text as sent; an argument vector was never one.
-            Command::Argv(_) => Vec::new(),
-            Command::Shell(source) => spans_of(segments)
-                .filter_map(|[start, end]| Some([shown_offset(source, start)?, shown_offset(source, end)?]))
-                .collect(),
-        };
-        let display::Displayed { text, escaped } = display::escape(&text);
-        let mut warnings = Vec::new();
-        if escaped {
-            warnings.push(ShownWarning {
-                code: "hidden-characters",
-                message: "characters that could hide or move text are shown as \\u{HEX}".to_owned(),
-            });
-        }
+        let prompt = Prompt::of(&command.to_text());
+        let spans = spans_of(segments)
+            .filter_map(|span| prompt.shown(span))
+            .map(|Range { start, end }| [start, end]);
         Self {
-            text,
-            spans,
-            warnings,
-            truncated: false,
+            spans: spans.collect(),
+            warnings: prompt.notices.iter().map(ShownWarning::of).collect(),
+            truncated: prompt.is_truncated(),
+            text: prompt.text,
         }
-        .shortened()
-    }
-
-    /// Leaves the middle of a long text out, never its end.
-    fn shortened(mut self) -> Self {
-        let chars = self.text.chars().count();
-        let Some(omitted) = chars.checked_sub(WHOLE_CHARS).filter(|omitted| *omitted > 0) else {
-            return self;
-        };
-        let half = WHOLE_CHARS / 2;
-        let head: String = self.text.chars().take(half).collect();
-        let tail: String = self.text.chars().skip(half + omitted).collect();
-        self.spans.retain(|[_, end]| *end <= head.len());
-        self.warnings.push(ShownWarning {
-            code: "text-omitted",
-            message: format!("{omitted} characters in the middle are not shown"),
-        });
-        self.text = format!("{head}\n… {omitted} characters are not shown …\n{tail}");
-        self.truncated = true;
-        self
     }
 }
 
-fn spans_of(segments: &serde_json::Value) -> impl Iterator<Item = [usize; 2]> {
+impl ShownWarning {
+    fn of(notice: &Notice) -> Self {
+        let (code, message) = match notice {
+            Notice::HiddenCharacters => (
+                "hidden-characters",
+                "characters that could hide or move text are shown as \\u{HEX}".to_owned(),
+            ),
+            Notice::MixedScripts => (
+                "mixed-scripts",
+                "a word mixes letters of different scripts, which may only look like the ones you know"
+                    .to_owned(),
+            ),
+            Notice::BlanksCollapsed => (
+                "blanks-collapsed",
+                "long runs of blanks are shown as their number".to_owned(),
+            ),
+            Notice::SecretsMasked(count) => (
+                "secrets-masked",
+                format!("what looks like a secret is masked in {count} places; the exact text is in command"),
+            ),
+            Notice::Omitted(chars) => (
+                "text-omitted",
+                format!(
+                    "{chars} characters in the middle are not shown; read the whole text before you answer"
+                ),
+            ),
+        };
+        Self { code, message }
+    }
+}
+
+fn spans_of(segments: &serde_json::Value) -> impl Iterator<Item = Range<usize>> {
     let segments = segments.as_array().map(Vec::as_slice).unwrap_or_default();
     segments.iter().filter_map(|segment| {
         let span = segment.get("span")?.as_array()?;
         let bound = |index: usize| usize::try_from(span.get(index)?.as_u64()?).ok();
-        Some([bound(0)?, bound(1)?])
+        Some(bound(0)?..bound(1)?)
     })
-}
-
-/// Where a byte offset of the text as sent lies in the text as shown.
-fn shown_offset(source: &str, offset: usize) -> Option<usize> {
-    source
-        .get(..offset)
-        .map(|before| display::escape(before).text.len())
 }
 
 #[cfg(test)]
@@ -115,12 +110,19 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_keeps_both_ends_and_says_what_is_missing() {
+    fn a_long_text_is_marked_as_cut() {
         let command = Command::shell(format!("head {} tail", "x".repeat(20_000))).unwrap();
         let shown = Shown::new(&command, &json!([{"span": [0, 4]}, {"span": [5, 20_010]}]));
-        assert!(shown.truncated && shown.text.starts_with("head x") && shown.text.ends_with("x tail"));
-        assert!(shown.text.contains("… 3626 characters are not shown …"));
-        assert_eq!(shown.spans, [[0, 4]]);
+        assert!(shown.truncated);
+        assert_eq!(shown.warnings[0].code, "text-omitted");
+        assert_eq!(shown.spans[0], [0, 4]);
+    }
+
+    #[test]
+    fn arguments_have_places_too() {
+        let command = Command::argv(vec!["a b".to_owned(), "c".to_owned()]).unwrap();
+        let shown = Shown::new(&command, &json!([{"span": [0, 7]}]));
+        assert_eq!((shown.text.as_str(), shown.spans), ("\"a b\" c", vec![[0, 7]]));
     }
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
         let command = Command::shell("é".to_owned()).unwrap();
         let shown = Shown::new(
             &command,
-            &json!([{"span": [0, 1]}, {"span": [0, 99]}, {"span": "x"}, 7]),
+            &json!([{"span": [2, 1]}, {"span": [0, 99]}, {"span": "x"}, 7]),
         );
         assert_eq!(shown.spans, Vec::<[usize; 2]>::new());
     }

@@ -10,7 +10,7 @@ use crate::{
     engine::explain::{Explanation, Outcome},
     http::{
         caller::{Caller, ReadOrOwn},
-        extract::JsonBody,
+        extract::{JsonBody, QueryOf},
         problem::{Code, Problem},
         reply::JsonReply,
         routes::{approvals::PatternBody, policy::ValueBody},
@@ -40,6 +40,7 @@ use crate::{
 pub(super) async fn explain(
     caller: Caller<ReadOrOwn>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ExecBody>,
 ) -> Result<JsonReply<ExplanationBody>, Problem> {
     let request = body.into_explainable()?;

@@ -10,12 +10,13 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use answer::{ExecAnswer, Finished, Started};
 use request::ExecBody;
+pub(super) use request::command;
 
 use crate::{
     engine::IdempotencyKey,
     http::{
         caller::{Caller, Exec},
-        extract::{IdempotencyHeader, RawJson},
+        extract::{IdempotencyHeader, QueryOf, RawJson},
         problem::Problem,
         state::AppState,
     },
@@ -51,6 +52,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 async fn exec(
     caller: Caller<Exec>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
     IdempotencyHeader(key): IdempotencyHeader,
     RawJson { value: body, bytes }: RawJson<ExecBody>,
 ) -> Result<ExecAnswer, Problem> {

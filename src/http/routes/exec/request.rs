@@ -80,13 +80,7 @@ impl ExecBody {
     /// Checks what can be checked without knowing settings or files.
     pub(super) fn into_request(self) -> Result<ExecRequest, Problem> {
         let request = self.into_explainable()?;
-        request.command.check().map_err(|invalid| {
-            let path = match &request.command {
-                Command::Shell(_) => "command",
-                Command::Argv(_) => "argv",
-            };
-            unusable(path, &invalid)
-        })?;
+        check(&request.command)?;
         Ok(request)
     }
 
@@ -97,7 +91,7 @@ impl ExecBody {
         }
         let (agent, session) = identity(self.agent_id, self.session_key)?;
         Ok(ExecRequest {
-            command: command(self.command, self.argv)?,
+            command: explainable_command(self.command, self.argv)?,
             workdir: workdir(self.workdir)?,
             env: environment(self.env)?,
             yield_after: self
@@ -118,10 +112,20 @@ impl ExecBody {
     }
 }
 
-fn command(text: Option<String>, argv: Option<Vec<String>>) -> Result<Command, Problem> {
-    let (path, command) = match (text, argv) {
-        (Some(text), None) => ("command", Command::Shell(text)),
-        (None, Some(argv)) => ("argv", Command::Argv(argv)),
+/// The command of a body that has exactly one of the two.
+pub(in crate::http::routes) fn command(
+    text: Option<String>,
+    argv: Option<Vec<String>>,
+) -> Result<Command, Problem> {
+    let command = explainable_command(text, argv)?;
+    check(&command)?;
+    Ok(command)
+}
+
+fn explainable_command(text: Option<String>, argv: Option<Vec<String>>) -> Result<Command, Problem> {
+    let command = match (text, argv) {
+        (Some(text), None) => Command::Shell(text),
+        (None, Some(argv)) => Command::Argv(argv),
         (None, None) => return Err(Problem::field("command", "one of command and argv is needed")),
         (Some(_), Some(_)) => {
             return Err(Problem::field(
@@ -131,17 +135,22 @@ fn command(text: Option<String>, argv: Option<Vec<String>>) -> Result<Command, P
         }
     };
     match command.check() {
-        Err(blank @ InvalidRequest::BlankCommand) => Err(unusable(path, &blank)),
-        Err(InvalidRequest::Nul | InvalidRequest::TooLong) | Ok(()) => Ok(command),
+        Err(InvalidRequest::BlankCommand) => check(&command)?,
+        Err(InvalidRequest::Nul | InvalidRequest::TooLong) | Ok(()) => {}
     }
+    Ok(command)
 }
 
-fn unusable(path: &str, invalid: &InvalidRequest) -> Problem {
-    match invalid {
+fn check(command: &Command) -> Result<(), Problem> {
+    let path = match command {
+        Command::Shell(_) => "command",
+        Command::Argv(_) => "argv",
+    };
+    command.check().map_err(|invalid| match invalid {
         InvalidRequest::BlankCommand => Problem::new(Code::BlankCommand, format!("{path}: {invalid}"))
             .with_field(path, invalid.to_string()),
         InvalidRequest::Nul | InvalidRequest::TooLong => Problem::field(path, invalid.to_string()),
-    }
+    })
 }
 
 fn identity(agent: Option<AgentId>, session: Option<SessionKey>) -> Result<(AgentId, SessionKey), Problem> {

@@ -126,6 +126,7 @@ async fn one(
     caller: Caller<ReadOrAskedOrOwn>,
     AtPath(id): AtPath<RunId>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<RunDetail>, Problem> {
     let run = state
         .engine()
@@ -147,6 +148,7 @@ async fn cancel(
     caller: Caller<ExecOrAdmin>,
     AtPath(id): AtPath<RunId>,
     State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
     EmptyBody: EmptyBody,
 ) -> Result<JsonReply<RunBody>, Problem> {
     let run = state.engine().cancel(&caller, &id).await?;

@@ -56,6 +56,7 @@ impl QueryForm for OutputQuery {
     params(
         ("runId" = RunId, Path), OutputQuery,
         ("Range" = Option<String>, Header, description = "One range of bytes, such as `bytes=0-1023` or `bytes=-512`."),
+        ("If-Range" = Option<String>, Header, description = "The range counts only while this is the `ETag`."),
     ),
     responses(
         (status = OK, description = "All of it.", content_type = "application/octet-stream", body = Vec<u8>),
@@ -78,14 +79,11 @@ pub(super) async fn bytes(
         None
     };
     let selection = query.stream.map_or(Selection::Both, Selection::Only);
-    let wanted = headers.get(header::RANGE).map(HeaderValue::as_bytes);
+    let wanted = Wanted::of(&id, selection, &headers);
     let part = match stored.ok_or_else(|| Problem::not_found("run"))? {
-        OutputBytes::Frames(frames) => part_of(Cursor::new(frames), selection, wanted).map(in_memory),
+        OutputBytes::Frames(frames) => part_of(Cursor::new(frames), &wanted).map(in_memory),
         OutputBytes::Spool(path) => {
-            let wanted = wanted.map(<[u8]>::to_vec);
-            let opened = tokio::task::spawn_blocking(move || {
-                part_of(sys::fs::open_regular(&path)?, selection, wanted.as_deref())
-            });
+            let opened = tokio::task::spawn_blocking(move || part_of(sys::fs::open_regular(&path)?, &wanted));
             opened
                 .await
                 .unwrap_or_else(|_panic| Err(io::ErrorKind::Other.into()))
@@ -101,9 +99,46 @@ pub(super) async fn bytes(
     })
 }
 
+/// What a request wants of an output.
+struct Wanted {
+    selection: Selection,
+    /// What identifies the bytes as far as they are there: output only grows.
+    name: String,
+    range: Option<String>,
+    if_range: Option<String>,
+}
+
+impl Wanted {
+    fn of(id: &RunId, selection: Selection, headers: &HeaderMap) -> Self {
+        let text = |name| {
+            headers
+                .get(name)
+                .and_then(|value: &HeaderValue| value.to_str().ok())
+        };
+        let stream = match selection {
+            Selection::Both => "both",
+            Selection::Only(stream) => stream.as_str(),
+        };
+        Self {
+            selection,
+            name: format!("{id}-{stream}"),
+            range: text(header::RANGE).map(str::to_owned),
+            if_range: headers
+                .get(header::IF_RANGE)
+                // What is no text is no tag of ours.
+                .map(|value| value.to_str().unwrap_or_default().to_owned()),
+        }
+    }
+
+    fn tag(&self, total: u64) -> String {
+        format!("\"{}-{total}\"", self.name)
+    }
+}
+
 /// A part of an output, measured but not read yet.
 struct Part<R> {
     spool: R,
+    tag: String,
     selection: Selection,
     total: u64,
     range: Asked,
@@ -120,12 +155,15 @@ enum Asked {
     Beyond,
 }
 
-fn part_of<R: Read + Seek>(mut spool: R, selection: Selection, wanted: Option<&[u8]>) -> io::Result<Part<R>> {
-    let total = spool::measure(&mut spool)?.of(selection);
-    let range = wanted.and_then(|header| std::str::from_utf8(header).ok());
+fn part_of<R: Read + Seek>(mut spool: R, wanted: &Wanted) -> io::Result<Part<R>> {
+    let total = spool::measure(&mut spool)?.of(wanted.selection);
+    let tag = wanted.tag(total);
+    let is_same = wanted.if_range.as_ref().is_none_or(|known| *known == tag);
+    let range = wanted.range.as_deref().filter(|_| is_same);
     Ok(Part {
         spool,
-        selection,
+        tag,
+        selection: wanted.selection,
         total,
         range: range.map_or(Asked::All, |header| asked(header, total)),
     })
@@ -172,6 +210,7 @@ fn answer<R: Read + Seek>(
 ) -> Response {
     let Part {
         spool,
+        tag,
         selection,
         total,
         range,
@@ -180,7 +219,7 @@ fn answer<R: Read + Seek>(
         Asked::All => (StatusCode::OK, 0..total),
         Asked::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
         Asked::Beyond => {
-            let length = content_range(&format!("bytes */{total}"));
+            let length = header_text(&format!("bytes */{total}"));
             return (
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 [(header::CONTENT_RANGE, length)],
@@ -203,6 +242,7 @@ fn answer<R: Read + Seek>(
         HeaderValue::from_static("application/octet-stream"),
     );
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::ETAG, header_text(&tag));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(range.end - range.start));
     // Output of a command is never shown by a browser as if we had written it.
     headers.insert(
@@ -211,13 +251,14 @@ fn answer<R: Read + Seek>(
     );
     if status == StatusCode::PARTIAL_CONTENT {
         let range = format!("bytes {}-{}/{total}", range.start, range.end - 1);
-        headers.insert(header::CONTENT_RANGE, content_range(&range));
+        headers.insert(header::CONTENT_RANGE, header_text(&range));
     }
     response
 }
 
-fn content_range(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).expect("digits and punctuation are a header value")
+/// Text of our own making.
+fn header_text(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("digits, ids and punctuation are a header value")
 }
 
 /// Reads a file on a thread that may block, no faster than the client takes it.
@@ -256,7 +297,23 @@ mod tests {
     }
 
     async fn get(selection: Selection, range: Option<&str>) -> (u16, String, Option<String>) {
-        let part = part_of(Cursor::new(frames()), selection, range.map(str::as_bytes)).unwrap();
+        get_if(selection, range, None).await
+    }
+
+    fn wanted(selection: Selection, range: Option<&str>, if_range: Option<&str>) -> Wanted {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(header::RANGE, range), (header::IF_RANGE, if_range)] {
+            headers.extend(value.map(|value| (name, value.parse().unwrap())));
+        }
+        Wanted::of(&RunId::parse("r1").unwrap(), selection, &headers)
+    }
+
+    async fn get_if(
+        selection: Selection,
+        range: Option<&str>,
+        if_range: Option<&str>,
+    ) -> (u16, String, Option<String>) {
+        let part = part_of(Cursor::new(frames()), &wanted(selection, range, if_range)).unwrap();
         let response = in_memory(part);
         let status = response.status().as_u16();
         let range = response
@@ -289,6 +346,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_range_of_other_bytes_is_answered_with_everything() {
+        let range = Some("bytes=0-0");
+        let both = |tag| get_if(Selection::Both, range, Some(tag));
+        assert_eq!(both("\"r1-both-8\"").await.0, 206);
+        for other in ["\"r1-both-7\"", "\"r1-stdout-8\"", "W/\"r1-both-8\"", "x"] {
+            assert_eq!(both(other).await.0, 200, "{other}");
+        }
+    }
+
+    #[tokio::test]
     async fn what_is_no_single_range_of_bytes_is_answered_with_everything() {
         for range in [
             "bytes=0-1,3-4",
@@ -307,7 +374,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         let long = vec![b'x'; 3 * PIECE];
         spool::append(&mut file, OutputStream::Stdout, &long).unwrap();
-        let response = from_file(part_of(file, Selection::Both, None).unwrap());
+        let response = from_file(part_of(file, &wanted(Selection::Both, None, None)).unwrap());
         assert_eq!(response.headers()[header::CONTENT_LENGTH], long.len().to_string());
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), long);
     }

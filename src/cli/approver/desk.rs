@@ -1,0 +1,471 @@
+//! What the terminal approver knows and does next. Pure: keys, news and time go in, deeds come out.
+
+use std::{collections::VecDeque, time::Duration};
+
+use serde_json::Value;
+
+use crate::{
+    cli::value,
+    domain::{ApprovalDecision, UnixMillis},
+};
+
+/// A question that has just come up takes no answer for this long: the key was meant for the one before.
+const SETTLING: Duration = Duration::from_millis(400);
+/// Longest reason that the server takes.
+const MAX_REASON_CHARS: usize = 2000;
+
+/// What is to be done next, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Deed {
+    /// Show the question in front, anew.
+    Card,
+    /// Show the whole text of the question in front.
+    WholeText,
+    /// Say something above the status line.
+    Say(String),
+    /// Hand this answer to the server.
+    Send {
+        /// The approval's id.
+        id: String,
+        /// What.
+        decision: ApprovalDecision,
+        /// Why, in their words.
+        reason: Option<String>,
+    },
+    /// Leave.
+    Quit,
+}
+
+/// What the person is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mode {
+    /// Reading.
+    Reading,
+    /// Typing the reason of a denial.
+    Typing(String),
+    /// Waiting for the server to take the answer.
+    Sending,
+}
+
+/// The questions that wait, the one in front first.
+#[derive(Debug)]
+pub(super) struct Desk {
+    waiting: VecDeque<Value>,
+    mode: Mode,
+    /// When the question in front came up.
+    shown_at: UnixMillis,
+    /// Whether its whole text was opened.
+    is_opened: bool,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub(super) const fn new(now: UnixMillis) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            mode: Mode::Reading,
+            shown_at: now,
+            is_opened: false,
+        }
+    }
+
+    /// The question in front.
+    pub(super) fn front(&self) -> Option<&Value> {
+        self.waiting.front()
+    }
+
+    /// How many wait, the one in front included.
+    pub(super) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Puts the list of what is pending in the place of what was known: after a break anything may have happened.
+    pub(super) fn reload(&mut self, pending: Vec<Value>, now: UnixMillis) -> Vec<Deed> {
+        let before = self.front_id();
+        let is_pending = |known: &Value| pending.iter().any(|item| id(item) == id(known));
+        self.waiting.retain(|known| is_pending(known));
+        for approval in pending {
+            self.push(approval);
+        }
+        self.came_up(before.as_deref(), now)
+    }
+
+    /// A question came.
+    pub(super) fn asked(&mut self, approval: Value, now: UnixMillis) -> Vec<Deed> {
+        let before = self.front_id();
+        self.push(approval);
+        self.came_up(before.as_deref(), now)
+    }
+
+    fn push(&mut self, approval: Value) {
+        let is_known = self.waiting.iter().any(|known| id(known) == id(&approval));
+        if !is_known && value::string(&approval, "status") == "pending" {
+            self.waiting.push_back(approval);
+        }
+    }
+
+    /// A question ended, here or elsewhere.
+    pub(super) fn resolved(&mut self, event: &Value, now: UnixMillis) -> Vec<Deed> {
+        let ended = value::string(event, "approvalId").to_owned();
+        if self.mode == Mode::Sending && self.front_id().as_deref() == Some(&ended) {
+            // The answer to our own says what became of it.
+            return Vec::new();
+        }
+        let by = event
+            .get("resolvedBy")
+            .map(|by| format!(" by {}", value::visible(value::string(by, "name"))));
+        let what = format!(
+            "{} is {}{}",
+            slug(&ended),
+            value::visible(value::string(event, "status")),
+            by.unwrap_or_default()
+        );
+        self.remove(&ended, what, now)
+    }
+
+    /// The server took the answer, or said why not.
+    pub(super) fn answered(&mut self, id: &str, what: String, is_over: bool, now: UnixMillis) -> Vec<Deed> {
+        self.mode = Mode::Reading;
+        if is_over {
+            self.remove(id, what, now)
+        } else {
+            vec![Deed::Say(what)]
+        }
+    }
+
+    /// Time passed.
+    pub(super) fn tick(&mut self, now: UnixMillis) -> Vec<Deed> {
+        let due: Vec<String> = self
+            .waiting
+            .iter()
+            .filter(|approval| expires_at(approval).is_some_and(|end| now >= end))
+            .map(|approval| id(approval).to_owned())
+            .collect();
+        let mut deeds = Vec::new();
+        for ended in due {
+            if self.mode == Mode::Sending && self.front_id().as_deref() == Some(&ended) {
+                continue;
+            }
+            let what = format!("{} has expired", slug(&ended));
+            deeds.extend(self.remove(&ended, what, now));
+        }
+        deeds
+    }
+
+    fn remove(&mut self, ended: &str, what: String, now: UnixMillis) -> Vec<Deed> {
+        let before = self.front_id();
+        let count = self.waiting.len();
+        self.waiting.retain(|known| id(known) != ended);
+        if self.waiting.len() == count {
+            return Vec::new();
+        }
+        let mut deeds = vec![Deed::Say(what)];
+        deeds.extend(self.came_up(before.as_deref(), now));
+        deeds
+    }
+
+    /// Begins anew when another question is in front.
+    fn came_up(&mut self, before: Option<&str>, now: UnixMillis) -> Vec<Deed> {
+        let front = self.front_id();
+        if front.as_deref() == before {
+            return Vec::new();
+        }
+        self.mode = Mode::Reading;
+        self.shown_at = now;
+        self.is_opened = false;
+        front.map(|_| Deed::Card).into_iter().collect()
+    }
+
+    /// Keys as they came in one piece. Several at once were pasted, or are one key that sends several: no answer.
+    pub(super) fn keys(&mut self, keys: &str, now: UnixMillis) -> Vec<Deed> {
+        match self.mode.clone() {
+            Mode::Sending => Vec::new(),
+            Mode::Typing(reason) => self.type_reason(reason, keys),
+            Mode::Reading => {
+                let mut keys = keys.chars();
+                match (keys.next(), keys.next()) {
+                    (Some(key), None) => self.key(key, now),
+                    (Some(_), Some(_)) | (None, _) => Vec::new(),
+                }
+            }
+        }
+    }
+
+    fn key(&mut self, key: char, now: UnixMillis) -> Vec<Deed> {
+        if matches!(key, 'q' | '\u{4}') {
+            return vec![Deed::Quit];
+        }
+        let Some(front) = self.waiting.front() else {
+            return Vec::new();
+        };
+        match key {
+            'a' => self.answer(ApprovalDecision::AllowOnce, now),
+            'A' => self.answer(ApprovalDecision::AllowAlways, now),
+            'd' if now.since(self.shown_at) >= SETTLING => {
+                self.mode = Mode::Typing(String::new());
+                Vec::new()
+            }
+            'v' => {
+                self.is_opened = true;
+                vec![Deed::WholeText]
+            }
+            'r' => vec![Deed::Card],
+            'n' if self.waiting.len() > 1 => {
+                let before = id(front).to_owned();
+                self.waiting.rotate_left(1);
+                self.came_up(Some(&before), now)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn answer(&mut self, decision: ApprovalDecision, now: UnixMillis) -> Vec<Deed> {
+        let Some(front) = self.waiting.front() else {
+            return Vec::new();
+        };
+        if now.since(self.shown_at) < SETTLING {
+            return Vec::new();
+        }
+        let allowed = front.get("allowedDecisions").and_then(Value::as_array);
+        let is_allowed =
+            allowed.is_some_and(|all| all.iter().any(|name| name.as_str() == Some(decision.as_str())));
+        if !is_allowed {
+            return vec![Deed::Say(format!("{decision} is not open for this one"))];
+        }
+        let display = front.get("display").unwrap_or(&Value::Null);
+        if display.get("truncated") == Some(&Value::Bool(true)) && !self.is_opened {
+            return vec![Deed::Say(
+                "not all of the command is shown: press v to read it before you allow it".to_owned(),
+            )];
+        }
+        let id = id(front).to_owned();
+        self.mode = Mode::Sending;
+        vec![Deed::Send {
+            id,
+            decision,
+            reason: None,
+        }]
+    }
+
+    fn type_reason(&mut self, mut reason: String, keys: &str) -> Vec<Deed> {
+        if keys.starts_with('\u{1b}') {
+            // Escape alone gives up; an arrow key or the like is no text.
+            if keys.len() == 1 {
+                self.mode = Mode::Reading;
+            }
+            return Vec::new();
+        }
+        for key in keys.chars() {
+            match key {
+                '\r' | '\n' => {
+                    let Some(front) = self.front_id() else {
+                        return Vec::new();
+                    };
+                    self.mode = Mode::Sending;
+                    let reason = reason.trim().to_owned();
+                    return vec![Deed::Send {
+                        id: front,
+                        decision: ApprovalDecision::Deny,
+                        reason: (!reason.is_empty()).then_some(reason),
+                    }];
+                }
+                '\u{7f}' | '\u{8}' => {
+                    reason.pop();
+                }
+                '\u{15}' => reason.clear(),
+                key if key.is_control() => {}
+                key if reason.chars().count() < MAX_REASON_CHARS => reason.push(key),
+                _ => {}
+            }
+        }
+        self.mode = Mode::Typing(reason);
+        Vec::new()
+    }
+
+    /// The line at the bottom.
+    pub(super) fn status(&self, now: UnixMillis) -> String {
+        let Some(front) = self.front() else {
+            return "nothing waits for a person · q quits".to_owned();
+        };
+        let left = expires_at(front).map_or_else(String::new, |end| {
+            crate::cli::duration::clock_face(end.since(now))
+        });
+        match &self.mode {
+            Mode::Sending => "sending the answer …".to_owned(),
+            Mode::Typing(reason) => {
+                // The end of what is typed is what a person looks at.
+                let typed: Vec<char> = value::visible(reason).chars().collect();
+                let tail: String = typed.iter().skip(typed.len().saturating_sub(40)).collect();
+                format!("deny · reason (Enter sends, Esc goes back): {tail}")
+            }
+            Mode::Reading => {
+                let always = front
+                    .get("allowedDecisions")
+                    .and_then(Value::as_array)
+                    .is_some_and(|all| all.iter().any(|name| name == "allow-always"));
+                let always = if always { " · A always" } else { "" };
+                format!(
+                    "{left} left · 1 of {} · a once{always} · d deny · v whole text · n next · q quit",
+                    self.count()
+                )
+            }
+        }
+    }
+
+    fn front_id(&self) -> Option<String> {
+        self.front().map(|approval| id(approval).to_owned())
+    }
+}
+
+fn id(approval: &Value) -> &str {
+    value::string(approval, "id")
+}
+
+fn slug(id: &str) -> String {
+    value::visible(id.get(..8).unwrap_or(id))
+}
+
+fn expires_at(approval: &Value) -> Option<UnixMillis> {
+    approval
+        .get("expiresAtMs")
+        .and_then(Value::as_i64)
+        .map(UnixMillis::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const FIRST: &str = "11111111-0000-4000-8000-000000000000";
+    const SECOND: &str = "22222222-0000-4000-8000-000000000000";
+    const START: UnixMillis = UnixMillis::new(1_000_000);
+
+    fn approval(id: &str) -> Value {
+        json!({ "id": id, "status": "pending", "expiresAtMs": START.get() + 60_000,
+            "allowedDecisions": ["allow-once", "deny"], "display": { "truncated": false } })
+    }
+
+    fn at(millis: u64) -> UnixMillis {
+        START + Duration::from_millis(millis)
+    }
+
+    fn desk(approvals: Vec<Value>) -> Desk {
+        let mut desk = Desk::new(START);
+        assert_eq!(desk.reload(approvals, START), [Deed::Card]);
+        desk
+    }
+
+    fn send(id: &str, decision: ApprovalDecision, reason: Option<&str>) -> Vec<Deed> {
+        vec![Deed::Send {
+            id: id.to_owned(),
+            decision,
+            reason: reason.map(str::to_owned),
+        }]
+    }
+
+    #[test]
+    fn one_key_answers_once_and_only_when_the_question_has_settled() {
+        let mut desk = desk(vec![approval(FIRST)]);
+        assert_eq!(desk.keys("a", at(100)), []);
+        assert_eq!(
+            desk.keys("a", at(500)),
+            send(FIRST, ApprovalDecision::AllowOnce, None)
+        );
+        assert_eq!(desk.keys("a", at(500)), []);
+        let over = desk.answered(FIRST, "allowed".to_owned(), true, at(600));
+        assert_eq!(over, [Deed::Say("allowed".to_owned())]);
+        assert_eq!(desk.count(), 0);
+    }
+
+    #[test]
+    fn a_key_meant_for_the_question_before_does_not_answer_the_next() {
+        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
+        let gone =
+            json!({ "approvalId": FIRST, "status": "denied", "resolvedBy": { "name": "ann\u{1b}[2J" } });
+        let deeds = desk.resolved(&gone, at(5_000));
+        assert_eq!(
+            deeds,
+            [
+                Deed::Say("11111111 is denied by ann\\u{1B}[2J".to_owned()),
+                Deed::Card
+            ]
+        );
+        assert_eq!(desk.keys("a", at(5_100)), []);
+        assert_eq!(
+            desk.keys("a", at(5_400)),
+            send(SECOND, ApprovalDecision::AllowOnce, None)
+        );
+    }
+
+    #[test]
+    fn what_is_pasted_answers_nothing() {
+        let mut desk = desk(vec![approval(FIRST)]);
+        for pasted in ["aa", "\u{1b}[A", "a\n", "da"] {
+            assert_eq!(desk.keys(pasted, at(1_000)), [], "{pasted:?}");
+        }
+    }
+
+    #[test]
+    fn a_denial_takes_a_reason_that_can_be_mended_or_given_up() {
+        let mut desk = desk(vec![approval(FIRST)]);
+        desk.keys("d", at(1_000));
+        desk.keys("not a", at(1_000));
+        assert!(desk.status(at(1_000)).ends_with("not a"));
+        desk.keys("\u{1b}", at(1_000));
+        desk.keys("d", at(1_000));
+        desk.keys("nox", at(1_000));
+        desk.keys("\u{7f}", at(1_000));
+        desk.keys("\u{1b}[D", at(1_000));
+        assert_eq!(
+            desk.keys("pe\r", at(1_000)),
+            send(FIRST, ApprovalDecision::Deny, Some("nope"))
+        );
+    }
+
+    #[test]
+    fn a_denial_without_a_reason_has_none() {
+        let mut desk = desk(vec![approval(FIRST)]);
+        desk.keys("d", at(1_000));
+        assert_eq!(
+            desk.keys("\r", at(1_000)),
+            send(FIRST, ApprovalDecision::Deny, None)
+        );
+    }
+
+    #[test]
+    fn always_and_what_is_not_read_whole_are_refused_here() {
+        let mut long = approval(FIRST);
+        long["display"]["truncated"] = json!(true);
+        let mut desk = desk(vec![long]);
+        assert!(matches!(desk.keys("A", at(1_000))[..], [Deed::Say(_)]));
+        assert!(matches!(desk.keys("a", at(1_000))[..], [Deed::Say(_)]));
+        assert_eq!(desk.keys("v", at(1_000)), [Deed::WholeText]);
+        assert_eq!(
+            desk.keys("a", at(1_000)),
+            send(FIRST, ApprovalDecision::AllowOnce, None)
+        );
+    }
+
+    #[test]
+    fn expiry_takes_a_question_away_and_shows_the_next() {
+        let mut late = approval(SECOND);
+        late["expiresAtMs"] = json!(START.get() + 90_000);
+        let mut desk = desk(vec![approval(FIRST), late]);
+        assert_eq!(desk.tick(at(59_999)), []);
+        assert_eq!(
+            desk.tick(at(60_000)),
+            [Deed::Say("11111111 has expired".to_owned()), Deed::Card]
+        );
+    }
+
+    #[test]
+    fn after_a_break_the_list_counts() {
+        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
+        assert_eq!(desk.reload(vec![approval(SECOND)], at(10)), [Deed::Card]);
+        assert_eq!(desk.reload(vec![approval(SECOND)], at(20)), []);
+        assert_eq!(desk.reload(Vec::new(), at(30)), []);
+        assert_eq!(desk.status(at(30)), "nothing waits for a person · q quits");
+    }
+}

@@ -1,0 +1,293 @@
+//! `countersign approver`: a person answers at a terminal, key by key.
+//!
+//! Shows the question in front as the page does, with everything hidden spelled out, and takes one key for an answer.
+//! The event stream tells of new and ended questions; after a break the list is read again, so nothing is missed.
+
+mod desk;
+mod terminal;
+
+use std::{io, io::IsTerminal as _, time::Duration};
+
+use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{MissedTickBehavior, interval},
+};
+
+use self::{
+    desk::{Deed, Desk},
+    terminal::Terminal,
+};
+use super::{
+    approvals,
+    client::{Client, EventStream, Query},
+    console::Tone,
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    value,
+};
+use crate::domain::ApprovalDecision;
+
+/// How often the time left is shown, and a server that went away is looked for.
+const TICK: Duration = Duration::from_millis(500);
+/// Questions that are read at once.
+const MOST: usize = 500;
+
+/// Answer questions at this terminal
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign approver
+  countersign approver --url http://127.0.0.1:18790
+
+Keys: a allow once, A allow always, d deny (with a reason), v the whole text, n the next one, q quit.")]
+pub(crate) struct ApproverArgs {}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, ApproverArgs {}: ApproverArgs) -> Result<ExitStatus, Failure> {
+    if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
+        return Err(Failure::usage("the approver needs a terminal")
+            .hint("countersign approvals watch, and countersign approvals resolve ID DECISION to answer"));
+    }
+    let client = context.client(Role::Operator)?;
+    // What can be refused is refused before the terminal is taken over.
+    let stream = open_stream(&client, None).await?;
+    let pending = pending(&client).await?;
+    let terminal = Terminal::open()
+        .map_err(|error| Failure::new("terminal", format!("the terminal cannot be used: {error}")))?;
+    let approver = Approver {
+        context,
+        client,
+        terminal,
+        desk: Desk::new(context.clock.now()),
+        stream: Some(stream),
+        last_event: None,
+        is_over: false,
+    };
+    approver.serve(pending).await
+}
+
+async fn open_stream(client: &Client, after: Option<&str>) -> Result<EventStream, Failure> {
+    let query: Query = vec![("types", "exec.approval,events.gap".to_owned())];
+    client.events(&query, after).await
+}
+
+/// What waits, oldest first.
+async fn pending(client: &Client) -> Result<Vec<Value>, Failure> {
+    let query: Query = vec![("status", "pending".to_owned())];
+    let mut pending = client.list(&["v1", "approvals"], &query, MOST).await?;
+    pending.reverse();
+    Ok(pending)
+}
+
+struct Approver<'a> {
+    context: &'a Context,
+    client: Client,
+    terminal: Terminal,
+    desk: Desk,
+    /// `None` while the server cannot be reached.
+    stream: Option<EventStream>,
+    last_event: Option<String>,
+    is_over: bool,
+}
+
+impl Approver<'_> {
+    async fn serve(mut self, pending: Vec<Value>) -> Result<ExitStatus, Failure> {
+        let mut resized = signal(SignalKind::window_change())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let deeds = self.desk.reload(pending, self.context.clock.now());
+        self.carry_out(deeds).await?;
+        while !self.is_over {
+            self.show_status();
+            tokio::select! {
+                keys = self.terminal.keys() => match keys? {
+                    Some(keys) => {
+                        let deeds = self.desk.keys(&keys, self.context.clock.now());
+                        self.carry_out(deeds).await?;
+                    }
+                    None => self.is_over = true,
+                },
+                event = next_event(&mut self.stream) => self.take_event(event?).await?,
+                _ = ticks.tick() => {
+                    let deeds = self.desk.tick(self.context.clock.now());
+                    self.carry_out(deeds).await?;
+                    if self.stream.is_none() {
+                        self.reconnect().await?;
+                    }
+                }
+                _ = resized.recv() => self.show_card()?,
+                _ = terminated.recv() => self.is_over = true,
+                _ = interrupted.recv() => self.is_over = true,
+            }
+        }
+        self.context.console.end_progress();
+        Ok(ExitStatus::SUCCESS)
+    }
+
+    fn show_status(&self) {
+        let mut status = self.desk.status(self.context.clock.now());
+        if self.stream.is_none() {
+            status = format!("offline, trying again … · {status}");
+        }
+        // A line that wraps could not be replaced.
+        let line: String = status
+            .chars()
+            .take(self.terminal.columns().saturating_sub(1))
+            .collect();
+        self.context.console.progress(&line);
+    }
+
+    async fn take_event(&mut self, event: Option<super::sse::StreamEvent>) -> Result<(), Failure> {
+        let Some(event) = event else {
+            self.stream = None;
+            return self.say("the connection broke");
+        };
+        if event.id.is_some() {
+            self.last_event.clone_from(&event.id);
+        }
+        let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
+        let now = self.context.clock.now();
+        let deeds = match event.kind.as_str() {
+            "exec.approval.requested" => {
+                let id = value::string(&data, "approvalId");
+                match self.client.get(&["v1", "approvals", id], &Vec::new()).await {
+                    Ok(approval) => self.desk.asked(approval, now),
+                    Err(failure) if failure.is_no_connection() => {
+                        self.stream = None;
+                        Vec::new()
+                    }
+                    // It ended and was removed meanwhile.
+                    Err(failure) if failure.code == "approval-not-found" => Vec::new(),
+                    Err(failure) => return Err(failure),
+                }
+            }
+            "exec.approval.resolved" => self.desk.resolved(&data, now),
+            "events.gap" => {
+                let pending = pending(&self.client).await?;
+                self.desk.reload(pending, now)
+            }
+            _ => Vec::new(),
+        };
+        self.carry_out(deeds).await
+    }
+
+    async fn reconnect(&mut self) -> Result<(), Failure> {
+        let reached = async {
+            let stream = open_stream(&self.client, self.last_event.as_deref()).await?;
+            Ok((stream, pending(&self.client).await?))
+        };
+        match reached.await {
+            Ok((stream, pending)) => {
+                self.stream = Some(stream);
+                self.say("connected again")?;
+                let deeds = self.desk.reload(pending, self.context.clock.now());
+                self.carry_out(deeds).await
+            }
+            Err(failure) if Failure::is_no_connection(&failure) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn carry_out(&mut self, deeds: Vec<Deed>) -> Result<(), Failure> {
+        for deed in deeds {
+            match deed {
+                Deed::Card => {
+                    self.terminal.forget_typed();
+                    self.show_card()?;
+                }
+                Deed::WholeText => self.show_whole()?,
+                Deed::Say(text) => self.say(&text)?,
+                Deed::Quit => self.is_over = true,
+                Deed::Send { id, decision, reason } => {
+                    self.show_status();
+                    let (what, is_over) = self.send(&id, decision, reason.as_deref()).await?;
+                    let now = self.context.clock.now();
+                    let next = self.desk.answered(&id, what, is_over, now);
+                    Box::pin(self.carry_out(next)).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What became of the answer, and whether the question is over.
+    async fn send(
+        &self,
+        id: &str,
+        decision: ApprovalDecision,
+        reason: Option<&str>,
+    ) -> Result<(String, bool), Failure> {
+        let mut body = json!({ "decision": decision });
+        if let (Some(members), Some(reason)) = (body.as_object_mut(), reason) {
+            members.insert("reason".to_owned(), json!(reason));
+        }
+        let slug = value::visible(id.get(..8).unwrap_or(id));
+        match self
+            .client
+            .post(&["v1", "approvals", id, "decision"], &body)
+            .await
+        {
+            Ok(answer) if answer.get("applied") == Some(&Value::Bool(true)) => {
+                Ok((format!("{slug}: {decision}"), true))
+            }
+            Ok(_) => Ok((format!("{slug} was already answered the same"), true)),
+            Err(failure) => {
+                let is_over = matches!(
+                    failure.code.as_str(),
+                    "approval-already-resolved"
+                        | "approval-expired"
+                        | "approval-cancelled"
+                        | "approval-not-found"
+                );
+                let is_refusal = matches!(failure.code.as_str(), "unauthorized" | "forbidden");
+                if is_refusal {
+                    return Err(failure);
+                }
+                Ok((format!("{slug}: {}", value::visible(&failure.message)), is_over))
+            }
+        }
+    }
+
+    fn show_card(&self) -> Result<(), Failure> {
+        let console = self.context.console;
+        console.end_progress();
+        let Some(approval) = self.desk.front() else {
+            return Ok(());
+        };
+        let title = format!(
+            "── {} · 1 of {} ──",
+            value::visible(value::string(approval, "slug")),
+            self.desk.count()
+        );
+        console.line(&console.paint(Tone::Caution, &title))?;
+        console.line(&approvals::shown_command_whole(approval))?;
+        console.table(&approvals::facts(self.context, approval), "")
+    }
+
+    fn show_whole(&self) -> Result<(), Failure> {
+        let console = self.context.console;
+        console.end_progress();
+        let Some(approval) = self.desk.front() else {
+            return Ok(());
+        };
+        console.line(&console.paint(Tone::Dim, "── the whole text ──"))?;
+        console.line(&crate::command::display::escape(value::string(approval, "command")).text)?;
+        console.line(&console.paint(Tone::Dim, "── its end ──"))
+    }
+
+    fn say(&self, text: &str) -> Result<(), Failure> {
+        self.context.console.end_progress();
+        self.context.console.line(text)
+    }
+}
+
+async fn next_event(stream: &mut Option<EventStream>) -> Result<Option<super::sse::StreamEvent>, Failure> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}

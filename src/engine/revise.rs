@@ -1,0 +1,147 @@
+//! An approver changes the command of a pending approval (`http-api.md`, "Resources").
+//!
+//! The changed command is analysed and judged anew, for the same asker in the same place. It waits for an answer
+//! whatever the allowlist covers, and nothing but an answer lets it run.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use crate::{
+    domain::{Approval, ApprovalId, ApprovalStatus, Command, EnvOverrides, Principal},
+    engine::{
+        Engine,
+        approve::Expiry,
+        call::{self, Call},
+        reply::{DecideError, ExecError, ReviseError, StorageTrouble},
+    },
+    hosts::workdir::Workdir,
+    ledger::{NewApproval, Revise, ReviseOutcome},
+    policy::{
+        combine::Wanted,
+        gate::{AskSpec, AskWhy, Verdict},
+    },
+};
+
+impl Engine {
+    /// Puts a changed command in the place of a pending one and returns the new approval.
+    ///
+    /// # Errors
+    /// [`ReviseError`] says why the old approval stays as it is.
+    pub async fn revise(
+        self: &Arc<Self>,
+        caller: &Principal,
+        id: &ApprovalId,
+        command: Command,
+    ) -> Result<Approval, ReviseError> {
+        // In a task of its own, as a decision: what is in the ledger is followed up even if the caller left.
+        let (engine, caller, id) = (Arc::clone(self), caller.clone(), id.clone());
+        let task = self
+            .launches
+            .spawn(async move { engine.revise_and_follow_up(&caller, &id, command).await });
+        task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
+    }
+
+    async fn revise_and_follow_up(
+        self: &Arc<Self>,
+        caller: &Principal,
+        id: &ApprovalId,
+        command: Command,
+    ) -> Result<Approval, ReviseError> {
+        let mut old = self.pending(id).await?;
+        if old.is_due(self.clock.now()) {
+            self.expire(&old, Expiry::Live).await;
+            old = self.pending(id).await?;
+        }
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown.into());
+        }
+        let env = self.ledger.waiting_env(id).await.map_err(StorageTrouble::from)?;
+        let revise = self.changed(caller, &old, command, env)?;
+        match self.ledger.revise(revise).await.map_err(StorageTrouble::from)? {
+            ReviseOutcome::Revised { approval, old } => {
+                self.broker.touch(&old.run_id);
+                self.deadlines.notify_one();
+                Ok(*approval)
+            }
+            ReviseOutcome::Resolved(old) => Err(DecideError::AlreadyResolved(old).into()),
+            ReviseOutcome::Expired(old) | ReviseOutcome::Due(old) => Err(DecideError::Expired(old).into()),
+            ReviseOutcome::Cancelled(old) => Err(DecideError::Cancelled(old).into()),
+            ReviseOutcome::OwnRequest => Err(DecideError::OwnRequest.into()),
+            ReviseOutcome::NotFound => Err(DecideError::NotFound.into()),
+        }
+    }
+
+    /// The approval, if it waits. Whatever becomes of it later, the ledger says so in the end.
+    async fn pending(&self, id: &ApprovalId) -> Result<Approval, ReviseError> {
+        let found = self.ledger.approval(id).await.map_err(StorageTrouble::from)?;
+        let approval = found.ok_or(DecideError::NotFound)?;
+        match approval.state.status() {
+            ApprovalStatus::Pending => Ok(approval),
+            ApprovalStatus::Allowed | ApprovalStatus::Denied => {
+                Err(DecideError::AlreadyResolved(Box::new(approval)).into())
+            }
+            ApprovalStatus::Expired => Err(DecideError::Expired(Box::new(approval)).into()),
+            ApprovalStatus::Cancelled => Err(DecideError::Cancelled(Box::new(approval)).into()),
+        }
+    }
+
+    /// Judges the changed command as a call of the old one's asker. `env` is absent when the old approval holds its
+    /// overrides no more, since it ended.
+    fn changed(
+        &self,
+        caller: &Principal,
+        old: &Approval,
+        command: Command,
+        env: Option<EnvOverrides>,
+    ) -> Result<Revise, ReviseError> {
+        call::refuse_chat_commands(&command)?;
+        let binding = &old.card.binding;
+        let workdir =
+            Workdir::at(Path::new(&binding.cwd)).map_err(|error| ExecError::WorkdirUnavailable {
+                detail: error.to_string(),
+            })?;
+        let call = Call {
+            agent: binding.agent.clone(),
+            session: binding.session.clone(),
+            requested_by: old.requested_by.clone(),
+            command,
+            workdir,
+            env: env.unwrap_or_default(),
+            // Whatever the first call tightened stays tight.
+            wanted: Wanted {
+                security: Some(old.card.security),
+                ask: Some(old.card.ask),
+            },
+            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
+            yield_after: None,
+            approval_wait: Duration::ZERO,
+            background: true,
+        };
+        let now = self.policy_now();
+        let judged = self.judge(&call, &now, &[])?;
+        let spec = match judged.verdict {
+            Verdict::Deny(reason) => {
+                let (detail, hint) = judged.explain_denial(&call.agent, reason);
+                return Err(ReviseError::Denied { reason, detail, hint });
+            }
+            Verdict::Ask(spec) => spec,
+            Verdict::Run => AskSpec {
+                why: AskWhy::Revised,
+                allow_always_offered: false,
+            },
+        };
+        let mut card = judged.to_card(spec);
+        // The asker never wanted this command: silence must not start it.
+        card.needs_person = true;
+        Ok(Revise {
+            revises: old.id.clone(),
+            run: call.to_new_run(self.ids.run_id(self.clock.now()), &judged),
+            approval: NewApproval {
+                id: self.ids.approval_id(),
+                card,
+                timeout: now.settings.server.approvals.timeout,
+                revises: Some(old.id.clone()),
+            },
+            by: caller.actor.clone(),
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! `countersign approver`: a person at a real terminal, key by key.
+
+use std::{
+    io::{Read, Write},
+    process::{Child, ChildStdin},
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, eventually, lines, within};
+
+/// The approver at a pseudo-terminal.
+struct Terminal {
+    child: Child,
+    keys: ChildStdin,
+    shown: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn start(server: &TestServer) -> Self {
+        let mut child = server
+            .invocation(&["approver"])
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh")
+            .at_a_terminal()
+            .start_interactive();
+        let keys = child.stdin.take().expect("stdin is piped");
+        let mut stdout = child.stdout.take().expect("stdout is piped");
+        let shown = Arc::new(Mutex::new(String::new()));
+        let into = Arc::clone(&shown);
+        thread::spawn(move || {
+            let mut piece = [0; 4096];
+            let mut bytes = Vec::new();
+            while let Ok(read @ 1..) = stdout.read(&mut piece) {
+                bytes.extend_from_slice(&piece[..read]);
+                *into.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+            }
+        });
+        Self { child, keys, shown }
+    }
+
+    fn text(&self) -> String {
+        self.shown.lock().unwrap().clone()
+    }
+
+    /// Waits until something stands on the screen, after what was there at `since`.
+    async fn sees_after(&self, since: usize, what: &str) -> String {
+        let look = || std::future::ready(self.text()[since..].to_owned());
+        eventually(what, look, |shown| shown.contains(what)).await
+    }
+
+    async fn sees(&self, what: &str) -> String {
+        self.sees_after(0, what).await
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys
+            .write_all(keys.as_bytes())
+            .expect("the terminal takes keys");
+        self.keys.flush().expect("the terminal takes keys");
+    }
+
+    /// Presses a key again until it shows: a question that has just come up takes none yet.
+    async fn press_until(&mut self, key: &str, what: &str) {
+        let since = self.text().len();
+        within(what, async {
+            let mut pause = tokio::time::interval(Duration::from_millis(250));
+            while !self.text()[since..].contains(what) {
+                pause.tick().await;
+                self.press(key);
+            }
+        })
+        .await;
+    }
+
+    /// Leaves with `q`, pressed again while it might have come together with an earlier key.
+    async fn quits(mut self) {
+        let ended = within("the end of the approver", async {
+            let mut pause = tokio::time::interval(Duration::from_millis(250));
+            loop {
+                pause.tick().await;
+                if let Some(status) = self.child.try_wait().expect("its state") {
+                    return status.code();
+                }
+                // It may end just now.
+                drop(self.keys.write_all(b"q"));
+            }
+        })
+        .await;
+        assert_eq!(ended, Some(0), "{}", self.text());
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn append(text: &str, file: &std::path::Path) -> Value {
+    json!({ "command": format!("echo {text} >> {}", file.display()) })
+}
+
+async fn asked(server: &TestServer, body: Value) -> Value {
+    server.agent().exec(body).await.expect(202)
+}
+
+fn id<'a>(object: &'a Value, member: &str) -> &'a str {
+    object[member]
+        .as_str()
+        .unwrap_or_else(|| panic!("{member} in {object}"))
+}
+
+#[tokio::test]
+async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let first = asked(&server, append("first", &file)).await;
+    let second = asked(&server, append("second", &file)).await;
+    let mut terminal = Terminal::start(&server);
+    let card = terminal.sees("1 of 2").await;
+    assert!(card.contains("echo first >>"), "the oldest comes first: {card}");
+    let card = terminal.sees("d deny").await;
+    for fact in [
+        "main",
+        "gateway",
+        "allowlist-miss",
+        server.state().to_str().unwrap(),
+    ] {
+        assert!(card.contains(fact), "{fact} in {card}");
+    }
+    terminal.press_until("a", ": allow-once").await;
+    assert_eq!(
+        server.agent().finished(id(&first, "runId")).await["status"],
+        "completed"
+    );
+    terminal.sees("echo second >>").await;
+    terminal.press_until("d", "reason (Enter").await;
+    terminal.press("not today\r");
+    let denied = server.agent().finished(id(&second, "runId")).await;
+    assert_eq!(denied["reason"], "user-denied");
+    let path = format!("/v1/approvals/{}", id(&second, "approvalId"));
+    let approval = server.operator().get(&path).await.expect(200);
+    assert!(id(&approval, "reason").ends_with("not today"), "{approval}");
+    terminal.sees("nothing waits").await;
+    assert_eq!(lines(&file), ["first"]);
+    terminal.quits().await;
+}
+
+/// Text that a terminal would obey, or that turns round what is read, is spelled out.
+#[tokio::test]
+async fn hostile_text_reaches_no_terminal() {
+    let server = TestServer::asking().start().await;
+    let command =
+        "echo \u{1b}]0;owned\u{7}\u{1b}[2J \u{202e}cod.exe\u{200b} > /dev/null #\r\nsecond\u{9b}31m";
+    asked(
+        &server,
+        json!({ "command": command, "sessionKey": "chat:\u{202e}x" }),
+    )
+    .await;
+    let terminal = Terminal::start(&server);
+    let card = terminal.sees("left").await;
+    assert!(
+        card.contains("\\u{1B}]0;owned\\u{7}") && card.contains("\\u{202E}cod.exe"),
+        "{card}"
+    );
+    for raw in [
+        "\u{1b}]0;",
+        "\u{202e}",
+        "\u{200b}",
+        "\u{1b}[2J",
+        "\u{9b}",
+        "\u{7}",
+    ] {
+        assert!(!card.contains(raw), "{raw:?} in {card:?}");
+    }
+    terminal.quits().await;
+}
+
+#[tokio::test]
+async fn what_is_decided_elsewhere_leaves_the_screen() {
+    let server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let mut terminal = Terminal::start(&server);
+    terminal.sees("nothing waits").await;
+    let first = asked(&server, append("first", &file)).await;
+    terminal.sees("echo first >>").await;
+    let second = asked(&server, append("second", &file)).await;
+    terminal.sees("1 of 2").await;
+    server
+        .operator()
+        .decide(id(&first, "approvalId"), "deny")
+        .await
+        .expect(200);
+    let slug = &id(&first, "approvalId")[..8];
+    terminal.sees(&format!("{slug} is denied by")).await;
+    terminal.sees("echo second >>").await;
+    let path = format!("/v1/runs/{}/cancel", id(&second, "runId"));
+    server.agent().post(&path, json!({})).await.expect(200);
+    terminal.sees("is cancelled").await;
+    terminal.press("a");
+    terminal.quits().await;
+    assert_eq!(lines(&file), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_question_that_expires_says_so() {
+    let server = TestServer::asking_with("timeout_ms = 1500").start().await;
+    let terminal = Terminal::start(&server);
+    terminal.sees("nothing waits").await;
+    asked(&server, json!({ "argv": ["/bin/date"] })).await;
+    terminal.sees("expired").await;
+    terminal.quits().await;
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_is_followed_again() {
+    let mut server = TestServer::asking().start().await;
+    let file = server.scratch().join("lines");
+    let pending = asked(&server, append("after", &file)).await;
+    let mut terminal = Terminal::start(&server);
+    terminal.sees("echo after >>").await;
+    server.kill();
+    terminal.sees("offline").await;
+    server.start().await;
+    terminal.sees("connected again").await;
+    terminal.press_until("a", ": allow-once").await;
+    server.agent().finished(id(&pending, "runId")).await;
+    assert_eq!(lines(&file), ["after"]);
+    terminal.quits().await;
+}
+
+#[tokio::test]
+async fn without_a_terminal_another_command_is_named() {
+    let server = TestServer::asking().start().await;
+    let done = server.cli(&["approver"]).await;
+    assert_eq!(done.code, Some(64), "{done:?}");
+    assert!(
+        done.stderr.contains("hint: countersign approvals watch"),
+        "{done:?}"
+    );
+}
