@@ -1,95 +1,74 @@
-//! What an exec costs beside the cost of starting the command: `cargo bench --bench load`.
+//! The server beside a bare one, figures for people: `cargo bench --bench load`, or only some of the measures:
+//! `cargo bench --bench load -- exec approval`.
 //!
-//! Two servers run the same command for the same client: a bare axum server that only starts it, and
-//! countersign with policy `full`/`off`, which decides, records, supervises and tells. Short windows of both
-//! alternate within one run, so that whatever else the machine does falls on both; what counts are the ratios.
-//! Options: `--command PROGRAM` (default `/bin/true`), `--windows N` per server and client count (default 8),
-//! `--window-ms MS` (default 1000), `--clients 1,32`.
+//! * `exec`: what an exec costs beside the cost of starting the command
+//! * `approval`: request, event, decision, result
+//! * `pending`: many approvals that wait
+//! * `sse`: many subscribers of the events
+//! * `explain`: a decision over HTTP, with few and many allowlist entries
+//!
+//! The bare server does the same work by the shortest way, and is asked by the same client in the same run, in
+//! turns, so that whatever else the machine does falls on both; what counts are the ratios.
+//!
+//! Options: `--command PROGRAM` (default `/bin/true`); exec: `--windows N` per server and client count (8),
+//! `--window-ms MS` (1000), `--clients 1,32`; approval: `--rounds N` (300); pending: `--pending N` (1000);
+//! sse: `--subscribers N` (1000), `--rate EVENTS` a second (100), `--seconds S` (10); explain:
+//! `--entries 10,10000,100000`.
 
 #![expect(clippy::print_stdout, reason = "a report is what a load harness is for")]
 
-mod client;
+mod approval;
+mod connection;
+mod exec;
+mod explain;
+mod options;
+mod pending;
 mod reference;
-mod report;
+mod samples;
 mod servers;
+mod sse;
+mod stream;
 
-use std::time::Duration;
-
-use client::Window;
-use servers::Server;
-
-/// What to measure.
-#[derive(Debug)]
-struct Plan {
-    program: String,
-    windows: u32,
-    window: Duration,
-    clients: Vec<usize>,
-}
+use options::Options;
 
 fn main() {
     let mut arguments = std::env::args().skip(1).peekable();
-    if arguments.peek().is_some_and(|first| first == reference::MODE) {
-        reference::serve();
+    if arguments.next_if(|first| first == reference::MODE).is_some() {
+        reference::serve(arguments.next());
         return;
     }
-    let mut plan = Plan {
-        program: "/bin/true".to_owned(),
-        windows: 8,
-        window: Duration::from_secs(1),
-        clients: vec![1, 32],
-    };
-    while let Some(option) = arguments.next() {
-        let mut value = || {
-            arguments
-                .next()
-                .unwrap_or_else(|| panic!("{option} needs a value"))
-        };
-        match option.as_str() {
-            "--command" => plan.program = value(),
-            "--windows" => plan.windows = value().parse().expect("a number of windows"),
-            "--window-ms" => plan.window = Duration::from_millis(value().parse().expect("milliseconds")),
-            "--clients" => {
-                let counts = value();
-                plan.clients = counts
-                    .split(',')
-                    .map(|count| count.parse().expect("a number of clients"))
-                    .collect();
-            }
-            // What cargo itself passes to every bench target.
-            "--bench" => {}
-            _ => panic!("unknown option {option}"),
-        }
-    }
+    let options = Options::parse(arguments);
+    allow_many_sockets();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .expect("a runtime");
-    runtime.block_on(measure(&plan));
+    runtime.block_on(async {
+        if options.wants("exec") {
+            exec::measure(&options).await;
+        }
+        if options.wants("approval") {
+            approval::measure(&options).await;
+        }
+        if options.wants("pending") {
+            pending::measure(&options).await;
+        }
+        if options.wants("sse") {
+            sse::measure(&options).await;
+        }
+        if options.wants("explain") {
+            explain::measure(&options).await;
+        }
+    });
 }
 
-async fn measure(plan: &Plan) {
-    println!(
-        "command {}, {} windows of {:?} each, servers alternating",
-        plan.program, plan.windows, plan.window
-    );
-    report::starts(&servers::time_starts(10));
-    let reference = Server::reference();
-    let countersign = Server::countersign();
-    let servers = [&reference, &countersign];
-    for server in servers {
-        // Connections, caches and supervisors are warm before anything counts.
-        client::window(server, plan, 4).await;
-    }
-    println!("idle RSS after warming up: {}", countersign.memory());
-    for &clients in &plan.clients {
-        let mut seen: [Window; 2] = Default::default();
-        for _ in 0..plan.windows {
-            for (server, all) in servers.into_iter().zip(&mut seen) {
-                all.add(client::window(server, plan, clients).await);
-            }
-        }
-        report::compare(clients, &seen);
-    }
-    println!("idle RSS at the end: {}", countersign.memory());
+/// A thousand subscribers are two thousand sockets; the servers inherit the limit.
+fn allow_many_sockets() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let all = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    setrlimit(Resource::Nofile, all).expect("a limit that is allowed");
 }

@@ -9,17 +9,33 @@ use std::{
     time::Duration,
 };
 
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-use super::reference;
+use super::{connection::Caller, explain, reference};
+
+/// What countersign is to do with what it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    /// Everything runs, nobody is asked.
+    Full,
+    /// A person is asked about everything.
+    Ask,
+    /// Nothing runs.
+    Deny,
+    /// What the allowlist covers runs; it has this many entries.
+    Allowlist { entries: usize },
+}
 
 /// A running server; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
     address: String,
-    token: Option<String>,
+    gateway: Option<String>,
+    operator: Option<String>,
+    start_time: Duration,
     /// The state directory, removed with it.
     _state: Option<TempDir>,
 }
@@ -27,36 +43,82 @@ pub(crate) struct Server {
 impl Server {
     /// The bare server, from this very program.
     pub(crate) fn reference() -> Self {
+        Self::bare(None)
+    }
+
+    /// The bare server, which syncs its decisions to a file as countersign does.
+    pub(crate) fn synced_reference() -> Self {
+        Self::bare(Some(state_directory(Policy::Full)))
+    }
+
+    fn bare(state: Option<TempDir>) -> Self {
         let program = std::env::current_exe().expect("this program");
-        let (child, address) = start(program_named(&program).arg(reference::MODE));
+        let mut command = program_named(&program);
+        command.arg(reference::MODE);
+        command.args(state.as_ref().map(|state| state.path().join("decisions")));
+        let begun = Instant::now();
+        let (child, address) = start(&mut command);
         Self {
             child,
             address,
-            token: None,
-            _state: None,
+            gateway: None,
+            operator: None,
+            start_time: begun.elapsed(),
+            _state: state,
         }
     }
 
-    /// countersign with everything allowed.
-    pub(crate) fn countersign() -> Self {
-        let state = state_directory();
+    /// countersign with a policy.
+    pub(crate) fn countersign(policy: Policy) -> Self {
+        let state = state_directory(policy);
+        let begun = Instant::now();
         let (child, address) = start(&mut countersign(state.path()));
-        let token =
-            fs::read_to_string(state.path().join("countersign/gateway.token")).expect("the gateway's token");
+        let start_time = begun.elapsed();
+        let token = |name: &str| {
+            let path = state.path().join("countersign").join(name);
+            let token = fs::read_to_string(path).expect("a token");
+            Some(token.trim().to_owned())
+        };
         Self {
             child,
             address,
-            token: Some(token.trim().to_owned()),
+            gateway: token("gateway.token"),
+            operator: token("operator.token"),
+            start_time,
             _state: Some(state),
         }
     }
 
-    pub(crate) fn address(&self) -> &str {
-        &self.address
+    /// Whoever asks for commands.
+    pub(crate) fn agent(&self) -> Caller {
+        self.caller(self.gateway.as_ref())
     }
 
-    pub(crate) fn token(&self) -> Option<&str> {
-        self.token.as_deref()
+    /// Whoever reads and decides.
+    pub(crate) fn operator(&self) -> Caller {
+        self.caller(self.operator.as_ref())
+    }
+
+    fn caller(&self, token: Option<&String>) -> Caller {
+        Caller {
+            address: self.address.clone(),
+            token: token.cloned(),
+        }
+    }
+
+    /// From starting the program to its ready line.
+    pub(crate) const fn start_time(&self) -> Duration {
+        self.start_time
+    }
+
+    /// Resident memory of the server.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        kib(self.child.id(), "VmRSS:")
+    }
+
+    /// The most that ever was resident.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        kib(self.child.id(), "VmHWM:")
     }
 
     /// Resident memory of the server, and of all its processes together.
@@ -68,11 +130,11 @@ impl Server {
             family.extend(children(parent));
             at += 1;
         }
-        let total: u64 = family.iter().map(|pid| resident_kib(*pid)).sum();
+        let total: u64 = family.iter().map(|pid| kib(*pid, "VmRSS:")).sum();
         let all = family.len();
         format!(
             "server {} KiB; all {all} processes together {total} KiB",
-            resident_kib(server)
+            self.resident_kib()
         )
     }
 }
@@ -96,7 +158,7 @@ pub(crate) fn time_starts(times: u32) -> Vec<(Duration, Duration)> {
     };
     (0..times)
         .map(|_| {
-            let state = state_directory();
+            let state = state_directory(Policy::Full);
             (once(&state), once(&state))
         })
         .collect()
@@ -119,7 +181,7 @@ fn program_named(program: &Path) -> Command {
     Command::new(program)
 }
 
-fn state_directory() -> TempDir {
+fn state_directory(policy: Policy) -> TempDir {
     let state = tempfile::Builder::new()
         .prefix("countersign-load-")
         .tempdir()
@@ -135,13 +197,22 @@ fn state_directory() -> TempDir {
             .expect("a file");
         file.write_all(text.as_bytes()).expect("a file");
     };
-    write(
-        "openclaw.json",
-        r#"{ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } } }"#,
-    );
+    let (security, ask) = match policy {
+        Policy::Full => ("full", "off"),
+        Policy::Ask => ("full", "always"),
+        Policy::Deny => ("deny", "off"),
+        Policy::Allowlist { .. } => ("allowlist", "on-miss"),
+    };
+    let exec = json!({ "host": "gateway", "security": security, "ask": ask });
+    write("openclaw.json", &json!({ "tools": { "exec": exec } }).to_string());
+    if let Policy::Allowlist { entries } = policy {
+        write("exec-approvals.json", &explain::document(entries).to_string());
+    }
+    // Thousands of requests a second from one token are what is measured, not what is refused.
     write(
         "countersign/countersign.toml",
-        "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"warn\"\n",
+        "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"warn\"\n\
+         [approvals]\nalways_reachable = true\n",
     );
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(state.path().join("countersign"), private).expect("a private directory");
@@ -184,11 +255,10 @@ fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-fn resident_kib(pid: u32) -> u64 {
+/// A line of the state that the system keeps of a process.
+fn kib(pid: u32, line: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|size| size.split_whitespace().next()?.parse().ok())
+    let size = status.lines().find_map(|other| other.strip_prefix(line));
+    size.and_then(|size| size.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
 }

@@ -29,7 +29,7 @@ pub(crate) type Query = Vec<(&'static str, String)>;
 pub(crate) struct Client {
     http: reqwest::Client,
     base: Url,
-    token: Secret,
+    token: Option<Secret>,
     place: String,
 }
 
@@ -45,6 +45,15 @@ pub(crate) enum Patience {
 impl Client {
     /// A client for one address. Nothing is sent yet.
     pub(crate) fn new(address: &Address, token: Secret) -> Result<Self, Failure> {
+        let anonymous = Self::anonymous(address)?;
+        Ok(Self {
+            token: Some(token),
+            ..anonymous
+        })
+    }
+
+    /// A client for what a server tells anybody.
+    pub(crate) fn anonymous(address: &Address) -> Result<Self, Failure> {
         let mut builder = reqwest::Client::builder()
             .user_agent(concat!("countersign/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
@@ -81,7 +90,7 @@ impl Client {
         Ok(Self {
             http,
             base,
-            token,
+            token: None,
             place,
         })
     }
@@ -108,6 +117,15 @@ impl Client {
             request = request.header(header::IF_MATCH, tag);
         }
         self.json(request, Patience::Quick).await
+    }
+
+    /// Reads a resource whose status is part of what it says.
+    pub(crate) async fn get_any(&self, path: &[&str]) -> Result<(u16, Value), Failure> {
+        let request = self.request(Method::GET, path, &Vec::new())?;
+        let response = self.sent(request.timeout(ANSWER_TIMEOUT)).await?;
+        let status = response.status().as_u16();
+        let body = response.bytes().await.map_err(|error| self.lost(&error))?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or(Value::Null)))
     }
 
     /// Reads a page of something that could also be streamed.
@@ -215,7 +233,11 @@ impl Client {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        Ok(self.http.request(method, url).bearer_auth(self.token.expose()))
+        let request = self.http.request(method, url);
+        Ok(match &self.token {
+            Some(token) => request.bearer_auth(token.expose()),
+            None => request,
+        })
     }
 
     async fn json(&self, request: reqwest::RequestBuilder, patience: Patience) -> Result<Value, Failure> {
@@ -241,7 +263,7 @@ impl Client {
     }
 
     async fn checked(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
-        let response = request.send().await.map_err(|error| self.lost(&error))?;
+        let response = self.sent(request).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -249,6 +271,10 @@ impl Client {
         let body = response.bytes().await.unwrap_or_default();
         let problem = serde_json::from_slice(&body).unwrap_or(Value::Null);
         Err(Failure::of_problem(status.as_u16(), &problem))
+    }
+
+    async fn sent(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+        request.send().await.map_err(|error| self.lost(&error))
     }
 
     fn lost(&self, error: &reqwest::Error) -> Failure {

@@ -35,18 +35,9 @@ pub(crate) enum Address {
 
 /// A client for the server that flags, environment or state directory name.
 pub(crate) fn client(context: &Context, role: Role) -> Result<Client, Failure> {
-    let environment = context.environment.as_ref();
-    let from_environment = |name: &str| environment.get(name).filter(|value| !value.is_empty());
-    let token = context
-        .server
-        .token
-        .clone()
-        .or_else(|| from_environment("COUNTERSIGN_TOKEN"));
-    let url = context
-        .server
-        .url
-        .clone()
-        .or_else(|| from_environment("COUNTERSIGN_URL"));
+    let token = context.server.token.clone();
+    let token = token.or_else(|| variable(context, "COUNTERSIGN_TOKEN"));
+    let url = named_url(context);
     let token = match (token, &url) {
         (Some(token), _) => Secret::new(token),
         (None, None) => token_in(context, role)?,
@@ -57,11 +48,28 @@ pub(crate) fn client(context: &Context, role: Role) -> Result<Client, Failure> {
                 .hint("give one with --token or COUNTERSIGN_TOKEN; those of the state directory are for its own server"));
         }
     };
-    let address = match url {
-        Some(url) => Address::Url(url),
-        None => address_in(&context.state_dir()?)?,
-    };
-    Client::new(&address, token)
+    Client::new(&address_of(context, url)?, token)
+}
+
+/// A client without a token, for what anybody may ask of the server that flags, environment or state directory name.
+pub(crate) fn anonymous(context: &Context) -> Result<Client, Failure> {
+    Client::anonymous(&address_of(context, named_url(context))?)
+}
+
+fn named_url(context: &Context) -> Option<String> {
+    let flag = context.server.url.clone();
+    flag.or_else(|| variable(context, "COUNTERSIGN_URL"))
+}
+
+fn variable(context: &Context, name: &str) -> Option<String> {
+    context.environment.get(name).filter(|value| !value.is_empty())
+}
+
+fn address_of(context: &Context, url: Option<String>) -> Result<Address, Failure> {
+    match url {
+        Some(url) => Ok(Address::Url(url)),
+        None => address_in(&context.state_dir()?),
+    }
 }
 
 /// Whether the server of the state directory says that this is its URL.

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{
     console::{Console, Format, Tone},
     context::Context,
+    discover,
     exit::ExitStatus,
     failure::Failure,
     table::Table,
@@ -31,8 +32,9 @@ use crate::{
   countersign doctor
   countersign doctor --fix
   countersign doctor --json
+  countersign doctor --ready              a health check: asks the running server, nothing else
 
-Exits 1 when a finding is an error.")]
+Exits 1 when a finding is an error; with --ready: 0 ready, 1 not ready, 69 no server.")]
 pub(crate) struct DoctorArgs {
     /// Do what can be done without loss: file modes, what a dead server left
     #[arg(long)]
@@ -40,6 +42,40 @@ pub(crate) struct DoctorArgs {
     /// Another countersign.toml, as for `serve`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Only ask the running server whether it can do its work; needs no token
+    #[arg(long, conflicts_with_all = ["fix", "config"])]
+    pub(crate) ready: bool,
+}
+
+/// Asks the running server whether it can do its work.
+pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
+    let (status, body) = discover::anonymous(context)?.get_any(&["readyz"]).await?;
+    let is_ready = status == 200 && value::string(&body, "status") == "ready";
+    match context.console.format() {
+        Format::Json => context.console.document(&body)?,
+        Format::People => {
+            let checks = body.get("checks").and_then(Value::as_object);
+            for (name, check) in checks.into_iter().flatten() {
+                if check.get("ok") == Some(&Value::Bool(false)) {
+                    let detail = value::string(check, "detail");
+                    context
+                        .console
+                        .note(&value::visible(&format!("{name}: {detail}")));
+                }
+            }
+            let degraded = body.get("degraded") == Some(&Value::Bool(true));
+            context.console.line(match (is_ready, degraded) {
+                (true, false) => "ready",
+                (true, true) => "ready, degraded",
+                (false, _) => "not ready",
+            })?;
+        }
+    }
+    Ok(if is_ready {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::FAILURE
+    })
 }
 
 /// Runs the command.

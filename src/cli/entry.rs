@@ -60,6 +60,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Audit(command) => with_runtime(audit::run(context, command)),
         Command::Token(command) => with_runtime(token::run(context, command)),
         Command::LoginLink(args) => with_runtime(login_link::run(context, args)),
+        Command::Doctor(args) if args.ready => with_runtime(doctor::ready(context)),
         Command::Doctor(args) => doctor::run(context, &args),
         Command::Openapi => openapi::run(context.console),
         Command::Completions(args) => completions::run(context.console, &args),

@@ -61,6 +61,13 @@ async fn a_full_disk_runs_nothing_and_recovers() {
         (&ready["status"], &ready["checks"]["database"]["ok"]),
         (&json!("not-ready"), &json!(false))
     );
+    let check = server.cli(&["doctor", "--ready"]).await;
+    assert_eq!(
+        (check.code, check.stdout.as_str()),
+        (Some(1), "not ready\n"),
+        "{check:?}"
+    );
+    assert!(check.stderr.starts_with("database: "), "{check:?}");
     let added = server
         .operator()
         .post("/v1/agents/main/allowlist", json!({ "pattern": "/opt/lost" }))

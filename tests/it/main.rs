@@ -30,6 +30,7 @@ mod cli;
 #[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
+mod container;
 mod connections;
 #[cfg(test)]
 #[cfg(feature = "test-hooks")]
@@ -47,6 +48,7 @@ mod exec_basics;
 #[cfg(test)]
 mod exec_limits;
 #[cfg(test)]
+mod health_check;
 mod explain;
 #[cfg(test)]
 mod idempotency;

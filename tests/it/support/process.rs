@@ -89,15 +89,18 @@ impl Invocation {
 
     /// The same under another account, which root alone can choose.
     pub(crate) fn run_as(self, account: u32) -> Self {
-        let mut args: Vec<OsString> = vec![
-            format!("--reuid={account}").into(),
-            format!("--regid={account}").into(),
-            "--clear-groups".into(),
-            self.program,
-        ];
+        let user = format!("--reuid={account}");
+        let group = format!("--regid={account}");
+        self.behind("setpriv", &[&user, &group, "--clear-groups"])
+    }
+
+    /// The same behind another program, which starts it.
+    pub(crate) fn behind(self, program: &str, arguments: &[&str]) -> Self {
+        let mut args: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        args.push(self.program);
         args.extend(self.args);
         Self {
-            program: "setpriv".into(),
+            program: program.into(),
             args,
             ..self
         }
@@ -234,6 +237,11 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 /// Kills one process by its number; fine when it is gone.
 pub(crate) fn kill_hard(pid: i32) {
     signal(pid, Signal::KILL);
+}
+
+/// Asks one process to end, by its number.
+pub(crate) fn terminate(pid: i32) {
+    signal(pid, Signal::TERM);
 }
 
 pub(crate) fn signal(pid: i32, signal: Signal) {

@@ -1,42 +1,34 @@
-//! The bare server: HTTP, JSON, start the command, answer. No authentication, policy, record or supervision.
+//! Starts a command, after somebody allowed it if that is wanted.
 
-use axum::{Json, Router, routing::post};
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
 
-/// The argument that makes this program the bare server.
-pub(crate) const MODE: &str = "serve-reference";
+use super::Shared;
 
 #[derive(Deserialize)]
-struct Request {
+#[serde(rename_all = "camelCase")]
+pub(super) struct Request {
     argv: Vec<String>,
+    /// Asks first; how long it waits is not looked at here.
+    approval_wait_ms: Option<u64>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+pub(super) struct Answer {
     status: &'static str,
     exit_code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-/// Serves until it is killed; prints its address when ready, as countersign does.
-pub(crate) fn serve() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-            .await
-            .expect("an address");
-        println!("ready http://{}", listener.local_addr().expect("an address"));
-        let router = Router::new().route("/v1/exec", post(exec));
-        axum::serve(listener, router).await.expect("serving");
-    });
-}
-
-async fn exec(Json(request): Json<Request>) -> Json<Answer> {
+pub(super) async fn exec(State(shared): State<Arc<Shared>>, Json(request): Json<Request>) -> Json<Answer> {
+    if request.approval_wait_ms.is_some() {
+        shared.approvals.ask(&shared.broadcast).await;
+        shared.approvals.record("start").await;
+    }
     let output = tokio::task::spawn_blocking(move || run(&request.argv))
         .await
         .expect("the command's thread");
