@@ -26,6 +26,7 @@ pub mod engine;
 
 pub mod doctor;
 pub mod http;
+pub mod mcp;
 
 pub mod app;
 pub mod lifecycle;

@@ -3,9 +3,9 @@
 use super::{
     allowlist::AllowlistCommand, approvals::ApprovalsCommand, approver::ApproverArgs, audit::AuditCommand,
     completions::CompletionsArgs, config::ConfigCommand, context::ServerFlags, demo::DemoArgs,
-    denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, init::InitArgs,
-    login_link::LoginLinkArgs, man::ManArgs, policy::PolicyCommand, runs::RunsCommand, serve::ServeArgs,
-    token::TokenCommand,
+    denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, hook::HookArgs,
+    init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs, policy::PolicyCommand,
+    runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -45,6 +45,10 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Run a command on a host, if policy and people allow it
     Exec(ExecArgs),
+    /// Serve the Model Context Protocol on standard input and output
+    Mcp(McpArgs),
+    /// Judge the shell commands of another agent: JSON in, decision out
+    Hook(HookArgs),
     /// See and answer what waits for a person
     #[command(subcommand)]
     Approvals(ApprovalsCommand),

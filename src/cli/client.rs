@@ -181,6 +181,20 @@ impl Client {
         self.json(request, Patience::Long).await
     }
 
+    /// Calls a tool of the Model Context Protocol by a message that stands for itself. The server ends the call when
+    /// this is dropped.
+    pub(crate) async fn call_tool(&self, message: &Value, tool: &str) -> Result<Value, Failure> {
+        let version = message.pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion");
+        let request = self
+            .request(Method::POST, &["mcp"], &Vec::new())?
+            .header(header::ACCEPT, "application/json, text/event-stream")
+            .header("MCP-Protocol-Version", version.and_then(Value::as_str).unwrap_or_default())
+            .header("Mcp-Method", "tools/call")
+            .header("Mcp-Name", tool)
+            .json(message);
+        self.json(request, Patience::Long).await
+    }
+
     /// Removes a resource.
     pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
         self.json(self.request(Method::DELETE, path, &Vec::new())?, Patience::Quick)

@@ -13,16 +13,23 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    init, login_link, man, openapi, policy, runs, serve, token,
+    hook, init, login_link, man, mcp, openapi, policy, runs, serve, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
 /// Runs the command line of this process.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let environment: Arc<dyn Environment> = Arc::new(ProcessEnvironment);
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_hook = arguments.iter().any(|argument| argument == "hook");
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => return wrong_usage(&error, Console::new(Format::People, environment.as_ref())).into(),
+        Err(error) => {
+            let exit = wrong_usage(&error, Console::new(Format::People, environment.as_ref()));
+            // A hook that is configured wrongly must stop the command, and agents take one code only for that.
+            let blocks = is_hook && exit == ExitStatus::USAGE;
+            return if blocks { ExitStatus::BLOCKS } else { exit }.into();
+        }
     };
     let format = if arguments.json {
         Format::Json
@@ -49,6 +56,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Serve(args) => serve::run(context, args),
         Command::Demo(args) => with_runtime(demo::run(context, args)),
         Command::Exec(args) => with_runtime(exec::run(context, args)),
+        Command::Mcp(args) => with_runtime(mcp::run(context, args)),
+        Command::Hook(args) => with_runtime(hook::run(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),
         Command::Approver(args) => with_runtime(approver::run(context, args)),
         Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),

@@ -6,6 +6,7 @@
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
+use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
@@ -130,6 +131,18 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         }
         "running" | "queued" => wait_until_ended(context, &client, &answer).await,
         _ => finish(context, &client, answer).await,
+    }
+}
+
+/// The body that `countersign exec` with these arguments would send.
+pub(crate) fn body_of_line(arguments: &[String]) -> Result<Value, Failure> {
+    let line = std::iter::once("exec").chain(arguments.iter().map(String::as_str));
+    let matches = ExecArgs::augment_args(clap::Command::new("exec"))
+        .try_get_matches_from(line)
+        .and_then(|matches| ExecArgs::from_arg_matches(&matches));
+    match matches {
+        Ok(args) => body_of(&args),
+        Err(error) => Err(Failure::usage(value::visible(&error.to_string()))),
     }
 }
 

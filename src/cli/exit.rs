@@ -13,6 +13,8 @@ impl ExitStatus {
     pub(crate) const SUCCESS: Self = Self(0);
     /// It did not, and no other code fits; also a failed check.
     pub(crate) const FAILURE: Self = Self(1);
+    /// A hook stops the command of its agent: the one code that agents take for that.
+    pub(crate) const BLOCKS: Self = Self(2);
     /// The call itself is wrong (`EX_USAGE`).
     pub(crate) const USAGE: Self = Self(64);
     /// No server answers, it cannot help now, or the address is in use (`EX_UNAVAILABLE`).

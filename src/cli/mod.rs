@@ -20,6 +20,8 @@ mod events;
 mod exec;
 mod login_link;
 mod explain;
+mod hook;
+mod mcp;
 mod policy;
 mod policy_change;
 mod runs;

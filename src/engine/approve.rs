@@ -7,7 +7,7 @@ use crate::{
     engine::{
         Engine,
         call::Call,
-        exec::{Admitted, Attempt, admitted},
+        exec::{Admitted, Attempt, Leaving, admitted},
         judge::{self, Judgement, PolicyNow},
         reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
         slots::SlotLimits,
@@ -38,7 +38,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        spec: AskSpec,
+        (spec, leaving): (AskSpec, Leaving),
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
@@ -51,7 +51,9 @@ impl Engine {
             revises: None,
         };
         if !self.is_approver_reachable(settings) {
-            return self.ask_nobody(call, judged, run, approval, settings, key).await;
+            return self
+                .ask_nobody(call, judged, (run, leaving), approval, settings, key)
+                .await;
         }
         let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
         hooks::reach("engine.before-ask");
@@ -79,12 +81,12 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        run: NewRun,
+        (run, leaving): (NewRun, Leaving),
         approval: NewApproval,
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
-        let (run_id, outlives_caller) = (run.id.clone(), key.is_some() || call.background);
+        let run_id = run.id.clone();
         let verdict = gate::fallback(&judged.input, Unanswered::NoRoute);
         let (slot, fallback) = match verdict {
             FallbackVerdict::Run => {
@@ -114,7 +116,7 @@ impl Engine {
             (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
                 let custody = Custody {
                     slot,
-                    outlives_caller,
+                    outlives_caller: leaving == Leaving::Leaves,
                     notice_after: None,
                 };
                 let live = self.start(permit, custody).await;

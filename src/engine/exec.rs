@@ -34,6 +34,8 @@ pub struct IdempotencyKey {
     pub key: String,
     /// SHA-256 of the body as it came.
     pub body_sha256: [u8; 32],
+    /// What becomes of a foreground run whose caller leaves.
+    pub leaving: Leaving,
 }
 
 /// How long whoever follows a run waits.
@@ -47,9 +49,12 @@ struct Patience {
     leaving: Leaving,
 }
 
+/// What becomes of a run in the foreground when its caller goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Leaving {
+pub enum Leaving {
+    /// It is killed: the caller's absence is its wish.
     Kills,
+    /// It goes on: the caller can come back for it.
     Leaves,
 }
 
@@ -71,6 +76,7 @@ impl Engine {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
+        let keyed = key.as_ref().map(|key| key.leaving);
         let key = key.map(|key| ledger_key(caller, key)).transpose()?;
         if let Some(run_id) = self.known_run(key.as_ref()).await? {
             let settings = self.settings.current();
@@ -83,7 +89,7 @@ impl Engine {
             let patience = Patience {
                 approval: request.approval_wait,
                 run: Some(wait),
-                leaving: Leaving::Leaves,
+                leaving: keyed.unwrap_or(Leaving::Leaves),
             };
             return self.follow(&run_id, patience).await;
         }
@@ -92,10 +98,10 @@ impl Engine {
         let patience = Patience {
             approval: call.approval_wait,
             run: call.yield_after,
-            leaving: if key.is_some() || call.background {
+            leaving: if call.background {
                 Leaving::Leaves
             } else {
-                Leaving::Kills
+                keyed.unwrap_or(Leaving::Kills)
             },
         };
         let mut spent: Vec<EntryId> = Vec::new();
@@ -144,10 +150,18 @@ impl Engine {
             let attempt = match (judged.verdict, slot) {
                 // Looked at in here: a server that stops waits for this before it looks what runs.
                 _ if engine.is_draining() => Err(ExecError::ShuttingDown),
-                (Verdict::Run, Some(slot)) => engine.launch(&call, &judged, slot, &settings, key).await,
+                (Verdict::Run, Some(slot)) => {
+                    engine
+                        .launch(&call, &judged, (slot, leaving), &settings, key)
+                        .await
+                }
                 (Verdict::Run, None) => Err(ExecError::Overloaded),
                 (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
-                (Verdict::Ask(spec), _) => engine.ask(&call, &judged, spec, &settings, key).await,
+                (Verdict::Ask(spec), _) => {
+                    engine
+                        .ask(&call, &judged, (spec, leaving), &settings, key)
+                        .await
+                }
             };
             let live = match &attempt {
                 Ok(Attempt::Started(live)) if leaving == Leaving::Kills => Some(Arc::clone(live)),
@@ -215,11 +229,10 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        slot: Slot,
+        (slot, leaving): (Slot, Leaving),
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
-        let keyed = key.is_some();
         let run_id = self.ids.run_id(self.clock.now());
         hooks::reach("engine.before-launch");
         let launch = DirectLaunch {
@@ -236,10 +249,9 @@ impl Engine {
                 hooks::reach("engine.launched");
                 self.note_uses(call, judged);
                 let run_id = permit.run_id().clone();
-                let outlives_caller = keyed || call.background;
                 let custody = Custody {
                     slot,
-                    outlives_caller,
+                    outlives_caller: leaving == Leaving::Leaves,
                     notice_after: None,
                 };
                 let live = self.start(permit, custody).await;

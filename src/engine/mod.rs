@@ -47,7 +47,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use exec::IdempotencyKey;
+pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};
 pub use stats::{EngineStats, Load};
 pub use watch::PolicyFiles;

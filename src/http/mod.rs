@@ -29,6 +29,7 @@ mod sse;
 mod state;
 mod trace;
 mod web_origin;
+mod tool_schema;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +39,4 @@ pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
 pub use state::AppState;
+pub use tool_schema::exec_arguments;

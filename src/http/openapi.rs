@@ -52,7 +52,7 @@ struct Contract;
 #[derive(utoipa::ToSchema)]
 #[schema(as = Problem)]
 #[expect(dead_code, reason = "only describes what `Problem::to_json` writes")]
-struct ProblemSchema {
+pub(in crate::http) struct ProblemSchema {
     /// `/docs#` and the code.
     r#type: String,
     title: String,

@@ -21,6 +21,7 @@ use crate::{
         metrics::{Format, Metrics},
         peer::{Endpoint, Transport},
         problem::{Code, Problem},
+        routes::McpMount,
         web_origin::WebOrigins,
     },
     settings::{Server, Settings, WebUrl},
@@ -42,6 +43,7 @@ struct Shared {
     stream_places: Arc<Semaphore>,
     most_streams: usize,
     metrics: Metrics,
+    mcp: McpMount,
     stopping: CancellationToken,
 }
 
@@ -59,7 +61,10 @@ impl AppState {
     ) -> Self {
         let settings = engine.settings().current();
         let server = &settings.server;
+        let public_url = server.http.public_url.as_ref();
+        let page = public_url.map_or_else(|| endpoint.url(), |url| url.as_str().to_owned());
         Self(Arc::new(Shared {
+            mcp: McpMount::new(&engine, page, server.limits.body_bytes),
             throttle: Arc::new(Throttle::new(rates(server))),
             endpoint,
             body_limit: server.limits.body_bytes,
@@ -80,6 +85,11 @@ impl AppState {
     /// The engine.
     pub(in crate::http) fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
+    }
+
+    /// The MCP server.
+    pub(in crate::http) fn mcp(&self) -> &McpMount {
+        &self.0.mcp
     }
 
     /// The tokens.

@@ -1,9 +1,9 @@
 //! Who may do what: tokens, scopes, hosts.
 
 use reqwest::{Method, header::HOST};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::support::{Api, TestServer, eventually, only};
+use crate::support::{TestServer, eventually, only};
 
 #[tokio::test]
 async fn the_tokens_of_the_first_start_are_private_and_divide_the_work() {

@@ -59,6 +59,11 @@ mod metrics;
 mod help;
 #[cfg(test)]
 mod operations;
+mod mcp;
+#[cfg(test)]
+mod hooks;
+#[cfg(test)]
+mod docs_agents;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]

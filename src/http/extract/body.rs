@@ -137,8 +137,8 @@ async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem>
     }
 }
 
-/// Parses without tracking the path first: it costs time that only refusals need to spend.
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// Reads a JSON text; a refusal names the member that is wrong. Parses without tracking the path first: it costs time that only refusals need to spend.
+pub(in crate::http) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
         if !error.is_data() {
             return Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}"));

@@ -13,6 +13,7 @@ mod events;
 mod exec;
 mod pages;
 mod metrics;
+mod mcp;
 mod policy;
 mod probes;
 mod runs;
@@ -22,6 +23,7 @@ mod unknown;
 
 pub(in crate::http) use approvals::ApprovalBody;
 pub(in crate::http) use metrics::metrics_alone;
+pub(in crate::http) use mcp::Mount as McpMount;
 pub(in crate::http) use unknown::method as unknown_method;
 #[cfg(test)]
 pub(in crate::http) use unknown::path as unknown_path;
@@ -33,6 +35,7 @@ use crate::http::state::AppState;
 pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .merge(exec::router())
+        .merge(mcp::router())
         .merge(runs::router())
         .merge(approvals::router())
         .merge(policy::router())

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fmt::Debug,
     fs,
-    io::Read,
+    io::{Read, Write},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -26,6 +26,7 @@ pub(crate) struct Invocation {
     args: Vec<OsString>,
     env: Vec<(OsString, OsString)>,
     cwd: Option<PathBuf>,
+    input: Vec<u8>,
 }
 
 /// How a program ended.
@@ -47,6 +48,7 @@ impl Invocation {
             args: Vec::new(),
             env,
             cwd: None,
+            input: Vec::new(),
         }
     }
 
@@ -84,6 +86,12 @@ impl Invocation {
 
     pub(crate) fn cwd(mut self, directory: &Path) -> Self {
         self.cwd = Some(directory.to_owned());
+        self
+    }
+
+    /// What it reads from standard input; nothing otherwise.
+    pub(crate) fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
         self
     }
 
@@ -159,11 +167,12 @@ pub(crate) fn run_program(invocation: &Invocation) -> Finished {
 pub(crate) fn run_long_program(invocation: &Invocation, patience: Duration) -> Finished {
     let mut child = invocation
         .command()
-        .stdin(Stdio::null())
+        .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{}: {error}", invocation.program.display()));
+    feed(child.stdin.take().expect("stdin is piped"), invocation.input.clone());
     let stdout = drain(child.stdout.take().expect("stdout is piped"));
     let stderr = drain(child.stderr.take().expect("stderr is piped"));
     let ended = ProcessHandle::open(pid_of(&child)).is_none_or(|handle| handle.wait(patience));
@@ -178,6 +187,11 @@ pub(crate) fn run_long_program(invocation: &Invocation, patience: Duration) -> F
     };
     assert!(ended, "{invocation:?} never ended: {finished:#?}");
     finished
+}
+
+/// Writes beside the program, which may read late or never, and closes.
+fn feed(mut pipe: impl Write + Send + 'static, input: Vec<u8>) {
+    thread::spawn(move || drop(pipe.write_all(&input)));
 }
 
 fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {

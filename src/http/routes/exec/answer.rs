@@ -5,12 +5,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
     domain::{ApprovalId, Host, Reason, RunId, UnixMillis},
     engine::reply::{EndedRun, ExecReply, PendingRun, RunningRun, Warning},
     http::{
+        problem::Problem,
         reply::{JsonReply, Located},
         routes::runs::duration_ms,
     },
@@ -18,7 +20,7 @@ use crate::{
 
 /// An exec answer on its way out.
 #[derive(Debug)]
-pub(super) enum ExecAnswer {
+pub(in crate::http::routes) enum ExecAnswer {
     /// 200
     Finished(Box<Finished>),
     /// 202
@@ -32,7 +34,7 @@ pub(super) enum ExecAnswer {
 
 impl ExecAnswer {
     /// Turns the engine's reply into the wire form; `link` gives the place of a run.
-    pub(super) fn new(reply: ExecReply, link: impl FnOnce(&RunId) -> String) -> Self {
+    pub(in crate::http::routes) fn new(reply: ExecReply, link: impl FnOnce(&RunId) -> String) -> Self {
         match reply {
             ExecReply::Ended(ended) => Self::Finished(Box::new(ended.into())),
             ExecReply::Running(running) => Self::Started {
@@ -44,6 +46,20 @@ impl ExecAnswer {
                 body: Box::new(Started::Pending((*pending).into())),
             },
         }
+    }
+}
+
+impl ExecAnswer {
+    /// The body alone, for doors that are not HTTP.
+    pub(in crate::http::routes) fn to_json(&self) -> Result<Value, Problem> {
+        let body = match self {
+            Self::Finished(body) => serde_json::to_value(body),
+            Self::Started { location: _, body } => serde_json::to_value(body),
+        };
+        body.map_err(|error| {
+            tracing::error!(%error, "an answer could not be written as JSON");
+            Problem::internal()
+        })
     }
 }
 
@@ -65,7 +81,7 @@ impl IntoResponse for ExecAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExecFinished)]
-pub(super) struct Finished {
+pub(in crate::http::routes) struct Finished {
     run_id: RunId,
     #[schema(value_type = String)]
     status: &'static str,
@@ -102,7 +118,7 @@ pub(super) struct Finished {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = ExecStarted)]
-pub(super) enum Started {
+pub(in crate::http::routes) enum Started {
     /// It runs in the background.
     Running(Running),
     /// A person is asked; nothing has started.
@@ -113,7 +129,7 @@ pub(super) enum Started {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExecRunning)]
-pub(super) struct Running {
+pub(in crate::http::routes) struct Running {
     run_id: RunId,
     #[schema(value_type = String)]
     status: &'static str,
@@ -134,7 +150,7 @@ pub(super) struct Running {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExecPending)]
-pub(super) struct Pending {
+pub(in crate::http::routes) struct Pending {
     run_id: RunId,
     #[schema(value_type = String)]
     status: &'static str,
@@ -152,7 +168,7 @@ pub(super) struct Pending {
 /// Something the caller should know though the call succeeded.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Warning)]
-pub(super) struct WarningBody {
+pub(in crate::http::routes) struct WarningBody {
     #[schema(value_type = String)]
     code: &'static str,
     message: String,

@@ -8,12 +8,14 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use answer::{ExecAnswer, Finished, Started};
-use request::ExecBody;
-pub(super) use request::command;
+use answer::{Finished, Started};
+
+pub(in crate::http::routes) use answer::ExecAnswer;
+pub(in crate::http::routes) use explain::ExplanationBody;
+pub(in crate::http::routes) use request::{ExecBody, command};
 
 use crate::{
-    engine::IdempotencyKey,
+    engine::{IdempotencyKey, Leaving},
     http::{
         caller::{Caller, Exec},
         extract::{IdempotencyHeader, QueryOf, RawJson},
@@ -60,6 +62,7 @@ async fn exec(
     let key = key.map(|key| IdempotencyKey {
         key,
         body_sha256: Sha256::digest(&bytes).into(),
+        leaving: Leaving::Leaves,
     });
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
     let reply = state.engine().exec(&caller, request, key).await?;

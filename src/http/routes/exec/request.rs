@@ -28,7 +28,7 @@ const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ExecRequest)]
-pub(super) struct ExecBody {
+pub(in crate::http::routes) struct ExecBody {
     /// Shell text.
     #[schema(max_length = 131_071, pattern = r"^[^\x00]*$")]
     command: Option<String>,
@@ -78,14 +78,14 @@ pub(super) struct ExecBody {
 
 impl ExecBody {
     /// Checks what can be checked without knowing settings or files.
-    pub(super) fn into_request(self) -> Result<ExecRequest, Problem> {
+    pub(in crate::http::routes) fn into_request(self) -> Result<ExecRequest, Problem> {
         let request = self.into_explainable()?;
         check(&request.command)?;
         Ok(request)
     }
 
     /// The same for a request that is explained and not run: its command may be one that is rejected.
-    pub(super) fn into_explainable(self) -> Result<ExecRequest, Problem> {
+    pub(in crate::http::routes) fn into_explainable(self) -> Result<ExecRequest, Problem> {
         if self.pty == Some(true) {
             return Err(Problem::field("pty", "not available yet"));
         }

@@ -1,0 +1,388 @@
+//! What agents send to their hooks and expect back.
+//!
+//! Claude Code and Codex send a `PreToolUse` event and read `hookSpecificOutput`; exit code 2 with a message on
+//! standard error stops the tool, any other failure of a hook does not. The generic form is ours.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::replacement::Replacement;
+use crate::cli::{exit::ExitStatus, failure::Failure};
+
+/// Whose format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// `PreToolUse` hooks of Claude Code
+    ClaudeCode,
+    /// `PreToolUse` hooks of Codex
+    Codex,
+    /// The generic form, for everything else
+    Json,
+}
+
+/// What is asked about.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Question {
+    /// No command of a shell: none of our business.
+    Other,
+    /// A command.
+    Command(AskedCommand),
+    /// A command of a kind that cannot be replaced.
+    Unknown {
+        /// The tool that would run it.
+        tool: String,
+    },
+}
+
+/// A command that an agent wants to run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct AskedCommand {
+    pub(super) command: CommandLine,
+    /// Where.
+    pub(super) workdir: Option<String>,
+    pub(super) agent: Option<String>,
+    pub(super) session: Option<String>,
+    /// The members of the tool's input, which are kept but for the command.
+    input: Map<String, Value>,
+}
+
+/// Text for a shell, or a program with its arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum CommandLine {
+    Text(String),
+    Argv(Vec<String>),
+}
+
+/// What the agent is told.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Decision {
+    /// Nothing: it goes its own way.
+    Nothing,
+    /// Run the replacement.
+    Replace(Replacement),
+    /// Do not run it.
+    Deny(Denial),
+    /// Ask your own user.
+    AskThere(Denial),
+}
+
+/// Why not.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Denial {
+    pub(super) code: String,
+    pub(super) detail: String,
+    pub(super) hint: Option<String>,
+}
+
+/// What is written, and how the process ends.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    pub(super) output: Option<Value>,
+    pub(super) exit: ExitStatus,
+}
+
+#[derive(Deserialize)]
+struct ToolEvent {
+    hook_event_name: String,
+    tool_name: String,
+    tool_input: Map<String, Value>,
+    cwd: Option<String>,
+    session_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct GenericQuestion {
+    command: Option<String>,
+    argv: Option<Vec<String>>,
+    workdir: Option<String>,
+    agent_id: Option<String>,
+    session_key: Option<String>,
+}
+
+impl Format {
+    /// Reads a question.
+    pub(super) fn question(self, bytes: &[u8]) -> Result<Question, Failure> {
+        match self {
+            Self::ClaudeCode | Self::Codex => self.tool_question(parse(bytes)?),
+            Self::Json => generic_question(parse(bytes)?),
+        }
+    }
+
+    /// Writes a decision.
+    pub(super) fn reply(self, asked: Option<&AskedCommand>, decision: Decision) -> Reply {
+        match self {
+            Self::ClaudeCode | Self::Codex => self.tool_reply(asked, decision),
+            Self::Json => generic_reply(decision),
+        }
+    }
+
+    fn tool_question(self, event: ToolEvent) -> Result<Question, Failure> {
+        let ToolEvent {
+            hook_event_name,
+            tool_name,
+            tool_input,
+            cwd,
+            session_id,
+        } = event;
+        if hook_event_name != "PreToolUse" {
+            return Err(Failure::usage(
+                "this hook answers PreToolUse events; register it for these alone",
+            ));
+        }
+        if tool_name != "Bash" {
+            let is_command = self.runs_commands().contains(&tool_name.as_str());
+            return Ok(if is_command {
+                Question::Unknown { tool: tool_name }
+            } else {
+                Question::Other
+            });
+        }
+        let Some(Value::String(text)) = tool_input.get("command") else {
+            return Err(Failure::usage("tool_input.command is missing or no text"));
+        };
+        Ok(Question::Command(AskedCommand {
+            command: CommandLine::Text(text.clone()),
+            workdir: cwd,
+            agent: None,
+            session: session_id.map(|id| format!("{}:{id}", self.session_prefix())),
+            input: tool_input,
+        }))
+    }
+
+    /// Tools beside `Bash` that run commands.
+    const fn runs_commands(self) -> &'static [&'static str] {
+        match self {
+            Self::ClaudeCode => &["PowerShell", "Monitor"],
+            Self::Codex => &[
+                "shell",
+                "local_shell",
+                "shell_command",
+                "exec_command",
+                "unified_exec",
+                "write_stdin",
+            ],
+            Self::Json => &[],
+        }
+    }
+
+    const fn session_prefix(self) -> &'static str {
+        match self {
+            Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
+            Self::Json => "hook",
+        }
+    }
+
+    fn tool_reply(self, asked: Option<&AskedCommand>, decision: Decision) -> Reply {
+        let (word, reason, updated) = match decision {
+            Decision::Nothing => {
+                return Reply {
+                    output: None,
+                    exit: ExitStatus::SUCCESS,
+                };
+            }
+            Decision::Replace(replacement) => {
+                let mut input = asked.map(|asked| asked.input.clone()).unwrap_or_default();
+                input.insert("command".to_owned(), json!(replacement.to_shell_text()));
+                ("allow", "countersign runs it".to_owned(), Some(input))
+            }
+            // Codex knows no such answer and lets the command through on one that it does not know.
+            Decision::AskThere(denial) if self == Self::ClaudeCode => ("ask", denial.to_string(), None),
+            Decision::AskThere(denial) | Decision::Deny(denial) => ("deny", denial.to_string(), None),
+        };
+        let mut output = json!({
+            "hookEventName": "PreToolUse", "permissionDecision": word, "permissionDecisionReason": reason,
+        });
+        if let (Some(updated), Some(members)) = (updated, output.as_object_mut()) {
+            members.insert("updatedInput".to_owned(), Value::Object(updated));
+        }
+        Reply {
+            output: Some(json!({"hookSpecificOutput": output})),
+            exit: ExitStatus::SUCCESS,
+        }
+    }
+}
+
+fn generic_question(question: GenericQuestion) -> Result<Question, Failure> {
+    let GenericQuestion {
+        command,
+        argv,
+        workdir,
+        agent_id,
+        session_key,
+    } = question;
+    let command = match (command, argv) {
+        (Some(text), None) => CommandLine::Text(text),
+        (None, Some(argv)) => CommandLine::Argv(argv),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Failure::usage("exactly one of command and argv is needed"));
+        }
+    };
+    Ok(Question::Command(AskedCommand {
+        command,
+        workdir,
+        agent: agent_id,
+        session: session_key,
+        input: Map::new(),
+    }))
+}
+
+fn generic_reply(decision: Decision) -> Reply {
+    let (output, exit) = match decision {
+        Decision::Nothing => (json!({"decision": "none"}), ExitStatus::SUCCESS),
+        Decision::Replace(replacement) => (
+            json!({
+                "decision": "replace", "argv": replacement.argv(), "command": replacement.to_shell_text(),
+            }),
+            ExitStatus::SUCCESS,
+        ),
+        Decision::AskThere(denial) => (refusal("ask", denial), ExitStatus::BLOCKS),
+        Decision::Deny(denial) => (refusal("deny", denial), ExitStatus::BLOCKS),
+    };
+    Reply {
+        output: Some(output),
+        exit,
+    }
+}
+
+fn refusal(word: &str, denial: Denial) -> Value {
+    let Denial { code, detail, hint } = denial;
+    let mut output = json!({"decision": word, "code": code, "detail": detail});
+    if let (Some(hint), Some(members)) = (hint, output.as_object_mut()) {
+        members.insert("hint".to_owned(), json!(hint));
+    }
+    output
+}
+
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes)
+        .map_err(|error| Failure::usage(format!("standard input is not as expected: {error}")))
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "countersign: {} ({})", self.detail, self.code)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "; whoever operates countersign could change that: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Failure> for Denial {
+    fn from(failure: Failure) -> Self {
+        Self {
+            code: failure.code,
+            detail: failure.message,
+            hint: failure.hint,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(tool: &str, input: &Value) -> Vec<u8> {
+        let event = json!({
+            "session_id": "s1", "transcript_path": "/t", "cwd": "/work", "permission_mode": "default",
+            "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input, "tool_use_id": "toolu_1",
+        });
+        event.to_string().into_bytes()
+    }
+
+    fn denial() -> Denial {
+        Denial {
+            code: "exec-denied".to_owned(),
+            detail: "allowlist-miss".to_owned(),
+            hint: None,
+        }
+    }
+
+    #[test]
+    fn only_commands_are_our_business() {
+        for format in [Format::ClaudeCode, Format::Codex] {
+            for tool in ["Edit", "Write", "WebFetch", "Read", "mcp__countersign__exec"] {
+                let question = format
+                    .question(&event(tool, &json!({"file_path": "/x"})))
+                    .unwrap();
+                assert_eq!(question, Question::Other, "{tool}");
+            }
+        }
+        let monitor = Format::ClaudeCode.question(&event("Monitor", &json!({"command": "ls"})));
+        assert_eq!(
+            monitor.unwrap(),
+            Question::Unknown {
+                tool: "Monitor".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_a_failure() {
+        for (format, input) in [
+            (Format::ClaudeCode, &b""[..]),
+            (Format::ClaudeCode, b"[]"),
+            (Format::ClaudeCode, b"{\"tool_name\":\"Bash\"}"),
+            (Format::ClaudeCode, &event("Bash", &json!({}))),
+            (Format::ClaudeCode, &event("Bash", &json!({"command": ["ls"]}))),
+            (
+                Format::Codex,
+                b"{\"hook_event_name\":\"PostToolUse\",\"tool_name\":\"Bash\",\"tool_input\":{}}",
+            ),
+            (Format::Json, b"{}"),
+            (Format::Json, b"{\"command\":\"a\",\"argv\":[\"a\"]}"),
+            (Format::Json, b"{\"comand\":\"a\"}"),
+        ] {
+            assert!(
+                format.question(input).is_err(),
+                "{}",
+                String::from_utf8_lossy(input)
+            );
+        }
+    }
+
+    #[test]
+    fn a_replacement_keeps_the_other_members_of_the_tools_input() {
+        let input =
+            json!({"command": "ls", "description": "list", "timeout": 5000, "run_in_background": true});
+        let Ok(Question::Command(asked)) = Format::ClaudeCode.question(&event("Bash", &input)) else {
+            panic!("a command");
+        };
+        assert_eq!(asked.session.as_deref(), Some("claude-code:s1"));
+        let replacement = Replacement::new("/bin/countersign", &[], &asked, "k");
+        let reply = Format::ClaudeCode.reply(Some(&asked), Decision::Replace(replacement.clone()));
+        assert_eq!(
+            reply.output.unwrap(),
+            json!({"hookSpecificOutput": {
+                "hookEventName": "PreToolUse", "permissionDecision": "allow",
+                "permissionDecisionReason": "countersign runs it",
+                "updatedInput": {"command": replacement.to_shell_text(), "description": "list", "timeout": 5000,
+                    "run_in_background": true},
+            }})
+        );
+    }
+
+    #[test]
+    fn no_is_said_in_the_way_of_each_agent() {
+        let word = |format: Format, decision: Decision| {
+            let reply = format.reply(None, decision);
+            let output = reply.output.unwrap();
+            let word = output
+                .pointer("/hookSpecificOutput/permissionDecision")
+                .or_else(|| output.get("decision"));
+            (word.unwrap().as_str().unwrap().to_owned(), reply.exit)
+        };
+        let deny = |format| word(format, Decision::Deny(denial()));
+        let ask = |format| word(format, Decision::AskThere(denial()));
+        assert_eq!(deny(Format::ClaudeCode), ("deny".to_owned(), ExitStatus::SUCCESS));
+        assert_eq!(deny(Format::Codex), ("deny".to_owned(), ExitStatus::SUCCESS));
+        assert_eq!(deny(Format::Json), ("deny".to_owned(), ExitStatus::BLOCKS));
+        assert_eq!(ask(Format::ClaudeCode).0, "ask");
+        assert_eq!(ask(Format::Codex).0, "deny");
+        assert_eq!(ask(Format::Json), ("ask".to_owned(), ExitStatus::BLOCKS));
+    }
+}

@@ -1,0 +1,122 @@
+//! From a command to what its agent is told.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant, sleep},
+};
+
+use super::{
+    format::{Decision, Denial},
+    replacement::Replacement,
+};
+use crate::cli::{client::Client, exec, failure::Failure, value};
+
+/// How often a run that waits for a person is looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// A server that restarts is back within this time; a question survives that.
+const SERVER_RETURN: Duration = Duration::from_secs(30);
+
+/// Judges a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
+/// there is a record and perhaps a question, which is waited for.
+pub(super) async fn judge(
+    client: &Client,
+    replacement: Replacement,
+    key: &str,
+    patience: Duration,
+) -> Result<Decision, Failure> {
+    let body = exec::body_of_line(replacement.exec_arguments())?;
+    let explained = client.post(&["v1", "exec", "explain"], &body).await?;
+    if value::string(&explained, "outcome") == "run" {
+        return Ok(Decision::Replace(replacement));
+    }
+    let answer = client.post_once(&["v1", "exec"], &body, key).await?;
+    if value::string(&answer, "status") == "approval-pending"
+        && let Some(denial) = wait(client, &answer, patience).await?
+    {
+        return Ok(Decision::Deny(denial));
+    }
+    Ok(Decision::Replace(replacement))
+}
+
+/// Waits for a person; `None` when they allowed it.
+async fn wait(client: &Client, answer: &Value, patience: Duration) -> Result<Option<Denial>, Failure> {
+    let run_id = value::string(answer, "runId");
+    let give_up = Instant::now() + patience;
+    let told_to_stop = stop_signal();
+    tokio::select! {
+        decided = follow(client, run_id, give_up) => {
+            if let Some(run) = decided? {
+                return Ok(denial_of(&run));
+            }
+            withdraw(client, run_id).await;
+            Ok(Some(Denial {
+                code: "approval-timeout".to_owned(),
+                detail: format!("nobody decided within {} s; the question was withdrawn", patience.as_secs()),
+                hint: None,
+            }))
+        }
+        () = told_to_stop => {
+            withdraw(client, run_id).await;
+            Err(Failure::new("interrupted", "the agent stopped waiting; the question was withdrawn"))
+        }
+    }
+}
+
+/// The run once it was decided; `None` when time is up.
+async fn follow(client: &Client, run_id: &str, give_up: Instant) -> Result<Option<Value>, Failure> {
+    let mut gone_since: Option<Instant> = None;
+    while Instant::now() < give_up {
+        match client.get(&["v1", "runs", run_id], &Vec::new()).await {
+            Ok(run) if value::string(&run, "status") == "approval-pending" => gone_since = None,
+            Ok(run) => return Ok(Some(run)),
+            Err(failure) => {
+                let since = *gone_since.get_or_insert_with(Instant::now);
+                if !failure.is_no_connection() || since.elapsed() > SERVER_RETURN {
+                    return Err(failure);
+                }
+            }
+        }
+        sleep(LOOK).await;
+    }
+    Ok(None)
+}
+
+fn denial_of(run: &Value) -> Option<Denial> {
+    let status = value::string(run, "status");
+    if !matches!(status, "denied" | "cancelled") {
+        return None;
+    }
+    let reason = value::string(run, "reason");
+    let detail = value::visible(value::string(run, "detail"));
+    Some(Denial {
+        code: "exec-denied".to_owned(),
+        detail: match (reason, detail.as_str()) {
+            ("", _) => format!("the run was {status}"),
+            (reason, "") => reason.to_owned(),
+            (reason, detail) => format!("{reason}: {detail}"),
+        },
+        hint: None,
+    })
+}
+
+/// Nobody would take the result any more, so nobody should be asked.
+async fn withdraw(client: &Client, run_id: &str) {
+    // It may have been decided just now; then it runs, and the record says so.
+    drop(client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await);
+}
+
+/// Ends when the agent has no more patience with its hook.
+async fn stop_signal() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,207 @@
+//! `countersign mcp`: the Model Context Protocol on standard input and output.
+//!
+//! The same server as behind `POST /mcp`; its calls are messages to that resource, so that the token, the policy and
+//! the people are those of the server, and a call that is taken back ends there too. Standard output carries the
+//! protocol and nothing else.
+
+use std::{fmt, time::Duration};
+
+use rmcp::{
+    ServiceExt as _,
+    model::{ErrorData, Extensions, JsonObject, ProtocolVersion},
+};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{client::Client, context::Context, discover::Role, exit::ExitStatus, failure::Failure, value};
+use crate::{
+    clock::{Ids as _, SystemIds},
+    http,
+    mcp::{Door, ExecCall, KEY_META, Origin, Outcome, Patience, Server},
+};
+
+/// A server that restarts is back within this time; what it had admitted is joined under the same key.
+const SERVER_RETURN: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Serve the Model Context Protocol on standard input and output
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign mcp < /dev/null
+  countersign --url http://127.0.0.1:18790 mcp     # with COUNTERSIGN_TOKEN set
+
+Started by an agent, which speaks the protocol on standard input and output; tools exec and
+exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
+pub(crate) struct McpArgs {}
+
+/// Serves until standard input ends.
+pub(crate) async fn run(context: &Context, _args: McpArgs) -> Result<ExitStatus, Failure> {
+    let door = RelayDoor {
+        context: context.clone(),
+        session: SystemIds.random().to_string(),
+    };
+    let clock = std::sync::Arc::clone(&context.clock);
+    let server = Server::new(
+        door,
+        http::exec_arguments(),
+        clock,
+        std::sync::Arc::new(SystemIds),
+    );
+    let running = match server.serve(rmcp::transport::stdio()).await {
+        Ok(running) => running,
+        // A client that leaves before it said anything wanted nothing.
+        Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(ExitStatus::SUCCESS),
+        Err(error) => return Err(Failure::new("mcp", value::visible(&error.to_string()))),
+    };
+    match running.waiting().await {
+        Ok(_reason) => Ok(ExitStatus::SUCCESS),
+        Err(error) => Err(Failure::new("mcp", error.to_string()).exit(ExitStatus::SOFTWARE)),
+    }
+}
+
+/// Does calls by the HTTP API.
+struct RelayDoor {
+    context: Context,
+    /// Stands for this process: within it, request ids are unique.
+    session: String,
+}
+
+impl RelayDoor {
+    /// Found anew for each call: the server may have been started, or started again, since the last.
+    fn client(&self) -> Result<Client, Failure> {
+        self.context.client(Role::Gateway)
+    }
+
+    async fn call(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
+        let message = message(tool, &arguments, key);
+        let mut broke_at: Option<Instant> = None;
+        loop {
+            let sent = match self.client() {
+                Ok(client) => client.call_tool(&message, tool).await,
+                Err(failure) => Err(failure),
+            };
+            let failure = match sent {
+                Ok(answer) => return outcome(answer),
+                Err(failure) => failure,
+            };
+            // Only what was taken under a key is asked about again.
+            let was_taken = key.is_some() && (failure.code == "connection-lost" || broke_at.is_some());
+            let since = *broke_at.get_or_insert_with(Instant::now);
+            if !was_taken || !failure.is_no_connection() || since.elapsed() > SERVER_RETURN {
+                return refused(&failure);
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+impl Door for RelayDoor {
+    type Caller = ();
+
+    fn origin(&self, _request: &Extensions) -> Result<Origin<()>, ErrorData> {
+        Ok(Origin {
+            caller: (),
+            scope: String::new(),
+            session: Some(self.session.clone()),
+            shows_links: false,
+            cancelled: CancellationToken::new(),
+        })
+    }
+
+    async fn exec(&self, (): &(), call: ExecCall) -> Outcome {
+        let mut arguments = call.arguments;
+        if call.patience == Patience::None {
+            // A wrong one is left for the server to refuse.
+            if arguments.get("approvalWaitMs").is_some_and(Value::is_u64) {
+                arguments.insert("approvalWaitMs".to_owned(), json!(0));
+            }
+        }
+        self.call("exec", arguments, Some(&call.key)).await
+    }
+
+    async fn explain(&self, (): &(), arguments: JsonObject) -> Outcome {
+        self.call("exec_explain", arguments, None).await
+    }
+
+    async fn status(&self, (): &(), run_id: &str) -> Option<String> {
+        let client = self.client().ok()?;
+        let run = client.get(&["v1", "runs", run_id], &Vec::new()).await.ok()?;
+        Some(value::text(&run, "status"))
+    }
+
+    async fn stop(&self, (): &(), run_id: &str) {
+        let Ok(client) = self.client() else { return };
+        // The server has heard that the connection ended besides; that the run has ended too is no failure.
+        drop(client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await);
+    }
+}
+
+impl fmt::Debug for RelayDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayDoor").finish_non_exhaustive()
+    }
+}
+
+fn message(tool: &str, arguments: &JsonObject, key: Option<&str>) -> Value {
+    let mut meta = json!({
+        "io.modelcontextprotocol/protocolVersion": ProtocolVersion::V_2026_07_28,
+        "io.modelcontextprotocol/clientInfo": {"name": "countersign mcp", "version": env!("CARGO_PKG_VERSION")},
+        // Links are shown by this end, which knows its client.
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    if let (Some(key), Some(meta)) = (key, meta.as_object_mut()) {
+        meta.insert(KEY_META.to_owned(), json!(key));
+    }
+    json!({
+        "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": tool, "arguments": arguments, "_meta": meta},
+    })
+}
+
+/// What a JSON-RPC answer says.
+fn outcome(mut answer: Value) -> Outcome {
+    let is_error = answer.pointer("/result/isError").and_then(Value::as_bool);
+    match answer.pointer_mut("/result/structuredContent").map(Value::take) {
+        Some(problem) if is_error == Some(true) => Outcome::Refused(problem),
+        Some(structured) => Outcome::Answered(structured),
+        None => {
+            let message = answer.pointer("/error/message").and_then(Value::as_str);
+            let detail = message.unwrap_or("the server did not answer as expected");
+            Outcome::Refused(json!({"code": "unexpected-answer", "detail": detail}))
+        }
+    }
+}
+
+fn refused(failure: &Failure) -> Outcome {
+    let mut problem = json!({"code": failure.code, "detail": failure.message});
+    if let (Some(hint), Some(members)) = (&failure.hint, problem.as_object_mut()) {
+        members.insert("hint".to_owned(), json!(hint));
+    }
+    Outcome::Refused(problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_become_outcomes() {
+        let result =
+            |is_error: bool| json!({"result": {"isError": is_error, "structuredContent": {"code": "x"}}});
+        assert_eq!(outcome(result(true)), Outcome::Refused(json!({"code": "x"})));
+        assert_eq!(outcome(result(false)), Outcome::Answered(json!({"code": "x"})));
+        assert_eq!(
+            outcome(json!({"error": {"message": "no"}})),
+            Outcome::Refused(json!({"code": "unexpected-answer", "detail": "no"}))
+        );
+    }
+
+    #[test]
+    fn a_message_stands_for_itself() {
+        let message = message("exec", &JsonObject::new(), Some("k"));
+        let meta = &message["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+        assert_eq!(meta[KEY_META], "k");
+    }
+}

@@ -1,0 +1,168 @@
+//! Calls of MCP tools, done by the engine: the same entries, bodies and answers as `POST /v1/exec` and its kin.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use axum::http::request::Parts;
+use rmcp::model::{ErrorData, Extensions, JsonObject};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::{in_flight::Place, session::Session};
+use crate::{
+    domain::{Principal, RunId},
+    engine::{Engine, IdempotencyKey, Leaving, reply::CancelError},
+    http::{
+        extract,
+        problem::Problem,
+        routes::exec::{ExecAnswer, ExecBody, ExplanationBody},
+    },
+    mcp::{Door, ExecCall, Origin, Outcome, Patience},
+};
+
+/// The path that problem documents name.
+const INSTANCE: &str = "/mcp";
+
+/// Does calls by the engine.
+pub(super) struct EngineDoor {
+    engine: Arc<Engine>,
+    link_base: String,
+}
+
+/// Who sent a request, noted on it for the tools.
+#[derive(Debug, Clone)]
+pub(super) struct Asker {
+    principal: Arc<Principal>,
+    session: Option<Session>,
+    cancelled: CancellationToken,
+    /// Given back when the request has been answered.
+    _place: Option<Arc<Place>>,
+}
+
+impl Asker {
+    pub(super) fn new(
+        principal: &Principal,
+        session: Option<Session>,
+        cancelled: CancellationToken,
+        place: Option<Arc<Place>>,
+    ) -> Self {
+        Self {
+            principal: Arc::new(principal.clone()),
+            session,
+            cancelled,
+            _place: place,
+        }
+    }
+}
+
+impl EngineDoor {
+    pub(super) fn new(engine: Arc<Engine>, link_base: String) -> Self {
+        Self { engine, link_base }
+    }
+
+    async fn run(&self, caller: &Principal, call: ExecCall) -> Result<Value, Problem> {
+        let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
+        if call.patience == Patience::None {
+            request.approval_wait = Duration::ZERO;
+        }
+        let key = IdempotencyKey {
+            key: call.key,
+            body_sha256: call.digest,
+            leaving: Leaving::Kills,
+        };
+        let reply = self.engine.exec(caller, request, Some(key)).await?;
+        let mut answer = ExecAnswer::new(reply, RunId::to_string).to_json()?;
+        if let Value::Object(members) = &mut answer
+            && members
+                .get("status")
+                .is_some_and(|status| status == "approval-pending")
+            && let Some(id) = members.get("approvalId").and_then(Value::as_str)
+        {
+            let url = format!("{}/a/{id}", self.link_base);
+            members.insert("approvalUrl".to_owned(), url.into());
+        }
+        Ok(answer)
+    }
+
+    async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
+        let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
+        let explanation = self.engine.explain(caller, request).await?;
+        json(&ExplanationBody::from(explanation))
+    }
+}
+
+impl Door for EngineDoor {
+    type Caller = Arc<Principal>;
+
+    fn origin(&self, request: &Extensions) -> Result<Origin<Arc<Principal>>, ErrorData> {
+        let asker = request
+            .get::<Parts>()
+            .and_then(|parts| parts.extensions.get::<Asker>())
+            .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
+        let session = asker.session.as_ref().map(Session::to_text);
+        Ok(Origin {
+            scope: format!(
+                "{} {}",
+                asker.principal.actor.id,
+                session.as_deref().unwrap_or_default()
+            ),
+            session,
+            shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),
+            cancelled: asker.cancelled.clone(),
+            caller: Arc::clone(&asker.principal),
+        })
+    }
+
+    async fn exec(&self, caller: &Arc<Principal>, call: ExecCall) -> Outcome {
+        outcome(self.run(caller, call).await)
+    }
+
+    async fn explain(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
+        outcome(self.explanation(caller, arguments).await)
+    }
+
+    async fn status(&self, caller: &Arc<Principal>, run_id: &str) -> Option<String> {
+        let run_id = RunId::parse(run_id.to_owned()).ok()?;
+        let run = self.engine.run(caller, &run_id).await.ok()??;
+        Some(run.status.api_name().to_owned())
+    }
+
+    async fn stop(&self, caller: &Arc<Principal>, run_id: &str) {
+        let Ok(run_id) = RunId::parse(run_id.to_owned()) else {
+            return;
+        };
+        match self.engine.cancel(caller, &run_id).await {
+            Ok(_) | Err(CancelError::Ended(_)) => {}
+            Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => {
+                tracing::warn!(run.id = %run_id, %error, "a run whose call was taken back was not stopped");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for EngineDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineDoor").finish_non_exhaustive()
+    }
+}
+
+/// Reads arguments exactly as the body of the HTTP operation is read.
+fn parsed<T: DeserializeOwned>(arguments: &JsonObject) -> Result<T, Problem> {
+    extract::parse(&serde_json::to_vec(arguments).map_err(|error| unwritable(&error))?)
+}
+
+fn outcome(result: Result<Value, Problem>) -> Outcome {
+    match result {
+        Ok(answer) => Outcome::Answered(answer),
+        Err(problem) => Outcome::Refused(problem.to_json(INSTANCE, "")),
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(value).map_err(|error| unwritable(&error))
+}
+
+fn unwritable(error: &serde_json::Error) -> Problem {
+    tracing::error!(%error, "a tool's answer could not be written as JSON");
+    Problem::internal()
+}

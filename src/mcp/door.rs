@@ -1,0 +1,90 @@
+//! What the MCP server needs of the rest.
+
+use std::{fmt::Debug, future::Future};
+
+use rmcp::model::{ErrorData, Extensions, JsonObject};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+/// Does calls for the [`Server`](super::Server).
+pub trait Door: Debug + Send + Sync + 'static {
+    /// Somebody who proved who they are.
+    type Caller: Debug + Clone + Send + Sync;
+
+    /// Who sent a request, from what its transport noted on it.
+    ///
+    /// # Errors
+    /// When the transport noted nobody.
+    fn origin(&self, request: &Extensions) -> Result<Origin<Self::Caller>, ErrorData>;
+
+    /// Does what `POST /v1/exec` does.
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends a run that was started for it in the foreground.
+    fn exec(&self, caller: &Self::Caller, call: ExecCall) -> impl Future<Output = Outcome> + Send;
+
+    /// Does what `POST /v1/exec/explain` does.
+    fn explain(&self, caller: &Self::Caller, arguments: JsonObject) -> impl Future<Output = Outcome> + Send;
+
+    /// The status of a run of the caller's.
+    fn status(&self, caller: &Self::Caller, run_id: &str) -> impl Future<Output = Option<String>> + Send;
+
+    /// Ends a run of the caller's.
+    fn stop(&self, caller: &Self::Caller, run_id: &str) -> impl Future<Output = ()> + Send;
+}
+
+/// Where a request came from.
+#[derive(Debug, Clone)]
+pub struct Origin<C> {
+    /// Who sent it.
+    pub caller: C,
+    /// Stands for the caller and their conversation: what is remembered for one is not given to another.
+    pub scope: String,
+    /// The session in which request ids are unique; `None` where the transport has none.
+    pub session: Option<String>,
+    /// Whether the client said in an earlier request that it can show a link to its user.
+    pub shows_links: bool,
+    /// Ends when the client takes the request back by means that the protocol library does not see.
+    pub cancelled: CancellationToken,
+}
+
+/// One exec call on its way to the door.
+#[derive(Debug, Clone)]
+pub struct ExecCall {
+    /// The arguments as they were sent.
+    pub arguments: JsonObject,
+    /// Under which the call happens once.
+    pub key: String,
+    /// SHA-256 of everything about the arguments that says what is run.
+    pub digest: [u8; 32],
+    /// Whether `approvalWaitMs` counts.
+    pub patience: Patience,
+}
+
+/// How long a call waits for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    /// Not at all: `approvalWaitMs` is checked and set aside.
+    None,
+    /// As long as `approvalWaitMs` says.
+    AsAsked,
+}
+
+/// The answer to a call, in the JSON of the HTTP API.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// An answer with a 2xx status. A pending one has the member `approvalUrl` besides.
+    Answered(Value),
+    /// A problem document.
+    Refused(Value),
+}
+
+impl Outcome {
+    /// The answer, when it says that a person is asked.
+    pub(super) fn pending(&self) -> Option<&Value> {
+        match self {
+            Self::Answered(answer) if answer.get("status")? == "approval-pending" => Some(answer),
+            Self::Answered(_) | Self::Refused(_) => None,
+        }
+    }
+}

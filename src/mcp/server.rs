@@ -1,0 +1,327 @@
+//! The server: one call of a tool, from its request to its result.
+
+use std::{
+    future::ready,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{
+        CallToolRequestParams, CallToolResponse, ElicitRequest, ElicitRequestParams, Implementation,
+        InputRequest, InputRequests, InputRequiredResult, JsonObject, ListToolsResult,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, ServerRequest, Tool,
+    },
+    service::{PeerRequestOptions, RequestContext},
+};
+use serde_json::Value;
+
+use super::{
+    Door, ExecCall, KEY_META, Origin, Outcome, Patience, key, present,
+    progress::Progress,
+    tools::{self, ToolName},
+    waiting::Waiting,
+};
+use crate::{
+    clock::{Clock, Ids},
+    domain::UnixMillis,
+};
+
+const INSTRUCTIONS: &str = "Commands go through countersign: policy decides where and whether they run, and a person may be \
+asked first. Nothing here can answer for that person.";
+
+/// How long a result is held back for a link that is to be shown first.
+const TO_SHOW: Duration = Duration::from_secs(1);
+
+/// Serves the tools; cheap to clone.
+#[derive(Debug)]
+pub struct Server<D>(Arc<Shared<D>>);
+
+#[derive(Debug)]
+struct Shared<D> {
+    door: D,
+    tools: Vec<Tool>,
+    waiting: Waiting,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+}
+
+/// A call under way.
+struct Conduct<'a, D: Door> {
+    server: &'a Shared<D>,
+    origin: &'a Origin<D::Caller>,
+    context: &'a RequestContext<RoleServer>,
+    progress: Progress,
+    /// The run, once a person is asked about it.
+    asked: OnceLock<String>,
+}
+
+/// How a client can be made to show a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Showing {
+    /// By a request of ours beside the answer.
+    Request,
+    /// By an answer that asks for it and is followed by a retry.
+    Round,
+    /// Not at all: the text of the answer has it.
+    Text,
+}
+
+impl<D> Clone for Server<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<D: Door> Server<D> {
+    /// A server whose tools take `arguments` (a JSON schema) and do calls by `door`.
+    pub fn new(door: D, arguments: JsonObject, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+        Self(Arc::new(Shared {
+            door,
+            tools: tools::list(arguments),
+            waiting: Waiting::default(),
+            clock,
+            ids,
+        }))
+    }
+}
+
+impl<D: Door> ServerHandler for Server<D> {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("countersign", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.0.tools.clone()))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<Tool> {
+        self.0.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = ToolName::parse(&request.name) else {
+            return Err(ErrorData::invalid_params("there is no such tool", None));
+        };
+        let origin = self.0.door.origin(&context.extensions)?;
+        let conduct = Conduct {
+            server: &self.0,
+            origin: &origin,
+            progress: Progress::of(&context),
+            context: &context,
+            asked: OnceLock::new(),
+        };
+        let work = async {
+            match tool {
+                ToolName::Exec => conduct.exec(request).await,
+                ToolName::Explain => Ok(conduct.explain(request).await),
+            }
+        };
+        tokio::select! {
+            biased;
+            result = work => result,
+            () = taken_back(&context, &origin) => {
+                conduct.stop().await;
+                Err(ErrorData::internal_error("the call was cancelled", None))
+            }
+        }
+    }
+}
+
+/// Ends when the client takes the call back or is gone.
+async fn taken_back<C: Sync>(context: &RequestContext<RoleServer>, origin: &Origin<C>) {
+    tokio::select! {
+        () = context.ct.cancelled() => {}
+        () = origin.cancelled.cancelled() => {}
+    }
+}
+
+impl<D: Door> Conduct<'_, D> {
+    async fn explain(&self, request: CallToolRequestParams) -> CallToolResponse {
+        let arguments = request.arguments.unwrap_or_default();
+        let outcome = self.server.door.explain(&self.origin.caller, arguments).await;
+        present::explanation(outcome).into()
+    }
+
+    async fn exec(&self, request: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
+        let is_second_round = request.request_state.is_some();
+        let mut call = self.call_of(request)?;
+        let wait = wait_of(&call.arguments);
+        let mut outcome = self
+            .progress
+            .during(self.exec_once(&call), || ready("running".to_owned()))
+            .await;
+        if let Some(answer) = outcome.pending().cloned() {
+            self.note_asked(&answer);
+            let showing = self.showing();
+            if showing == Showing::Round
+                && !is_second_round
+                && let Some(shown) = link_request(&answer)
+            {
+                self.remember(&call, &outcome);
+                let requests =
+                    InputRequests::from([("approval".to_owned(), InputRequest::Elicitation(shown))]);
+                return Ok(InputRequiredResult::new(Some(requests), Some(call.key)).into());
+            }
+            self.show_link(showing, &answer, wait).await;
+            self.progress
+                .report(present::waiting_line(&answer, self.now()))
+                .await;
+            if !wait.is_zero() {
+                call.patience = Patience::AsAsked;
+                outcome = self
+                    .progress
+                    .during(self.exec_once(&call), || self.describe(&answer))
+                    .await;
+            }
+        }
+        self.remember(&call, &outcome);
+        Ok(present::exec(outcome, self.now()).into())
+    }
+
+    fn call_of(&self, request: CallToolRequestParams) -> Result<ExecCall, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let digest = key::digest(&arguments);
+        let bad_key = |error: key::BadKey| ErrorData::invalid_params(error.to_string(), None);
+        let state = request.request_state.as_deref().map(key::check).transpose();
+        let named = key::named(&self.context.meta);
+        let key = match (state.map_err(bad_key)?, named.map_err(bad_key)?) {
+            (Some(key), _) | (None, Some(key)) => key,
+            (None, None) => self.key_of(&digest),
+        };
+        Ok(ExecCall {
+            arguments,
+            key,
+            digest,
+            patience: Patience::None,
+        })
+    }
+
+    fn key_of(&self, digest: &[u8; 32]) -> String {
+        let waiting = self.server.waiting.key_of(&self.origin.scope, digest, self.now());
+        waiting.unwrap_or_else(|| match &self.origin.session {
+            Some(session) => key::of_request(session, &self.context.id, digest),
+            None => format!("mcp-{}", self.server.ids.random().simple()),
+        })
+    }
+
+    async fn exec_once(&self, call: &ExecCall) -> Outcome {
+        self.server.door.exec(&self.origin.caller, call.clone()).await
+    }
+
+    fn remember(&self, call: &ExecCall, outcome: &Outcome) {
+        if self.context.meta.get(KEY_META).is_some() {
+            // Whoever names the key remembers it.
+            return;
+        }
+        let expires = outcome
+            .pending()
+            .and_then(|answer| answer.get("expiresAtMs")?.as_i64());
+        let waiting = &self.server.waiting;
+        match expires {
+            Some(expires) => waiting.remember(
+                &self.origin.scope,
+                call.digest,
+                &call.key,
+                UnixMillis::new(expires),
+                self.now(),
+            ),
+            None => waiting.forget(&self.origin.scope, &call.digest),
+        }
+    }
+
+    fn note_asked(&self, answer: &Value) {
+        if let Some(run_id) = answer.get("runId").and_then(Value::as_str) {
+            self.asked.get_or_init(|| run_id.to_owned());
+        }
+    }
+
+    /// How the call stands while somebody waits for a person and then for the command.
+    async fn describe(&self, answer: &Value) -> String {
+        let run_id = self.asked.get().map(String::as_str).unwrap_or_default();
+        let status = self.server.door.status(&self.origin.caller, run_id).await;
+        match status.as_deref() {
+            Some("approval-pending") | None => present::waiting_line(answer, self.now()),
+            Some(status) => format!("allowed; {status}"),
+        }
+    }
+
+    fn showing(&self) -> Showing {
+        let capabilities = self.context.client_capabilities();
+        let shows_links =
+            self.origin.shows_links || capabilities.and_then(|client| client.elicitation?.url).is_some();
+        let is_stateless = self
+            .context
+            .protocol_version()
+            .is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        match (shows_links, is_stateless) {
+            (true, true) => Showing::Round,
+            (true, false) => Showing::Request,
+            (false, _) => Showing::Text,
+        }
+    }
+
+    /// Has the link shown. What the client answers is never read: it decides nothing.
+    async fn show_link(&self, showing: Showing, answer: &Value, wait: Duration) {
+        if showing != Showing::Request {
+            return;
+        }
+        let Some(request) = link_request(answer) else {
+            return;
+        };
+        let request = ServerRequest::ElicitRequest(request);
+        let sent = self
+            .context
+            .peer
+            .send_request_with_option(request, PeerRequestOptions::no_options())
+            .await;
+        match sent {
+            // The result must not overtake the request, which it would end with the connection.
+            Ok(shown) if wait.is_zero() => drop(tokio::time::timeout(TO_SHOW, shown.rx).await),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the link to an approval was not shown"),
+        }
+    }
+
+    /// Ends what runs for a call that was taken back. A question stays: somebody may be reading it.
+    async fn stop(&self) {
+        let Some(run_id) = self.asked.get() else { return };
+        let door = &self.server.door;
+        let status = door.status(&self.origin.caller, run_id).await;
+        if matches!(status.as_deref(), Some("queued" | "running")) {
+            door.stop(&self.origin.caller, run_id).await;
+        }
+    }
+
+    fn now(&self) -> UnixMillis {
+        self.server.clock.now()
+    }
+}
+
+/// How long a call may wait for a person; whether the number is acceptable is for the door to say.
+fn wait_of(arguments: &JsonObject) -> Duration {
+    let millis = arguments.get("approvalWaitMs").and_then(Value::as_u64);
+    Duration::from_millis(millis.unwrap_or(0))
+}
+
+fn link_request(answer: &Value) -> Option<ElicitRequest> {
+    let url = answer.get("approvalUrl")?.as_str()?.to_owned();
+    let id = answer.get("approvalId")?.as_str()?.to_owned();
+    Some(ElicitRequest::new(ElicitRequestParams::UrlElicitationParams {
+        meta: None,
+        message: present::request_to_person(answer),
+        url,
+        elicitation_id: id,
+    }))
+}
