@@ -8,10 +8,7 @@ use std::{
     },
 };
 
-use tokio::sync::broadcast::{
-    self,
-    error::{RecvError, TryRecvError},
-};
+use tokio::sync::broadcast::{self, error::RecvError};
 
 use super::{EventFilter, EventLog, EventLogError, Publication};
 
@@ -115,18 +112,6 @@ impl Subscription {
         }
     }
 
-    /// The next event if it is at hand; says nothing about whether there will be one.
-    pub fn next_at_hand(&mut self) -> Option<StreamItem> {
-        while self.ready.is_empty() && self.source == Source::Ring {
-            match self.ring.try_recv() {
-                Ok(publication) => self.put(publication),
-                Err(TryRecvError::Lagged(_)) => self.fall_behind(),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-            }
-        }
-        self.ready.pop_front()
-    }
-
     /// The number up to which everything was delivered or filtered out; a resume point.
     pub const fn position(&self) -> i64 {
         self.position
@@ -171,15 +156,13 @@ impl Subscription {
         };
         match received {
             Ok(publication) => self.put(publication),
-            Err(RecvError::Lagged(_)) => self.fall_behind(),
+            Err(RecvError::Lagged(_)) => {
+                self.catch_ups.fetch_add(1, Ordering::Relaxed);
+                self.source = Source::Log;
+            }
             Err(RecvError::Closed) => return Followed::Ended,
         }
         Followed::Put
-    }
-
-    fn fall_behind(&mut self) {
-        self.catch_ups.fetch_add(1, Ordering::Relaxed);
-        self.source = Source::Log;
     }
 
     fn put(&mut self, publication: Arc<Publication>) {

@@ -1,6 +1,6 @@
 //! Server-sent events: a subscription as a response body.
 
-use std::{convert::Infallible, fmt::Write as _, pin::Pin, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
@@ -9,7 +9,7 @@ use axum::{
 };
 use futures_util::stream;
 use tokio::time::{Instant, MissedTickBehavior};
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use crate::events::{EventType, Publication, StreamItem, Subscription};
 
@@ -18,9 +18,6 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// Pause before the log is asked again when it could not be read.
 const RETRY: Duration = Duration::from_secs(1);
-
-/// Events that are ready together leave together, up to about this size: whoever is behind then costs less, not more.
-const BATCH_BYTES: usize = 32 * 1024;
 
 /// What is held as long as the stream lasts.
 pub(in crate::http) type Held = Box<dyn Send + Sync>;
@@ -31,8 +28,7 @@ pub(in crate::http) type StillOpen = Box<dyn Fn() -> bool + Send + Sync>;
 struct Stream {
     subscription: Subscription,
     heartbeat: tokio::time::Interval,
-    /// One for the whole stream: to wait anew for every event would make all streams meet at its lock.
-    stop: Pin<Box<WaitForCancellationFutureOwned>>,
+    stop: CancellationToken,
     ended: bool,
     still_open: StillOpen,
     /// Frees the place, and tells the engine that an approver has left, when the client does.
@@ -52,7 +48,7 @@ pub(in crate::http) fn response(
     let state = Stream {
         subscription,
         heartbeat,
-        stop: Box::pin(stop.cancelled_owned()),
+        stop,
         ended: false,
         still_open,
         _held: held,
@@ -84,54 +80,39 @@ impl Stream {
             tokio::select! {
                 biased;
                 item = self.subscription.next() => match item {
-                    Ok(Some(item)) => return Some(self.batch(item)),
+                    Ok(Some(StreamItem::Event(event))) => {
+                        self.ended = event.event_type == EventType::ServerShutdown;
+                        return Some(frame(&event));
+                    }
+                    Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest)),
                     Ok(None) => return None,
                     Err(error) => {
                         tracing::warn!(%error, "an event stream waits for the log");
                         tokio::select! {
                             () = tokio::time::sleep(RETRY) => {}
-                            () = &mut self.stop => return None,
+                            () = self.stop.cancelled() => return None,
                         }
                     }
                 },
-                () = &mut self.stop => return None,
+                () = self.stop.cancelled() => return None,
                 _ = self.heartbeat.tick() => return Some(Bytes::from_static(b": \n\n")),
             }
         }
         None
     }
-
-    /// An item and those that are at hand after it, as one piece of the body.
-    fn batch(&mut self, first: StreamItem) -> Bytes {
-        let mut text = String::new();
-        let mut item = Some(first);
-        while let Some(next) = item {
-            match next {
-                StreamItem::Event(event) => {
-                    push_event(&mut text, &event);
-                    self.ended = event.event_type == EventType::ServerShutdown;
-                }
-                StreamItem::Gap { oldest } => push_gap(&mut text, oldest),
-            }
-            let is_full = self.ended || text.len() >= BATCH_BYTES;
-            item = (!is_full).then(|| self.subscription.next_at_hand()).flatten();
-        }
-        text.into()
-    }
 }
 
-fn push_event(text: &mut String, event: &Publication) {
-    text.reserve(event.data.len() + 64);
+fn frame(event: &Arc<Publication>) -> Bytes {
     // `data` is one line of JSON, so it needs no splitting.
     let kind = event.event_type.as_str();
-    let written = match event.seq {
-        Some(seq) => write!(text, "id: {seq}\nevent: {kind}\ndata: {}\n\n", event.data),
-        None => write!(text, "event: {kind}\ndata: {}\n\n", event.data),
+    let text = match event.seq {
+        Some(seq) => format!("id: {seq}\nevent: {kind}\ndata: {}\n\n", event.data),
+        None => format!("event: {kind}\ndata: {}\n\n", event.data),
     };
-    written.expect("a String takes everything");
+    text.into()
 }
 
-fn push_gap(text: &mut String, oldest: i64) {
+fn gap(oldest: i64) -> Bytes {
     let data = serde_json::json!({"type": "events.gap", "oldestSeq": oldest});
-    write!(text, "event: events.gap\ndata: {data}\n\n").expect("a String takes everything");
+    format!("event: events.gap\ndata: {data}\n\n").into()
 }

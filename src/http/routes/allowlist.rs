@@ -258,11 +258,11 @@ struct EntryChangeBody {
     #[schema(schema_with = number_or_null)]
     expires_at_ms: Option<Option<UnixMillis>>,
     #[serde(deserialize_with = "present")]
-    #[schema(schema_with = number_or_null)]
+    #[schema(schema_with = uses_or_null)]
     max_uses: Option<Option<u64>>,
     /// SHA-256 of the executable's content, 64 hex digits.
     #[serde(deserialize_with = "present")]
-    #[schema(schema_with = text_or_null)]
+    #[schema(schema_with = digest_or_null)]
     sha256: Option<Option<String>>,
 }
 
@@ -280,6 +280,25 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// For a member that may be left out and not taken away.
 fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
+}
+
+fn uses_or_null() -> Schema {
+    let types = SchemaType::from_iter([Type::Integer, Type::Null]);
+    ObjectBuilder::new()
+        .schema_type(types)
+        .minimum(Some(1))
+        .maximum(Some(MAX_SAFE_INTEGER))
+        .build()
+        .into()
+}
+
+fn digest_or_null() -> Schema {
+    let types = SchemaType::from_iter([Type::String, Type::Null]);
+    ObjectBuilder::new()
+        .schema_type(types)
+        .pattern(Some("^[0-9a-fA-F]{64}$"))
+        .build()
+        .into()
 }
 
 fn text_or_null() -> Schema {

@@ -81,45 +81,6 @@ async fn a_subscriber_that_sleeps_past_the_ring_catches_up_from_the_log() {
 }
 
 #[tokio::test]
-async fn what_is_at_hand_is_part_of_the_same_order_and_past_the_ring_it_is_nothing() {
-    let opened = Opened::new();
-    let mut subscription = opened.ledger.subscribe(EventFilter::default(), Start::Now);
-    assert_eq!(subscription.next_at_hand(), None);
-    for number in 0..3 {
-        say(&opened.ledger, number).await;
-    }
-    assert_eq!(next_seq(&mut subscription).await, 1);
-    for expected in 2..=3 {
-        let Some(StreamItem::Event(event)) = subscription.next_at_hand() else {
-            panic!("event {expected} is not at hand")
-        };
-        assert_eq!(event.seq, Some(expected));
-    }
-    assert_eq!(subscription.next_at_hand(), None);
-    let mut calls = Vec::new();
-    for number in 0..5000 {
-        let ledger = opened.ledger.clone();
-        calls.push(tokio::spawn(async move { say(&ledger, number).await }));
-    }
-    for call in calls {
-        call.await.unwrap();
-    }
-    assert_eq!(
-        subscription.next_at_hand(),
-        None,
-        "what left the ring must be read"
-    );
-    for expected in 4..=5003 {
-        let seq = match subscription.next_at_hand() {
-            Some(StreamItem::Event(event)) => event.seq.unwrap(),
-            Some(gap @ StreamItem::Gap { .. }) => panic!("{gap:?}"),
-            None => next_seq(&mut subscription).await,
-        };
-        assert_eq!(seq, expected);
-    }
-}
-
-#[tokio::test]
 async fn a_stream_that_starts_now_tells_nothing_old() {
     let opened = Opened::new();
     say(&opened.ledger, 0).await;

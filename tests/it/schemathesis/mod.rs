@@ -56,7 +56,7 @@ impl Tester {
             base: api.base().to_owned(),
             token: token.map(str::to_owned),
             known: Vec::new(),
-            examples: 25,
+            examples: 15,
         })
     }
 
