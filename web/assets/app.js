@@ -43,7 +43,10 @@ async function start() {
   board = createBoard(model, { decide, canDecide: may("approve"), keepsEnded: Boolean(only) });
   listen(board);
   setInterval(board.tick, 1000);
-  if (only) byId("waiting-title").textContent = "One request";
+  if (only) {
+    byId("waiting-title").textContent = "One request";
+    byId("all").hidden = false;
+  }
   if (may("read")) {
     await showPolicy().catch(() => {});
     if (!only) runs = createRuns(failed);
@@ -282,12 +285,12 @@ function ran(event, run) {
 /** New requests come one by one or in crowds: a few are fetched each, a crowd as a list. */
 async function gather() {
   gathering = undefined;
-  const ids = [...asked].filter((id) => !model.entries.has(id));
+  const ids = [...asked];
   asked = new Set();
-  const before = new Set(model.entries.keys());
-  if (ids.length > ONE_BY_ONE) await load();
-  else await Promise.all(ids.map(look));
-  board.tell(ids.filter((id) => !before.has(id) && model.entries.has(id)).map((id) => model.entries.get(id)), model.waiting.length);
+  const unknown = ids.filter((id) => !model.entries.has(id));
+  if (unknown.length > ONE_BY_ONE) await load();
+  else await Promise.all(unknown.map(look));
+  board.tell(ids.map((id) => model.entries.get(id)).filter((entry) => entry?.phase === "pending"), model.waiting.length);
 }
 
 let drawing;

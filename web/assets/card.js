@@ -11,7 +11,8 @@ const SEGMENTS_SHOWN = 12;
 
 /**
  * Makes the card of an entry. `act.decide(id, decision, {reason, patterns})` sends an answer, `act.mayAct(root)` says
- * whether the card stands still, `act.canDecide` whether this person may answer at all.
+ * whether the card stands still, `act.canDecide` whether this person may answer at all, `act.isAlone` whether the page
+ * shows nothing else.
  */
 export function createCard(entry, act) {
   const { approval } = entry;
@@ -141,7 +142,8 @@ export function createCard(entry, act) {
     article.dataset.tone = end.tone;
     ended.hidden = false;
     fill(ended,
-      h("p", { class: "ended-title" }, h("span", { class: `mark ${end.tone}`, "aria-hidden": "true" }), h("strong", {}, visible(end.title))),
+      h("p", { class: "ended-title" }, h("span", { class: `mark ${end.tone}`, "aria-hidden": "true" }), h("strong", {}, visible(end.title)),
+        !act.isAlone && h("a", { class: "ended-link", href: `/a/${key}`, "aria-label": `Details of ${label}` }, "Details")),
       end.detail && h("p", { class: "ended-detail" }, h("bdi", {}, visible(end.detail))),
       runLine(current));
     if (focused && !article.contains(document.activeElement)) article.focus({ preventScroll: true });
@@ -198,8 +200,9 @@ export function createCard(entry, act) {
 
 const place = (approval) => (approval.nodeId ? `${approval.host} ${approval.nodeId}` : approval.host);
 
+/** How the run goes; nothing where the end of the request says it all. */
 function runLine({ approval, run }) {
-  if (approval.status !== "allowed" && !run) return undefined;
+  if (approval.status !== "allowed" && (!run || run.status === "denied" || run.status === "cancelled")) return undefined;
   const { label, tone } = runStatus(run?.status ?? "queued");
   const facts = [];
   if (run?.exitCode !== undefined) facts.push(`exit code ${run.exitCode}`);
@@ -207,8 +210,7 @@ function runLine({ approval, run }) {
   if (run?.durationMs !== undefined && run.status !== "denied") facts.push(duration(run.durationMs));
   if (run?.outputBytes) facts.push(`${byteSize(run.outputBytes)} of output`);
   if (run?.reason) facts.push(visible(run.reason));
-  return h("p", { class: "run-line" }, h("span", { class: `badge ${tone}` }, label), " ", facts.join(" · "), " ",
-    h("a", { href: `/a/${approval.id}` }, "Details"));
+  return h("p", { class: "run-line" }, h("span", { class: `badge ${tone}` }, label), " ", facts.join(" · "));
 }
 
 function commandBlock(approval, onFullText) {
@@ -262,11 +264,9 @@ function details(approval) {
       fact("Directory", mono(approval.cwd)),
       fact("Program", approval.resolvedPath ? mono(approval.resolvedPath) : h("em", {}, "not settled: a shell will look for it")),
       fact("Runs as", boundTo.argv ? "this argument list, without a shell" : ["text for ", mono(boundTo.shell ?? "a shell")]),
-      fact("Agent", mono(approval.agentId)),
-      fact("Session", mono(approval.sessionKey)),
-      fact("Host", mono(place(approval))),
+        fact("Session", mono(approval.sessionKey)),
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
-      fact("If nobody answers", visible(fallback(approval.askFallback))),
+      fact("No answer", visible(fallback(approval.askFallback))),
       fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
       fact("“Always” stores", stored(approval))));
 }
@@ -347,7 +347,7 @@ function alwaysPanel(approval, onConfirm, onCancel) {
   const root = h("fieldset", { class: "always", id: `always-${approval.id}`, hidden: true },
     h("legend", {}, `From now on ${brief(approval.agentId, 40)} may run without asking`),
     exact.map(({ row }) => row),
-    wider.length > 0 && h("details", { class: "wider-list" },
+    wider.length > 0 && h("details", { class: "wider-list", "aria-label": "Wider rules" },
       h("summary", {}, wider.length === 1 ? "One wider rule" : `${wider.length} wider rules`),
       h("p", { class: "hint" }, "A wider rule also lets through commands that nobody has seen yet."),
       wider.map(({ row }) => row)),

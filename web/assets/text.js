@@ -104,9 +104,9 @@ export function mixedWords(text) {
   return [...new Set(words.filter(isMixed))];
 }
 
-/** The first characters of a text on one line, for labels. */
+/** The first characters of a text on one line, for labels; no run of blanks pushes what follows out of sight. */
 export function brief(text, length = 80) {
-  const characters = [...visible(text)];
+  const characters = [...visible(text).replace(/ {8,}/g, (run) => ` (${run.length} blanks) `)];
   return characters.length > length ? `${characters.slice(0, length - 1).join("")}…` : characters.join("");
 }
 

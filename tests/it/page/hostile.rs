@@ -87,7 +87,7 @@ async fn whatever_a_command_says_it_is_shown_whole_and_does_nothing() {
             const code = card.querySelector('.command');
             const text = [...code.childNodes].map((node) => node.className === 'blanks' ? ' '.repeat(parseInt(node.innerText)) : node.textContent).join('');
             const foreign = [...card.querySelectorAll('script, img, svg, style, iframe, a[href^=\"javascript:\"]')].length;
-            return [text, window.pwned ?? null, foreign, document.documentElement.scrollWidth > innerWidth];";
+            return [text, window.pwned ?? null, foreign, document.documentElement.scrollWidth > document.documentElement.clientWidth];";
         let seen = browser.run(script, json!([approval])).await;
         assert_eq!(seen[0], stored["display"]["text"], "{name}");
         assert_eq!((&seen[1], &seen[2]), (&Value::Null, &json!(0)), "{name}");
@@ -178,7 +178,7 @@ async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
     assert_eq!(shown, command);
     assert_eq!(
         browser
-            .value("document.documentElement.scrollWidth > innerWidth")
+            .value("document.documentElement.scrollWidth > document.documentElement.clientWidth")
             .await,
         false
     );

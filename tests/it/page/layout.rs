@@ -7,13 +7,13 @@ use crate::support::{Browser, Screen, TestServer};
 async fn fits(browser: &Browser, what: &str) {
     let script = "const wide = [...document.querySelectorAll('body *')].filter((element) => {
             const box = element.getBoundingClientRect();
-            return element.checkVisibility() && !element.closest('.unseen, .skip') && box.width > 1 && (box.right > innerWidth + 1 || box.left < -1);
+            return element.checkVisibility() && !element.closest('.unseen, .skip') && box.width > 1 && (box.right > document.documentElement.clientWidth + 1 || box.left < -1) && !element.closest('.command, .output');
         }).map((element) => element.outerHTML.slice(0, 120));
         const small = [...document.querySelectorAll('button, input:not([type=checkbox]), summary, .button, .check')].filter((element) => {
             const box = element.getBoundingClientRect();
             return element.checkVisibility() && (box.height < 43.5 || box.width < 43.5);
         }).map((element) => element.outerHTML.slice(0, 120));
-        return { wide, small, scrolls: document.documentElement.scrollWidth > innerWidth };";
+        return { wide, small, scrolls: document.documentElement.scrollWidth > document.documentElement.clientWidth };";
     let found = browser.run(script, json!([])).await;
     assert_eq!(
         found,

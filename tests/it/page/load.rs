@@ -1,7 +1,8 @@
-use std::{collections::BTreeSet, time::Instant};
+use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{answer, ask, ended, id, signed_in, steady};
 use crate::support::{Browser, Screen, TestServer};

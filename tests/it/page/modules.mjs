@@ -46,6 +46,12 @@ test("spans are bytes of the shown text, whatever its letters", () => {
   assert.equal(shown.map((piece) => piece.text).join(""), "é😀 && \\u{202E}ls\\u{A}rm");
 });
 
+test("a label hides nothing behind blanks", () => {
+  assert.equal(text.brief(`ls${" ".repeat(300)}; rm`), "ls (300 blanks) ; rm");
+  assert.equal(text.brief("a\nb\u202e"), "a\\u{A}b\\u{202E}");
+  assert.equal([...text.brief("😀".repeat(100))].length, 80);
+});
+
 test("a word of two scripts is found", () => {
   assert.deepEqual(text.mixedWords("gіt push привет git"), ["gіt"]);
   assert.deepEqual(text.mixedWords("rm файл.txt 日本go"), []);

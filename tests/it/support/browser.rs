@@ -1,4 +1,4 @@
-//! A real Chromium without a window, driven over W3C WebDriver: what a person would see and do on the page.
+//! A real Chromium without a window, driven over W3C `WebDriver`: what a person would see and do on the page.
 
 use std::{
     fs,
@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use super::{
     Api, Invocation, Scratch, eventually,
     process::{kill_hard, pid_of, processes_of},
-    program, skip, within,
+    program, skip, within, write_file,
 };
 
-/// The name of an element in answers of WebDriver.
+/// The name of an element in answers of `WebDriver`.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// The screen of a browser.
@@ -177,17 +177,30 @@ impl Browser {
 
     /// Waits for an element that is shown.
     pub(crate) async fn shown(&self, selector: &str) -> Element {
-        let quoted = json!(selector);
-        self.until(&format!(
-            "[...document.querySelectorAll({quoted})].some((element) => element.checkVisibility())"
-        ))
+        let script = "const found = [...document.querySelectorAll(arguments[0])].find((element) => element.checkVisibility());
+            return [found ?? null, found ? '' : arguments[0] + ' in: ' + document.body?.innerText];";
+        let found = eventually(
+            "shown on the page",
+            || self.run(script, json!([selector])),
+            |seen| seen[0].is_object(),
+        )
         .await;
-        let script = "return [...document.querySelectorAll(arguments[0])].find((element) => element.checkVisibility())";
-        Element(self.run(script, json!([selector])).await)
+        Element(found[0].clone())
+    }
+
+    /// Waits until what was done so far is on the screen, and the page has seen where it put things.
+    async fn painted(&self) {
+        let frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))";
+        self.devtools(
+            "Runtime.evaluate",
+            json!({ "expression": frames, "awaitPromise": true }),
+        )
+        .await;
     }
 
     /// Clicks an element with the mouse, once it is shown.
     pub(crate) async fn click(&self, selector: &str) {
+        self.painted().await;
         let Element(element) = self.shown(selector).await;
         let id = element[ELEMENT]
             .as_str()
@@ -301,8 +314,10 @@ impl Browser {
         let png = base64::prelude::BASE64_STANDARD
             .decode(shot["data"].as_str().expect("a picture"))
             .expect("base64");
-        fs::create_dir_all(&folder).expect("the folder of pictures");
-        fs::write(Path::new(&folder).join(format!("{name}.png")), png).expect("a picture");
+        write_file(&Path::new(&folder).join(format!("{name}.png")), png);
+        // Taking it moved everything for a moment.
+        self.painted().await;
+        self.until("!document.querySelector('[data-unsteady]')").await;
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
