@@ -282,4 +282,19 @@ mod tests {
             .collect();
         insta::assert_snapshot!(rows.join("\n"));
     }
+
+    #[test]
+    fn the_document_of_errors_is_the_catalogue() {
+        let rows: Vec<String> = Code::ALL
+            .iter()
+            .map(|code| {
+                let again = if code.retryable() { "again" } else { "" };
+                let advice = code.advice().replace('|', "\\|");
+                format!("| {} | `{code}` | {again} | {advice} |", code.status().as_u16())
+            })
+            .collect();
+        let document = include_str!("../../../docs/errors.md");
+        let table = document.split_once("| --- | --- | --- | --- |\n").map(|(_, rows)| rows);
+        assert_eq!(table.map(str::trim_end), Some(rows.join("\n").as_str()));
+    }
 }

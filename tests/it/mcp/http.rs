@@ -339,14 +339,20 @@ async fn a_call_taken_back_while_a_person_is_asked_leaves_the_question() {
     let server = TestServer::asking().start().await;
     let client = connected(&server).await;
     let arguments = json!({"argv": ["id"], "approvalWaitMs": 60_000});
-    let sent = tokio::spawn(client.request(&call(5, "exec", &arguments)).send());
+    let sent = tokio::spawn({
+        let (client, message) = (client.clone(), call(5, "exec", &arguments));
+        async move { client.send(&message).await }
+    });
     let pending = eventually(
         "asked",
         || async { server.operator().pending().await },
         |p| !p.is_empty(),
     )
     .await;
-    sent.abort();
+    let cancels = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+    assert_eq!(client.send(&cancels).await.status, 202);
+    // Answered: nobody waits for the run any more.
+    within("the end of the call", sent).await.expect("an answer");
     let id = pending[0]["id"].as_str().unwrap();
     server.operator().decide(id, "allow-once").await.expect(200);
     let run = server
