@@ -4,6 +4,11 @@
 //! the contract does. Every text is escaped by [`html`], there is no script, and nothing is fetched from
 //! elsewhere. The `type` of a problem document leads to an anchor here. Entry point: [`page`].
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a JSON value that lacks a member gives null, never a panic"
+)]
+
 mod events;
 mod html;
 mod operations;
@@ -40,7 +45,7 @@ fn render(contract: &Value) -> String {
     );
     page.raw("<header>\n<p class=\"name\">countersign</p>\n<h1>API reference</h1>\n");
     page.element("p", |p| {
-        p.prose(contract["info"]["description"].as_str().unwrap_or_default())
+        p.prose(contract["info"]["description"].as_str().unwrap_or_default());
     });
     page.raw(
         "<p>The same as a document for tools: <a href=\"/openapi.json\">/openapi.json</a>.</p>\n</header>\n",
