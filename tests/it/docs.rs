@@ -82,7 +82,7 @@ fn links_between_the_documents_lead_somewhere() {
         // `docs/….md` and the documents at the top are named by their path from there.
         for word in text.split(|c: char| c.is_whitespace() || "`()[],;:\"".contains(c)) {
             let word = word.trim_end_matches('.');
-            let names_a_document = word.ends_with(".md")
+            let names_a_document = Path::new(word).extension().is_some_and(|kind| kind == "md")
                 && !word.contains("://")
                 && (word.starts_with("docs/") || !word.contains('/'));
             if names_a_document && !root.join(word).exists() {

@@ -30,8 +30,9 @@ mod cli;
 #[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
-mod container;
 mod connections;
+#[cfg(test)]
+mod container;
 #[cfg(test)]
 #[cfg(feature = "test-hooks")]
 mod crash;
@@ -39,6 +40,8 @@ mod crash;
 mod disk_full;
 #[cfg(test)]
 mod docs;
+#[cfg(test)]
+mod docs_agents;
 #[cfg(test)]
 mod document_concurrency;
 #[cfg(test)]
@@ -48,22 +51,23 @@ mod exec_basics;
 #[cfg(test)]
 mod exec_limits;
 #[cfg(test)]
-mod health_check;
 mod explain;
 #[cfg(test)]
-mod idempotency;
-#[cfg(test)]
-mod page;
-mod metrics;
+mod health_check;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
-mod operations;
-mod mcp;
-#[cfg(test)]
 mod hooks;
 #[cfg(test)]
-mod docs_agents;
+mod idempotency;
+#[cfg(test)]
+mod mcp;
+#[cfg(test)]
+mod metrics;
+#[cfg(test)]
+mod operations;
+#[cfg(test)]
+mod page;
 #[cfg(test)]
 mod policy;
 #[cfg(test)]
@@ -74,6 +78,7 @@ mod real_commands;
 mod runner;
 #[cfg(test)]
 mod schemathesis;
+#[cfg(test)]
 mod sign_in;
 #[cfg(test)]
 mod state_directory;

@@ -106,6 +106,12 @@ fn token() -> Value {
     json!({ "name": "new", "scopes": ["read"] })
 }
 
+fn greeting() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "table", "version": "1" },
+    } })
+}
+
 fn wrong_login() -> Value {
     json!({ "code": "x".repeat(43) })
 }
@@ -121,6 +127,14 @@ pub(super) const TABLE: &[Row] = &[
     row("GET", "/auth/session", Access::Cookie, Body::None, 401),
     open("/docs", "text/html"),
     open("/healthz", "application/json"),
+    Row {
+        accept: "application/json, text/event-stream",
+        ..row("POST", "/mcp", EXEC, Body::Json(greeting), 200)
+    },
+    Row {
+        accept: "text/plain",
+        ..get("/metrics", READ)
+    },
     open("/openapi.json", "application/json"),
     open("/readyz", "application/json"),
     open("/v1/version", "application/json"),
@@ -180,6 +194,13 @@ pub(super) const TABLE: &[Row] = &[
         APPROVE,
         Body::Json(decision),
         200,
+    ),
+    row(
+        "POST",
+        "/v1/approvals/{id}/revision",
+        APPROVE,
+        Body::Json(exec),
+        201,
     ),
     get("/v1/audit", ADMIN),
     get("/v1/audit/verify", ADMIN),

@@ -27,6 +27,10 @@ const NO_RATES: &str =
 const APART: &[(&str, &str)] = &[
     ("revoke_token", "revokes the token of the tester"),
     (
+        "mcp",
+        "speaks JSON-RPC, which the contract does not spell out; tests/it/mcp has its official client",
+    ),
+    (
         "revise_approval",
         "puts commands of the tester before somebody who says yes",
     ),
@@ -295,4 +299,28 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
     tokio::task::spawn_blocking(move || tester.tries(&["revoke_token".to_owned()]))
         .await
         .expect("the tester ends");
+    // With a token that may not decide, what it puts into questions stays a question.
+    let (_, reviser) = server
+        .token_with(json!({ "name": "reviser", "scopes": ["approve"] }))
+        .await;
+    let (runs, approvals) = questions(&server, 8).await;
+    let Some(tester) = Tester::of(&reviser, reviser.token()) else {
+        return;
+    };
+    let tester = tester.knowing("^/v1/approvals/", "path.id", approvals).knowing(
+        "/revision$",
+        "body.command",
+        words(&["true", "/bin/true", "true && true"]),
+    );
+    tokio::task::spawn_blocking(move || tester.tries(&["revise_approval".to_owned()]))
+        .await
+        .expect("the tester ends");
+    for run in runs {
+        let run = server
+            .operator()
+            .get(&format!("/v1/runs/{run}"))
+            .await
+            .expect(200);
+        assert!(run.get("startedAtMs").is_none(), "{run}");
+    }
 }
