@@ -23,8 +23,7 @@ use crate::domain::{AgentId, Host, SessionKey};
   countersign policy show --agent build --host gateway --json
   countersign policy set --agent build --ask always
   countersign policy preset cautious --dry-run
-  countersign policy explain -- git push origin main
-  countersign policy explain --agent build -c 'cargo test | tail -5'")]
+  countersign policy explain -- git push origin main")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
     #[command(after_help = "Examples:
@@ -35,6 +34,9 @@ pub(crate) enum PolicyCommand {
     /// Apply a preset to configuration and approvals document, both or neither
     Preset(PresetArgs),
     /// Say what would become of a command, and which rule says so
+    #[command(after_help = "Examples:
+  countersign policy explain -- git push origin main
+  countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
 }
 

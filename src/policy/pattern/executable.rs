@@ -127,13 +127,19 @@ impl ExecutablePattern {
                 let same = equal(file, path, case) || real(file).is_some_and(|file| equal(&file, path, case));
                 Some(same)
             }
+            // Cheap questions first: of thousands of entries few come as far as the file system or a compiled glob.
+            Self::Glob { rest, .. } if !ends_with(path, literal_end(rest), case) => Some(false),
             Self::Glob { directory, rest } if directory.is_empty() => {
                 cache.glob_matches("", rest, path, case)
             }
             Self::Glob { directory, rest } => {
                 let canonical = real(directory);
-                let directory = canonical.as_deref().unwrap_or(directory);
-                cache.glob_matches(directory.trim_end_matches('/'), rest, path, case)
+                let directory = canonical.as_deref().unwrap_or(directory).trim_end_matches('/');
+                if lies_below(path, directory, case) {
+                    cache.glob_matches(directory, rest, path, case)
+                } else {
+                    Some(false)
+                }
             }
         }
     }
@@ -148,6 +154,30 @@ fn equal(pattern: &str, target: &str, case: PathCase) -> bool {
     match case {
         PathCase::Sensitive => pattern == target,
         PathCase::Insensitive => pattern == target || fold(pattern) == fold(target),
+    }
+}
+
+/// What follows the last wildcard; whatever a glob matches ends with it.
+fn literal_end(glob: &str) -> &str {
+    glob.rsplit(['*', '?']).next().unwrap_or_default()
+}
+
+fn ends_with(path: &str, end: &str, case: PathCase) -> bool {
+    match case {
+        PathCase::Sensitive => path.ends_with(end),
+        PathCase::Insensitive => fold(path).ends_with(&fold(end)),
+    }
+}
+
+/// Whether a path lies below a directory, which has no slash at its end.
+fn lies_below(path: &str, directory: &str, case: PathCase) -> bool {
+    let below = |path: &str, directory: &str| {
+        path.strip_prefix(directory)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    match case {
+        PathCase::Sensitive => below(path, directory),
+        PathCase::Insensitive => below(&fold(path), &fold(directory)),
     }
 }
 
@@ -241,6 +271,24 @@ mod tests {
             ("/USR/BIN/RG", "/usr/bin/rg", false),
         ] {
             check(pattern, target, PathCase::Sensitive, expected);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_cheap_questions_change_no_answer(
+            directory in "(/[ab]{1,2}){0,2}",
+            rest in "/[abAB*?/]{0,6}[*?][abAB*?/]{0,3}",
+            path in "(/[abAB]{1,2}){1,4}",
+            insensitive in proptest::bool::ANY,
+        ) {
+            let case = if insensitive { PathCase::Insensitive } else { PathCase::Sensitive };
+            let cache = PatternCache::default();
+            let pattern = ExecutablePattern::Glob { directory: directory.clone(), rest: rest.clone() };
+            proptest::prop_assert_eq!(
+                pattern.matches_path(&path, case, &cache, |path| Some(path.to_owned())),
+                cache.glob_matches(&directory, &rest, &path, case)
+            );
         }
     }
 

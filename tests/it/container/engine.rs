@@ -48,12 +48,12 @@ impl Engine {
             return None;
         }
         let engine = Self::launch();
-        let answers = || async {
-            let is_gone = engine.first_process().is_none();
-            is_gone || engine.try_docker(&["version"]).await.code == Some(0)
-        };
+        let unshare = i32::try_from(engine.unshare.id()).ok();
+        let unshare = unshare.and_then(ProcessHandle::open);
+        let is_gone = || unshare.as_ref().is_none_or(ProcessHandle::has_ended);
+        let answers = || async { is_gone() || engine.try_docker(&["version"]).await.code == Some(0) };
         eventually("an engine", answers, |answers| *answers).await;
-        if engine.first_process().is_none() {
+        if is_gone() {
             let log = fs::read_to_string(engine.log()).unwrap_or_default();
             let why = log.lines().last().unwrap_or("it says nothing");
             skip(&format!("a Docker engine of our own cannot run here: {why}"));
@@ -163,6 +163,8 @@ impl Drop for Engine {
             kill_hard(first.pid);
         }
         let ended = first.is_none_or(|first| first.wait(PATIENCE));
+        // Takes along what it started in the moment since; it may be gone already.
+        drop(self.unshare.kill());
         drop(self.unshare.wait());
         let left = remove_cgroups(&self.cgroup);
         if thread::panicking() {
