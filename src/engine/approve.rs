@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{Approval, ApprovalId, ApprovalStatus, Binding, Principal, Reason, RunId, Security},
+    domain::{
+        Approval, ApprovalCard, ApprovalId, ApprovalStatus, Binding, EntryId, Principal, Reason, RunId,
+        Security,
+    },
     engine::{
         Engine,
         call::Call,
@@ -20,6 +23,7 @@ use crate::{
         launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
     },
     policy::{
+        allowlist::Analysis,
         combine::Wanted,
         gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
     },
@@ -320,7 +324,7 @@ impl Engine {
         }
         if effective.security.value < approval.card.security
             && effective.security.value == Security::Allowlist
-            && !approval.card.satisfied
+            && self.still_covering(&approval.card, now, &[]).is_none()
         {
             return Some(Reason::AllowlistMiss);
         }
@@ -337,26 +341,30 @@ impl Engine {
     /// Ends an approval whose deadline has come, with what its fallback says.
     pub(super) async fn expire(self: &Arc<Self>, approval: &Approval, expiry: Expiry) {
         let card = &approval.card;
-        for _ in 0..ATTEMPTS {
+        let mut spent: Vec<EntryId> = Vec::new();
+        let mut stale = 0;
+        while stale < ATTEMPTS {
             // What a server that stops leaves is found by the next one, which lets nothing start.
             if self.is_draining() {
                 return;
             }
             let now = self.policy_now();
             let effective = now.effective(&card.binding.agent, Wanted::default());
-            // Whatever became stricter since it was asked counts.
+            // Whatever became stricter since it was asked counts, and entries and grants that have gone do not.
+            let covering = self.still_covering(card, &now, &spent);
             let security = card.security.min(effective.security.value);
             let input = GateInput {
                 security,
                 ask: card.ask.max(effective.ask.value),
                 ask_fallback: card.ask_fallback.min(effective.ask_fallback.value),
                 coverage: Coverage {
-                    satisfied: card.satisfied,
-                    analysis_ok: card.satisfied,
+                    satisfied: covering.is_some(),
+                    analysis_ok: covering.is_some(),
                     durable: false,
                 },
                 denylisted: self.is_denylisted(&card.binding, &now),
-                needs_person: card.needs_person,
+                needs_person: card.needs_person
+                    || covering.as_ref().is_some_and(|analysis| analysis.needs_person),
                 document_refused: effective.document_refused,
                 tool_denied: now.is_tool_denied(&card.binding.agent),
             };
@@ -376,7 +384,9 @@ impl Engine {
                         let terms = LaunchTerms {
                             binding: self.rebind(&card.binding, &now),
                             stamp: now.stamp(),
-                            grants: Vec::new(),
+                            grants: covering.as_ref().map_or_else(Vec::new, |analysis| {
+                                analysis.grant_uses(&now, card.binding.agent.as_str())
+                            }),
                             start_by: now.settings.server.approvals.start_by,
                         };
                         (Some(slot), Fallback::Run(terms))
@@ -406,7 +416,9 @@ impl Engine {
                     }
                     return;
                 }
-                Ok(ExpireOutcome::Stale | ExpireOutcome::UsedUp(_)) => {}
+                Ok(ExpireOutcome::Stale) => stale += 1,
+                // There are only so many grants, and each is left out from now on.
+                Ok(ExpireOutcome::UsedUp(entry)) => spent.push(entry),
                 Ok(
                     ExpireOutcome::Denied(_)
                     | ExpireOutcome::NotDue(_)
@@ -420,6 +432,17 @@ impl Engine {
             }
         }
         self.broker.touch(&approval.run_id);
+    }
+
+    /// What covers a command at this moment that was covered when it was asked about; `None` when it was not, or is not
+    /// any more. `spent` are grants found to have no use left.
+    fn still_covering(&self, card: &ApprovalCard, now: &PolicyNow, spent: &[EntryId]) -> Option<Analysis> {
+        let binding = &card.binding;
+        let workdir = Workdir::at(Path::new(&binding.cwd))
+            .ok()
+            .filter(|_| card.satisfied)?;
+        let analysis = self.analyse(&Call::of_binding(binding, workdir), now, spent);
+        (analysis.ok && analysis.satisfied).then_some(analysis)
     }
 
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting

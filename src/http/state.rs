@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     auth::{Rate, Throttle, ThrottleRates},
-    domain::{Actor, Secret, UnixMillis},
+    domain::{Actor, Principal, Scope, Secret, UnixMillis},
     engine::{
         Engine,
         sign_in::{LoginLink, LoginLinkError},
@@ -41,10 +41,20 @@ struct Shared {
     /// What links begin with; empty without `[http] public_url`, which makes them relative.
     link_base: String,
     stream_places: Arc<Semaphore>,
+    /// How many of them those may take who ask for runs: approvers that find no place cannot be asked, and where
+    /// nobody can be asked the fallback counts.
+    asker_places: Arc<Semaphore>,
     most_streams: usize,
     metrics: Metrics,
     mcp: McpMount,
     stopping: CancellationToken,
+}
+
+/// A place among the event streams.
+#[derive(Debug)]
+pub(in crate::http) struct StreamPlace {
+    _among_askers: Option<OwnedSemaphorePermit>,
+    _among_all: OwnedSemaphorePermit,
 }
 
 /// Largest request body in bytes.
@@ -74,6 +84,7 @@ impl AppState {
                 .as_ref()
                 .map_or_else(String::new, |url| url.as_str().to_owned()),
             stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
+            asker_places: Arc::new(Semaphore::new(server.limits.max_sse_clients.div_ceil(2))),
             most_streams: server.limits.max_sse_clients,
             metrics: Metrics::of(&engine),
             stopping,
@@ -153,16 +164,23 @@ impl AppState {
         }
     }
 
-    /// A place among the event streams, held as long as the stream.
-    pub(in crate::http) fn take_stream_place(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.0.stream_places)
-            .try_acquire_owned()
-            .map_err(|_none_free| {
+    /// A place among the event streams for `caller`, held as long as the stream.
+    pub(in crate::http) fn take_stream_place(&self, caller: &Principal) -> Result<StreamPlace, Problem> {
+        let take = |places: &Arc<Semaphore>| {
+            Arc::clone(places).try_acquire_owned().map_err(|_none_free| {
                 Problem::new(
                     Code::Overloaded,
                     "too many event streams ([limits] max_sse_clients)",
                 )
             })
+        };
+        Ok(StreamPlace {
+            _among_askers: caller
+                .has(Scope::Exec)
+                .then(|| take(&self.0.asker_places))
+                .transpose()?,
+            _among_all: take(&self.0.stream_places)?,
+        })
     }
 
     /// The door that goes by the settings in force.

@@ -78,8 +78,7 @@ impl Job for Revise {
             return refused(ReviseOutcome::NotFound);
         };
         let old = Box::new(stored.approval);
-        let asker = &old.requested_by;
-        if (asker.kind, &asker.id) == (self.by.kind, &self.by.id) {
+        if old.requested_by.is_same_party(&self.by) {
             return refused(ReviseOutcome::OwnRequest);
         }
         match old.state.status() {

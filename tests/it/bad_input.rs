@@ -453,3 +453,29 @@ async fn no_operation_ignores_a_query_that_it_does_not_know() {
     );
     assert_eq!(operator.get(&approval).await.expect(200)["status"], "pending");
 }
+
+/// Nothing at all would mean no limit: whoever writes it meant something, and that must not widen what is given.
+#[tokio::test]
+async fn a_limit_that_is_null_is_refused_and_not_taken_for_none() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let list = "/v1/agents/main/allowlist";
+    for member in ["argPattern", "expiresAtMs", "maxUses", "sha256"] {
+        let problem = operator
+            .post(list, json!({ "pattern": "/usr/bin/git", member: null }))
+            .await
+            .problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], member, "{problem}");
+    }
+    assert_eq!(operator.get(list).await.expect(200)["items"], json!([]));
+    for member in ["agents", "groups", "expiresAtMs"] {
+        let problem = operator
+            .post(
+                "/v1/tokens",
+                json!({ "name": "bot", "scopes": ["exec"], member: null }),
+            )
+            .await
+            .problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], member, "{problem}");
+    }
+}

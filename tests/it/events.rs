@@ -133,6 +133,26 @@ async fn a_question_and_its_answer_are_told() {
 }
 
 #[tokio::test]
+async fn agents_cannot_take_the_streams_that_approvers_need() {
+    let server = TestServer::allowlist_only()
+        .toml("[limits]\nmax_sse_clients = 4")
+        .start()
+        .await;
+    let agent = server.agent();
+    let _held = (agent.events("", None).await, agent.events("", None).await);
+    agent
+        .get_bytes("/v1/events", None)
+        .await
+        .problem(503, "overloaded");
+    let operator = server.operator();
+    let _others = (operator.events("", None).await, operator.events("", None).await);
+    operator
+        .get_bytes("/v1/events", None)
+        .await
+        .problem(503, "overloaded");
+}
+
+#[tokio::test]
 async fn a_stream_resumes_where_it_broke_off() {
     let server = TestServer::full().start().await;
     let operator = server.operator();

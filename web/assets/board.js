@@ -38,7 +38,7 @@ export function createBoard(model, { decide, canDecide, keepsEnded }) {
     byId("waiting").focus({ preventScroll: true });
   });
 
-  const act = { decide, canDecide, isAlone: keepsEnded, mayAct: (root) => steady.isSteady(root) };
+  const act = { decide, canDecide, isAlone: keepsEnded, mayAct: (root) => steady.isSteady(root), unsettle: (root) => steady.unsettle(root) };
 
   /** Makes the page say what the model says. */
   function refresh() {

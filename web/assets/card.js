@@ -11,8 +11,8 @@ const SEGMENTS_SHOWN = 12;
 
 /**
  * Makes the card of an entry. `act.decide(id, decision, {reason, patterns})` sends an answer, `act.mayAct(root)` says
- * whether the card stands still, `act.canDecide` whether this person may answer at all, `act.isAlone` whether the page
- * shows nothing else.
+ * whether the card stands still, `act.unsettle(root)` that something in it opened or closed, `act.canDecide` whether
+ * this person may answer at all, `act.isAlone` whether the page shows nothing else.
  */
 export function createCard(entry, act) {
   const { approval } = entry;
@@ -79,6 +79,7 @@ export function createCard(entry, act) {
 
   function togglePanel() {
     if (!panel.root.hidden) return closePanel(true);
+    act.unsettle(root);
     panel.root.hidden = false;
     always.setAttribute("aria-expanded", "true");
     panel.confirm.focus({ preventScroll: true });
@@ -87,6 +88,7 @@ export function createCard(entry, act) {
 
   function closePanel(refocus) {
     if (panel.root.hidden) return false;
+    act.unsettle(root);
     panel.root.hidden = true;
     always.setAttribute("aria-expanded", "false");
     if (refocus) always.focus({ preventScroll: true });
@@ -94,6 +96,7 @@ export function createCard(entry, act) {
   }
 
   function openNote() {
+    act.unsettle(root);
     noteRow.hidden = false;
     noteToggle.hidden = true;
     reason.focus();

@@ -2,6 +2,10 @@
 
 import { byId } from "./dom.js";
 
+// Whoever writes while the field goes away, because its request ended, writes on: what comes so soon after the last
+// letter is still text.
+const WRITING_MS = 2000;
+
 const OFF = "countersign.keys-off";
 
 const KEYS = {
@@ -27,14 +31,21 @@ export function listen(board) {
   byId("help-open").addEventListener("click", () => help.showModal());
   byId("help-close").addEventListener("click", () => help.close());
 
+  let wroteAt = -Infinity;
+  const doneWriting = () => { wroteAt = -Infinity; };
+  addEventListener("pointerdown", doneWriting, { passive: true });
+
   document.addEventListener("keydown", (event) => {
+    const isWritten = isWriting(event.target) || performance.now() - wroteAt < WRITING_MS;
+    if (event.key === "Escape" || event.key === "Tab") doneWriting();
+    else if (isWritten) wroteAt = performance.now();
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || help.open) return;
     if (event.key === "Escape") {
       if (board.escape()) event.preventDefault();
       return;
     }
     if (event.repeat && !event.key.startsWith("Arrow") && !"jk".includes(event.key)) return;
-    if (!box.checked || isWriting(event.target)) return;
+    if (!box.checked || isWritten) return;
     if (event.key === "?") help.showModal();
     else if (KEYS[event.key] && !(event.key.startsWith("Arrow") && scrolls(event.target))) KEYS[event.key](board);
     else return;

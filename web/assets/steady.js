@@ -4,7 +4,10 @@
 /** Long enough for a finger that was already on its way. */
 export const SETTLE_MS = 500;
 
-/** Watches the cards of a list. `isSteady(card)` says whether a decision on it may count now. */
+/**
+ * Watches the cards of a list. `isSteady(card)` says whether a decision on it may count now, `unsettle(card)` that it
+ * has just been changed under the finger.
+ */
 export function watch(list) {
   const places = new WeakMap();
   const movedAt = new WeakMap();
@@ -12,15 +15,17 @@ export function watch(list) {
   const look = () => {
     const now = performance.now();
     for (const item of list.children) {
-      // Scrolling is the person's own doing and moves nothing here.
-      const place = item.getBoundingClientRect().top + scrollY;
+      // Scrolling is the person's own doing and moves nothing here. The buttons move with their card, and when something
+      // opens above them.
+      const actions = item.querySelector(".actions");
+      const place = (actions?.offsetParent ? actions : item).getBoundingClientRect().top + scrollY;
       const known = places.get(item);
       if (known === undefined || Math.abs(known - place) > 3) unsettle(item, now);
       places.set(item, place);
     }
   };
 
-  const unsettle = (item, now) => {
+  const unsettle = (item, now = performance.now()) => {
     movedAt.set(item, now);
     item.setAttribute("data-unsteady", "");
     setTimeout(() => {
@@ -32,6 +37,7 @@ export function watch(list) {
   new ResizeObserver(look).observe(document.body);
   return {
     look,
+    unsettle,
     isSteady: (item) => performance.now() - (movedAt.get(item) ?? Infinity) >= SETTLE_MS,
   };
 }

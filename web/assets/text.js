@@ -3,7 +3,7 @@
 // Everything that hides, or that changes how the rest is shown: control and format characters, lone surrogates, what
 // has no meaning or a private one, line separators, and blanks that are no plain blank.
 const UNSEEN =
-  /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Co}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u180e\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\uffa0]/u;
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Co}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
 const BLANKS = 8;
 
 /** `\u{HEX}`, as the server spells it too. */

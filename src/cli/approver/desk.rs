@@ -43,6 +43,8 @@ enum Mode {
     Reading,
     /// Typing the reason of a denial.
     Typing(String),
+    /// Typing on, though the question that it was for is over: none of it is an answer to another.
+    TypingOn,
     /// Waiting for the server to take the answer.
     Sending,
 }
@@ -170,7 +172,10 @@ impl Desk {
         if front.as_deref() == before {
             return Vec::new();
         }
-        self.mode = Mode::Reading;
+        self.mode = match self.mode {
+            Mode::Typing(_) | Mode::TypingOn => Mode::TypingOn,
+            Mode::Reading | Mode::Sending => Mode::Reading,
+        };
         self.shown_at = now;
         self.is_opened = false;
         front.map(|_| Deed::Card).into_iter().collect()
@@ -181,6 +186,7 @@ impl Desk {
         match self.mode.clone() {
             Mode::Sending => Vec::new(),
             Mode::Typing(reason) => self.type_reason(reason, keys),
+            Mode::TypingOn => self.type_on(keys, now),
             Mode::Reading => {
                 let mut keys = keys.chars();
                 match (keys.next(), keys.next()) {
@@ -247,6 +253,16 @@ impl Desk {
         }]
     }
 
+    /// Enter or Escape ends it, as they would have ended the reason; then the question in front is shown.
+    fn type_on(&mut self, keys: &str, now: UnixMillis) -> Vec<Deed> {
+        if keys != "\u{1b}" && !keys.contains(['\r', '\n']) {
+            return Vec::new();
+        }
+        self.mode = Mode::Reading;
+        self.shown_at = now;
+        self.front().map(|_| Deed::Card).into_iter().collect()
+    }
+
     fn type_reason(&mut self, mut reason: String, keys: &str) -> Vec<Deed> {
         if keys.starts_with('\u{1b}') {
             // Escape alone gives up; an arrow key or the like is no text.
@@ -284,6 +300,9 @@ impl Desk {
 
     /// The line at the bottom.
     pub(super) fn status(&self, now: UnixMillis) -> String {
+        if self.mode == Mode::TypingOn {
+            return "the question that you were denying is over · Enter or Esc goes on".to_owned();
+        }
         let Some(front) = self.front() else {
             return "nothing waits for a person · q quits".to_owned();
         };
@@ -291,7 +310,8 @@ impl Desk {
             crate::cli::duration::clock_face(end.since(now))
         });
         match &self.mode {
-            Mode::Sending => "sending the answer …".to_owned(),
+            // The second is said above.
+            Mode::Sending | Mode::TypingOn => "sending the answer …".to_owned(),
             Mode::Typing(reason) => {
                 // The end of what is typed is what a person looks at.
                 let typed: Vec<char> = value::visible(reason).chars().collect();
@@ -421,6 +441,43 @@ mod tests {
         assert_eq!(
             desk.keys("pe\r", at(1_000)),
             send(FIRST, ApprovalDecision::Deny, Some("nope"))
+        );
+    }
+
+    #[test]
+    fn a_reason_whose_question_went_away_answers_nothing_else() {
+        let mut desk = desk(vec![approval(FIRST), approval(SECOND)]);
+        desk.keys("d", at(1_000));
+        desk.keys("n", at(1_100));
+        let gone = json!({ "approvalId": FIRST, "status": "denied" });
+        desk.resolved(&gone, at(2_000));
+        // Somebody who looks at the keys types on, slowly.
+        for (place, key) in (1_u64..).zip(["o", "t", " ", "a", "A", "d", "q", "v", "n"]) {
+            assert_eq!(desk.keys(key, at(2_000 + 1_000 * place)), [], "{key:?}");
+        }
+        assert!(desk.status(at(20_000)).contains("is over"));
+        assert_eq!(desk.keys("\r", at(20_000)), [Deed::Card]);
+        assert_eq!(desk.keys("a", at(20_100)), []);
+        assert_eq!(
+            desk.keys("a", at(20_400)),
+            send(SECOND, ApprovalDecision::AllowOnce, None)
+        );
+    }
+
+    #[test]
+    fn a_question_that_comes_while_somebody_types_into_the_void_is_not_answered_by_it() {
+        let mut desk = desk(vec![approval(FIRST)]);
+        desk.keys("d", at(1_000));
+        assert_eq!(desk.tick(at(60_000)).len(), 1);
+        assert_eq!(desk.keys("a", at(60_500)), []);
+        let mut late = approval(SECOND);
+        late["expiresAtMs"] = json!(START.get() + 90_000);
+        assert_eq!(desk.asked(late, at(61_000)), [Deed::Card]);
+        assert_eq!(desk.keys("a", at(62_000)), []);
+        assert_eq!(desk.keys("\u{1b}", at(63_000)), [Deed::Card]);
+        assert_eq!(
+            desk.keys("a", at(64_000)),
+            send(SECOND, ApprovalDecision::AllowOnce, None)
         );
     }
 

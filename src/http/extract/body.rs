@@ -8,19 +8,27 @@ use axum::{
     http::{HeaderMap, header},
 };
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
 use crate::http::{
     problem::{Code, Problem},
     state::BodyLimit,
 };
 
-/// How long a body may take to arrive. Only somebody with a valid token gets this far.
+/// How long a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_mins(1);
+
+/// Largest body where little is to be said, or somebody says it whom nobody knows yet: strangers must not make the
+/// server hold more.
+const SHORT: BodyLimit = BodyLimit(16 * 1024);
 
 /// A JSON body.
 #[derive(Debug)]
 pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
+
+/// A JSON body of somebody who may be anybody: a short one.
+#[derive(Debug)]
+pub(in crate::http) struct ShortJson<T>(pub(in crate::http) T);
 
 /// A JSON body together with its exact bytes.
 #[derive(Debug)]
@@ -57,6 +65,16 @@ where
     }
 }
 
+impl<T: DeserializeOwned, State: Send + Sync> FromRequest<State> for ShortJson<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
+        check_content_type(request.headers())?;
+        let bytes = read(request.into_body(), SHORT).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
 impl<T, State> FromRequest<State> for RawJson<T>
 where
     T: DeserializeOwned,
@@ -88,22 +106,26 @@ where
     }
 }
 
-impl<State> FromRequest<State> for EmptyBody
-where
-    State: Send + Sync,
-    BodyLimit: FromRef<State>,
-{
+impl<State: Send + Sync> FromRequest<State> for EmptyBody {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
         let is_json = check_content_type(request.headers());
-        let bytes = read(request.into_body(), BodyLimit::from_ref(state)).await?;
+        let bytes = read(request.into_body(), SHORT).await?;
         if !bytes.is_empty() {
             is_json?;
             parse::<Nothing>(&bytes)?;
         }
         Ok(Self)
     }
+}
+
+/// For a member that may be left out but not be null: what narrows a right must not be lost in a script that had no
+/// value for it.
+pub(in crate::http) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
@@ -127,7 +149,11 @@ async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem>
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
             Code::BodyTooLarge,
-            format!("the body is larger than {limit} bytes ([limits] body_bytes)"),
+            if limit == SHORT.0 {
+                format!("the body is larger than {limit} bytes")
+            } else {
+                format!("the body is larger than {limit} bytes ([limits] body_bytes)")
+            },
         )),
         Ok(Err(_broken)) => Err(Problem::new(Code::InvalidRequest, "the body could not be read")),
         Err(_elapsed) => Err(Problem::new(

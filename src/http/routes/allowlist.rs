@@ -22,7 +22,7 @@ use crate::{
     events::AllowlistList,
     http::{
         caller::{Admin, Caller, Read},
-        extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
+        extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
         list::PageQuery,
         problem::Problem,
         reply::{JsonReply, Located, Page},
@@ -103,7 +103,8 @@ struct EntryWarningBody {
     message: String,
 }
 
-/// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant.
+/// A pattern to add. With any of `expiresAtMs`, `maxUses` and `sha256` it becomes a grant. What narrows it is given or
+/// left out, never null.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = NewAllowlistEntry)]
@@ -112,15 +113,21 @@ struct NewEntryBody {
     #[schema(min_length = 1, max_length = 4096, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
     pattern: String,
     /// A regular expression over the arguments.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, required = false)]
     arg_pattern: Option<String>,
     /// Text for people.
     #[schema(max_length = 1000)]
     note: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = UnixMillis, required = false)]
     expires_at_ms: Option<UnixMillis>,
-    #[schema(minimum = 1, maximum = 9_007_199_254_740_991_u64)]
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = u64, required = false, minimum = 1, maximum = 9_007_199_254_740_991_u64)]
     max_uses: Option<u64>,
     /// SHA-256 of the executable's content, 64 hex digits.
-    #[schema(pattern = "^[0-9a-fA-F]{64}$")]
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = String, required = false, pattern = "^[0-9a-fA-F]{64}$")]
     sha256: Option<String>,
 }
 
@@ -275,11 +282,6 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
-}
-
-/// For a member that may be left out and not taken away.
-fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 fn uses_or_null() -> Schema {

@@ -184,7 +184,7 @@ fn stream(
     still_open: StillOpen,
     caller: &Principal,
 ) -> Result<Response, Problem> {
-    let mut held: Vec<Held> = vec![Box::new(state.take_stream_place()?)];
+    let mut held: Vec<Held> = vec![Box::new(state.take_stream_place(caller)?)];
     if caller.has(Scope::Approve) {
         held.push(Box::new(state.engine().approver_connected()));
     }

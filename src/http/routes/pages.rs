@@ -5,7 +5,7 @@
 
 use axum::{
     Extension,
-    extract::Path,
+    extract::{Path, rejection::PathRejection},
     http::HeaderMap,
     response::{IntoResponse, Redirect, Response},
     routing::get,
@@ -56,12 +56,17 @@ async fn login() -> Response {
 }
 
 /// One approval, decided or not: the same page, which looks at its own address.
-async fn one(Extension(origin): Extension<Origin>, Path(id): Path<String>) -> Result<Response, Problem> {
+async fn one(
+    Extension(origin): Extension<Origin>,
+    id: Result<Path<String>, PathRejection>,
+) -> Result<Response, Problem> {
+    let Path(id) = id.map_err(|_not_utf8| Problem::not_found("resource"))?;
     // An id is letters, digits and dashes, so the way back is a path of ours and nothing else.
     let id = ApprovalId::parse(id).map_err(|_not_an_id| Problem::not_found("resource"))?;
     Ok(signed_in_or(&origin, &format!("/login?next=/a/{id}")))
 }
 
-async fn asset(Path(path): Path<String>, request: HeaderMap) -> Result<Response, Problem> {
+async fn asset(path: Result<Path<String>, PathRejection>, request: HeaderMap) -> Result<Response, Problem> {
+    let Path(path) = path.map_err(|_not_utf8| Problem::not_found("resource"))?;
     assets::asset(&path, &request)
 }

@@ -20,7 +20,7 @@ use crate::{
         caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
         cookie,
         door::{Credentials, Origin},
-        extract::{EmptyBody, JsonBody},
+        extract::{EmptyBody, ShortJson},
         peer::Transport,
         problem::Problem,
         reply::JsonReply,
@@ -124,7 +124,7 @@ async fn make_link(
 async fn login(
     OwnPage(origin): OwnPage,
     State(state): State<AppState>,
-    JsonBody(body): JsonBody<LoginBody>,
+    ShortJson(body): ShortJson<LoginBody>,
 ) -> Result<Response, Problem> {
     let shown = body.into_shown()?;
     let lasts = state.engine().settings().current().server.auth.session;

@@ -16,7 +16,7 @@ use crate::{
     engine::tokens::TokenRequest,
     http::{
         caller::{Admin, Caller},
-        extract::{AtPath, JsonBody, QueryOf},
+        extract::{AtPath, JsonBody, QueryOf, not_null},
         list::PageQuery,
         problem::Problem,
         reply::{JsonReply, Page},
@@ -68,7 +68,7 @@ struct NewTokenBody {
     secret: String,
 }
 
-/// What a new token is to be.
+/// What a new token is to be. What narrows it is given or left out, never null.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = TokenRequest)]
@@ -80,11 +80,15 @@ struct TokenRequestBody {
     #[schema(min_items = 1, value_type = Vec<Scope>)]
     scopes: BTreeSet<Scope>,
     /// The agents it is bound to; all unless given.
-    #[schema(min_items = 1, max_items = 1000, value_type = Option<Vec<AgentId>>)]
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(min_items = 1, max_items = 1000, value_type = Vec<AgentId>, required = false)]
     agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
-    #[schema(max_items = 1000, value_type = Option<Vec<Label>>)]
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(max_items = 1000, value_type = Vec<Label>, required = false)]
     groups: Option<BTreeSet<String>>,
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = UnixMillis, required = false)]
     expires_at_ms: Option<UnixMillis>,
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, TerminalReason},
-    ledger::{CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback},
+    ledger::{CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, Revise, ReviseOutcome},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -94,6 +94,26 @@ async fn whoever_asked_cannot_answer() {
         opened.ledger.decide(decide).await.unwrap(),
         DecideOutcome::OwnRequest
     );
+    assert_eq!(opened.status(&asked.run_id).await, RunStatus::Asking);
+}
+
+#[tokio::test]
+async fn whoever_asked_cannot_change_the_question_either_by_whatever_door() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    let mut browser = asker();
+    browser.kind = ActorKind::Session;
+    browser.id = crate::domain::SignInId::of(&asker().token().unwrap(), 7).to_string();
+    for by in [asker(), browser] {
+        let changed = Revise {
+            revises: asked.id.clone(),
+            run: opened.run(),
+            approval: opened.approval(),
+            by: by.clone(),
+        };
+        let outcome = opened.ledger.revise(changed).await.unwrap();
+        assert_eq!(outcome, ReviseOutcome::OwnRequest, "{by:?}");
+    }
     assert_eq!(opened.status(&asked.run_id).await, RunStatus::Asking);
 }
 

@@ -84,6 +84,46 @@ async fn the_fallback_decides_when_nobody_answers() {
 }
 
 #[tokio::test]
+async fn the_fallback_goes_by_the_allowlist_of_its_own_moment() {
+    let server = short_question("allowlist", "").start().await;
+    let mark = server.scratch().join("mark");
+    let pending = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
+    let list = "/v1/agents/main/allowlist";
+    let entries = server.operator().get(list).await.expect(200);
+    let entry = id(&entries["items"][0], "id");
+    let removed = server.operator().delete(&format!("{list}/{entry}")).await;
+    assert_eq!(removed.status, 204);
+    let run = server.agent().finished(&id(&pending, "runId")).await;
+    assert_eq!(
+        only(&run, &["status", "reason"]),
+        json!({ "status": "denied", "reason": "allowlist-miss" })
+    );
+    assert!(!mark.exists());
+}
+
+#[tokio::test]
+async fn the_fallback_uses_up_the_grant_that_it_goes_by() {
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
+    let server = TestServer::asking_with("timeout_ms = 1000")
+        .document(
+            &json!({ "version": 1, "defaults": { "askFallback": "allowlist" }, "agents": {
+            "main": { "grants": [{ "id": "g-1", "pattern": "/usr/bin/touch", "maxUses": 1 }] },
+        } }),
+        )
+        .config(&json!({ "tools": { "exec": exec } }))
+        .start()
+        .await;
+    let mut ends = Vec::new();
+    for name in ["one", "two"] {
+        let mark = server.scratch().join(name);
+        let pending = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
+        let run = server.agent().finished(&id(&pending, "runId")).await;
+        ends.push((run["status"].clone(), mark.exists()));
+    }
+    assert_eq!(ends, [(json!("completed"), true), (json!("denied"), false)]);
+}
+
+#[tokio::test]
 async fn the_fallback_after_a_timeout_can_be_switched_off() {
     let server = short_question("full", "fallback_after_timeout = false")
         .start()

@@ -151,7 +151,12 @@ async fn always_stores_the_exact_patterns_and_wider_ones_only_when_chosen() {
 /// The allowlist of the document on disk, once it has so many entries.
 async fn stored(server: &TestServer, entries: usize) -> Vec<Value> {
     let allowlist = || {
-        let document = server.document_on_disk();
+        // The file is there once the first of them is stored.
+        let document = if server.document_path().exists() {
+            server.document_on_disk()
+        } else {
+            Value::Null
+        };
         std::future::ready(
             document["agents"]["main"]["allowlist"]
                 .as_array()
@@ -309,6 +314,59 @@ async fn a_tap_that_was_meant_for_something_else_decides_nothing() {
     assert_eq!(pending.len(), 1, "{pending:?}");
     answer(&browser, &second, "allow-once").await;
     ended(&browser, &second, "Allowed once by you").await;
+}
+
+#[tokio::test]
+async fn the_second_click_of_a_double_click_decides_nothing() {
+    let server = TestServer::asking().start().await;
+    for (screen, opener) in [
+        (Screen::DESK, ".note-toggle"),
+        (Screen::PHONE, ".note-toggle"),
+        (Screen::PHONE, "[data-decision=allow-always]"),
+    ] {
+        let Some(browser) = signed_in(&server, screen).await else {
+            return;
+        };
+        let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+        browser.shown(&steady(&approval)).await;
+        // What opens moves what is under the pointer.
+        let script = "const opener = document.querySelector(arguments[0]);
+            opener.scrollIntoView({ block: 'end' });
+            const { left, right, top, bottom } = opener.getBoundingClientRect();
+            const middle = [(left + right) / 2, (top + bottom) / 2];
+            opener.click();
+            for (const [x, y] of [middle, [right - 2, middle[1]], [left + 2, middle[1]]])
+                document.elementFromPoint(x, y)?.closest('button[data-decision]:not([data-decision=allow-always])')?.click();";
+        browser.run(script, json!([opener])).await;
+        browser.shown(&steady(&approval)).await;
+        assert_eq!(server.operator().pending().await.len(), 1, "{opener}");
+        answer(&browser, &approval, "deny").await;
+        ended(&browser, &approval, "Denied by you").await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_typed_into_a_reason_whose_request_ended_is_no_answer_to_another() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::DESK).await else {
+        return;
+    };
+    let first = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    let second = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.shown(&steady(&first)).await;
+    browser.click(&format!("{} .note-toggle", steady(&second))).await;
+    browser.press("too ris").await;
+    server.operator().decide(&second, "deny").await.expect(200);
+    ended(&browser, &second, "Denied elsewhere").await;
+    // "k" would go to the request before, and "a" would allow it.
+    browser.press("ky, ask a jackal").await;
+    let pending = server.operator().pending().await;
+    assert_eq!(pending.len(), 1, "{pending:?}");
+    let focused = "document.activeElement.closest('[data-id]')?.dataset.id ?? ''";
+    assert_ne!(browser.value(focused).await, json!(first));
+    // Whoever is done with writing says so.
+    browser.press("\u{e00c}kka").await;
+    ended(&browser, &first, "Allowed once by you").await;
 }
 
 #[tokio::test]

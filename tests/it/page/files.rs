@@ -60,6 +60,7 @@ async fn nothing_but_the_page_lies_under_assets() {
         "/assets/app.js%00",
         "/assets/%2fetc%2fpasswd",
         "/assets/APP.JS",
+        "/assets/%ff",
     ] {
         server.anonymous().get(path).await.problem(404, "not-found");
     }
@@ -94,6 +95,7 @@ async fn whoever_is_not_signed_in_is_sent_to_the_sign_in() {
         "/a/%2f%2fevil.example",
         "/a/x%0d%0aSet-Cookie:y=z",
         "/a/x/y",
+        "/a/%ff",
     ] {
         server.anonymous().get(path).await.problem(404, "not-found");
     }

@@ -89,6 +89,19 @@ async fn the_second_secret_is_that_of_the_very_session() {
 }
 
 #[tokio::test]
+async fn whoever_has_no_token_cannot_make_the_server_hold_large_bodies() {
+    let server = TestServer::full().start().await;
+    let anonymous = server.anonymous();
+    let large = "x".repeat(64 * 1024);
+    for (path, body) in [
+        ("/auth/login", json!({ "token": large })),
+        ("/auth/logout", json!({ large.as_str(): 1 })),
+    ] {
+        anonymous.post(path, body).await.problem(413, "body-too-large");
+    }
+}
+
+#[tokio::test]
 async fn one_secret_is_never_taken_for_another() {
     let server = TestServer::full().start().await;
     let browser = Browser::by_link(&server).await;
