@@ -32,8 +32,29 @@ impl Clock for SystemClock {
     )]
     fn now(&self) -> UnixMillis {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        UnixMillis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+        UnixMillis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)) + ahead()
     }
+}
+
+/// The system's clock is right: this build has no test switches.
+#[cfg(not(feature = "test-hooks"))]
+const fn ahead() -> Duration {
+    Duration::ZERO
+}
+
+/// How far ahead of the system's clock a test wants this process: what is kept for days cannot be waited for.
+#[cfg(feature = "test-hooks")]
+fn ahead() -> Duration {
+    static DAYS: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let days = DAYS.get_or_init(|| {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the switch of a test is no setting of the product"
+        )]
+        let text = std::env::var("COUNTERSIGN_TEST_DAYS_AHEAD");
+        text.ok().and_then(|days| days.parse().ok()).unwrap_or(0)
+    });
+    Duration::from_hours(24 * days)
 }
 
 /// A clock that only moves when told to.

@@ -145,6 +145,19 @@ impl Keyring {
         key.is_live(now).then(|| Arc::clone(key))
     }
 
+    /// When each token, or a browser of it, was last used, as far as that was noted.
+    pub fn noted_uses(&self) -> HashMap<TokenId, UnixMillis> {
+        let keys = self.keys.load();
+        let noted = keys.values().filter_map(|key| {
+            let noted = key.noted.load(Ordering::Relaxed);
+            (noted != 0).then(|| (UnixMillis::new(noted), key.token_id.clone()))
+        });
+        let mut uses: Vec<_> = noted.collect();
+        // Of the uses of one token and its browsers the last stays.
+        uses.sort();
+        uses.into_iter().map(|(at, id)| (id, at)).collect()
+    }
+
     /// How many removals there were; to be read before a token is looked up elsewhere.
     pub fn removals(&self) -> u64 {
         self.removals.load(Ordering::SeqCst)

@@ -188,7 +188,10 @@ impl Client {
         let request = self
             .request(Method::POST, &["mcp"], &Vec::new())?
             .header(header::ACCEPT, "application/json, text/event-stream")
-            .header("MCP-Protocol-Version", version.and_then(Value::as_str).unwrap_or_default())
+            .header(
+                "MCP-Protocol-Version",
+                version.and_then(Value::as_str).unwrap_or_default(),
+            )
             .header("Mcp-Method", "tools/call")
             .header("Mcp-Name", tool)
             .json(message);

@@ -18,12 +18,13 @@ mod config;
 mod denylist;
 mod events;
 mod exec;
-mod login_link;
 mod explain;
 mod hook;
+mod login_link;
 mod mcp;
 mod policy;
 mod policy_change;
+mod policy_test;
 mod runs;
 mod token;
 

@@ -11,6 +11,7 @@ use super::{
     explain,
     failure::Failure,
     policy_change::{self, PresetArgs, SetArgs},
+    policy_test::{self, TestArgs},
     table::Table,
     value,
 };
@@ -23,7 +24,8 @@ use crate::domain::{AgentId, Host, SessionKey};
   countersign policy show --agent build --host gateway --json
   countersign policy set --agent build --ask always
   countersign policy preset cautious --dry-run
-  countersign policy explain -- git push origin main")]
+  countersign policy explain -- git push origin main
+  countersign policy test cases.jsonl")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
     #[command(after_help = "Examples:
@@ -38,6 +40,7 @@ pub(crate) enum PolicyCommand {
   countersign policy explain -- git push origin main
   countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
+    Test(TestArgs),
 }
 
 /// For whom.
@@ -94,18 +97,19 @@ const RULES: [&str; 9] = [
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
-    let client = context.client(Role::Operator)?;
+    let client = || context.client(Role::Operator);
     match command {
-        PolicyCommand::Show(args) => show(context, &client, args).await,
+        PolicyCommand::Show(args) => show(context, &client()?, args).await,
         PolicyCommand::Set(args) => {
-            policy_change::set(context, &client, args).await?;
+            policy_change::set(context, &client()?, args).await?;
             Ok(ExitStatus::SUCCESS)
         }
         PolicyCommand::Preset(args) => {
-            policy_change::preset(context, &client, args).await?;
+            policy_change::preset(context, &client()?, args).await?;
             Ok(ExitStatus::SUCCESS)
         }
-        PolicyCommand::Explain(args) => explain_command(context, &client, args).await,
+        PolicyCommand::Explain(args) => explain_command(context, &client()?, args).await,
+        PolicyCommand::Test(args) => policy_test::run(context, &args).await,
     }
 }
 

@@ -27,10 +27,10 @@ pub mod safe_bin;
 pub mod shell;
 
 pub mod display;
+pub mod env_policy;
 pub mod prompt;
 pub mod redaction;
 pub mod scripts;
-pub mod env_policy;
 
 pub use finding::{Code, Finding};
 pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};

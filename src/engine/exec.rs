@@ -157,11 +157,7 @@ impl Engine {
                 }
                 (Verdict::Run, None) => Err(ExecError::Overloaded),
                 (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
-                (Verdict::Ask(spec), _) => {
-                    engine
-                        .ask(&call, &judged, (spec, leaving), &settings, key)
-                        .await
-                }
+                (Verdict::Ask(spec), _) => engine.ask(&call, &judged, (spec, leaving), &settings, key).await,
             };
             let live = match &attempt {
                 Ok(Attempt::Started(live)) if leaving == Leaving::Kills => Some(Arc::clone(live)),

@@ -33,10 +33,10 @@ mod watch;
 
 pub mod agents;
 pub mod allowlist;
-pub mod sign_in;
 pub mod config;
 pub mod document;
 pub mod preset;
+pub mod sign_in;
 pub mod tokens;
 
 use std::{

@@ -177,7 +177,12 @@ impl Engine {
                 DocumentStatus::Missing | DocumentStatus::Ok => None,
                 DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
             }),
-            config: Check::of(self.settings.config_error()),
+            // Anybody may ask, and the message names files of this machine.
+            config: Check::of(
+                self.settings
+                    .config_error()
+                    .map(|_message| "a settings file was rejected; the last good settings hold".to_owned()),
+            ),
             draining: self.is_draining(),
         }
     }

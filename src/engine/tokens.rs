@@ -145,7 +145,13 @@ impl Tokens {
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
     pub async fn list(&self, page: Page) -> Result<Listing<Token>, StorageTrouble> {
-        Ok(self.ledger.tokens(page).await?)
+        let mut tokens = self.ledger.tokens(page).await?;
+        // The ledger is told behind, with whatever is written next; a reader need not wait for that.
+        let uses = self.keyring.noted_uses();
+        for token in &mut tokens.items {
+            token.last_used_at = token.last_used_at.max(uses.get(&token.id).copied());
+        }
+        Ok(tokens)
     }
 
     /// Revokes a token; `None` when there is none. It opens nothing more once this returns.

@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::{
+    self,
+    error::{RecvError, TryRecvError},
+};
 
 use super::{EventFilter, EventLog, EventLogError, Publication};
 
@@ -145,7 +148,10 @@ impl Subscription {
             None => self.ring.recv().await,
             Some(output) => tokio::select! {
                 biased;
-                received = self.ring.recv() => received,
+                received = self.ring.recv() => {
+                    self.put_output_before();
+                    received
+                }
                 received = output.recv() => match received {
                     Ok(publication) => Ok(publication),
                     // Live output that was missed is gone; the offsets show it.
@@ -163,6 +169,18 @@ impl Subscription {
             Err(RecvError::Closed) => return Followed::Ended,
         }
         Followed::Put
+    }
+
+    /// Puts aside the live output that is at hand: what a command wrote was published before its end, so it is to
+    /// be delivered before. Never more than a page, so that a loud command does not hold up what others wait for.
+    fn put_output_before(&mut self) {
+        for _ in 0..PAGE {
+            match self.output.as_mut().map(broadcast::Receiver::try_recv) {
+                Some(Ok(publication)) => self.put(publication),
+                Some(Err(TryRecvError::Lagged(_))) => {}
+                Some(Err(TryRecvError::Empty | TryRecvError::Closed)) | None => return,
+            }
+        }
     }
 
     fn put(&mut self, publication: Arc<Publication>) {

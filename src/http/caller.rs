@@ -3,7 +3,7 @@
 use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
 use axum::{
-    extract::{FromRef, FromRequestParts},
+    extract::{FromRef, FromRequestParts, MatchedPath},
     http::{HeaderMap, HeaderValue, header, request::Parts},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     auth::Throttle,
     domain::{Principal, Scope},
     http::{
+        accept::Accepted,
         door::{Credentials, Origin},
         problem::{Code, Problem},
     },
@@ -33,6 +34,8 @@ pub(in crate::http) fn presented(headers: &HeaderMap) -> Option<&str> {
 /// Which scopes open an operation: any one of them.
 pub(in crate::http) trait Opens: Send + Sync + 'static {
     const ANY_OF: &'static [Scope];
+    /// Whether there is an operation behind it, whose answer has a form.
+    const LEADS_SOMEWHERE: bool = true;
 }
 
 macro_rules! opens {
@@ -64,8 +67,21 @@ opens! {
     ReadOrApprove = Read | Approve;
     /// `exec` for its own, or `admin`
     ExecOrAdmin = Exec | Admin;
-    /// Any live token: for answers that only say that there is nothing here.
-    Anybody = Exec | Relay | Read | Approve | Admin;
+}
+
+/// Any live token: for answers that only say that there is nothing here.
+#[derive(Debug)]
+pub(in crate::http) struct Anybody;
+
+impl Opens for Anybody {
+    const ANY_OF: &'static [Scope] = &[
+        Scope::Exec,
+        Scope::Relay,
+        Scope::Read,
+        Scope::Approve,
+        Scope::Admin,
+    ];
+    const LEADS_SOMEWHERE: bool = false;
 }
 
 /// A caller who proved who they are and holds one of the scopes of `S`.
@@ -114,11 +130,31 @@ where
         if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
             return Err(forbidden::<S>());
         }
+        check_form::<S>(parts)?;
         Ok(Self {
             principal: Arc::clone(principal),
             opened_by: PhantomData,
         })
     }
+}
+
+/// Operations whose answers have another form than JSON, or one that they choose themselves.
+const OTHER_FORMS: [&str; 4] = ["/metrics", "/mcp", "/v1/events", "/v1/runs/{runId}/output"];
+
+/// Refuses, before anything happens, a request that does not want the JSON that it would be answered with.
+fn check_form<S: Opens>(parts: &Parts) -> Result<(), Problem> {
+    let is_json = S::LEADS_SOMEWHERE
+        && parts
+            .extensions
+            .get::<MatchedPath>()
+            .is_some_and(|path| !OTHER_FORMS.contains(&path.as_str()));
+    if is_json && !Accepted::of(&parts.headers).takes("application/json") {
+        return Err(Problem::new(
+            Code::NotAcceptable,
+            "this is answered as application/json",
+        ));
+    }
+    Ok(())
 }
 
 /// The refusal of a cookie without its second secret.

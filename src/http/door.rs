@@ -181,7 +181,12 @@ impl Door {
         };
         checked.map_err(refuse_host)?;
         notes.is_inside_tls = peer.is_tls();
-        let site = rules.web.site(headers);
+        let connection = if peer.is_tls() {
+            Transport::Tls
+        } else {
+            Transport::Plain
+        };
+        let site = rules.web.site(headers, connection);
         if rules.web.are_listed() {
             notes.sharing = Some(Sharing::with(site, headers));
         }

@@ -1,5 +1,7 @@
 //! Pages of lists.
 
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+
 use crate::{
     http::{
         extract::{Parameters, QueryForm},
@@ -23,19 +25,57 @@ pub(in crate::http) struct PageQuery {
     cursor: Option<String>,
 }
 
+/// A list, as its cursors name it: a cursor of another list is none.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct ListName<'a>(pub(in crate::http) &'static str, pub(in crate::http) &'a str);
+
+impl ListName<'static> {
+    /// A list that there is only one of.
+    pub(in crate::http) const fn only(name: &'static str) -> Self {
+        Self(name, "")
+    }
+}
+
+impl ListName<'_> {
+    /// A place in the list as the text of a cursor.
+    fn cursor(self, place: &str) -> String {
+        URL_SAFE_NO_PAD.encode(format!("{}\n{}\n{place}", self.0, self.1))
+    }
+
+    /// The place that a cursor of this list says.
+    fn place(self, cursor: &str) -> Result<String, Problem> {
+        let text = URL_SAFE_NO_PAD
+            .decode(cursor)
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok());
+        let place = text.as_deref().and_then(|text| {
+            let rest = text.strip_prefix(self.0)?.strip_prefix('\n')?;
+            rest.strip_prefix(self.1)?.strip_prefix('\n')
+        });
+        place.map(str::to_owned).ok_or_else(foreign_cursor)
+    }
+}
+
 impl PageQuery {
     /// As the ledger takes it.
-    pub(in crate::http) fn page(&self) -> Result<ledger::Page, Problem> {
-        let cursor = self.cursor.as_deref().map(str::parse).transpose();
+    pub(in crate::http) fn page(&self, list: ListName<'_>) -> Result<ledger::Page, Problem> {
+        let place = self
+            .cursor
+            .as_deref()
+            .map(|cursor| list.place(cursor))
+            .transpose()?;
+        let cursor = place.as_deref().map(str::parse).transpose();
         Ok(ledger::Page {
             limit: self.limit,
             cursor: cursor.map_err(|_not_ours| foreign_cursor())?,
         })
     }
 
-    /// Cuts the page out of a list that is at hand; the cursor is the key of the last item before it.
+    /// Cuts the page out of a list that is at hand. A cursor has the key of the last item before the page, and the
+    /// place that it had: where it is gone, what came after it has moved up into that place.
     pub(in crate::http) fn cut<T, W>(
         &self,
+        name: ListName<'_>,
         list: Vec<T>,
         key: impl Fn(&T) -> &str,
         to_wire: impl Fn(T) -> W,
@@ -43,14 +83,19 @@ impl PageQuery {
         let start = match &self.cursor {
             None => 0,
             Some(cursor) => {
-                let last = list.iter().position(|item| key(item) == cursor);
-                last.ok_or_else(foreign_cursor)? + 1
+                let place = name.place(cursor)?;
+                let (index, last) = place.split_once('\n').ok_or_else(foreign_cursor)?;
+                let index: usize = index.parse().map_err(|_no_number| foreign_cursor())?;
+                let found = list.iter().position(|item| key(item) == last);
+                found.map_or(index, |index| index + 1)
             }
         };
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let is_more = list.len() > start.saturating_add(limit);
+        let end = start.saturating_add(limit);
+        let is_more = list.len() > end;
         let items: Vec<T> = list.into_iter().skip(start).take(limit).collect();
-        let next_cursor = items.last().filter(|_| is_more).map(|item| key(item).to_owned());
+        let last = items.last().filter(|_| is_more);
+        let next_cursor = last.map(|item| name.cursor(&format!("{}\n{}", end - 1, key(item))));
         Ok(Page {
             items: items.into_iter().map(to_wire).collect(),
             next_cursor,
@@ -77,10 +122,14 @@ impl QueryForm for PageQuery {
 
 impl<T> Page<T> {
     /// The wire form of a part of a list.
-    pub(in crate::http) fn of<U>(listing: ledger::Listing<U>, to_wire: impl Fn(U) -> T) -> Self {
+    pub(in crate::http) fn of<U>(
+        list: ListName<'_>,
+        listing: ledger::Listing<U>,
+        to_wire: impl Fn(U) -> T,
+    ) -> Self {
         Self {
             items: listing.items.into_iter().map(to_wire).collect(),
-            next_cursor: listing.next.map(|cursor| cursor.to_string()),
+            next_cursor: listing.next.map(|place| list.cursor(&place.to_string())),
         }
     }
 }
@@ -90,21 +139,56 @@ mod tests {
     use super::*;
     use crate::http::problem::Code;
 
-    fn cut(limit: u32, cursor: Option<&str>) -> Result<(Vec<&'static str>, Option<String>), Code> {
+    const LETTERS: ListName<'static> = ListName("letters", "latin");
+
+    fn cut_of(
+        list: Vec<&'static str>,
+        limit: u32,
+        cursor: Option<&str>,
+    ) -> Result<(Vec<&'static str>, Option<String>), Code> {
         let query = PageQuery {
             limit,
             cursor: cursor.map(str::to_owned),
         };
-        let page = query.cut(vec!["a", "b", "c"], |item| item, |item| item);
+        let page = query.cut(LETTERS, list, |item| item, |item| item);
         page.map(|page| (page.items, page.next_cursor))
             .map_err(|problem| problem.code())
     }
 
+    fn cut(limit: u32, cursor: Option<&str>) -> Result<(Vec<&'static str>, Option<String>), Code> {
+        cut_of(vec!["a", "b", "c"], limit, cursor)
+    }
+
     #[test]
     fn pages_follow_each_other_without_gap_or_repetition() {
-        assert_eq!(cut(2, None), Ok((vec!["a", "b"], Some("b".to_owned()))));
-        assert_eq!(cut(2, Some("b")), Ok((vec!["c"], None)));
+        let after_b = LETTERS.cursor("1\nb");
+        assert_eq!(cut(2, None), Ok((vec!["a", "b"], Some(after_b.clone()))));
+        assert_eq!(cut(2, Some(&after_b)), Ok((vec!["c"], None)));
         assert_eq!(cut(3, None), Ok((vec!["a", "b", "c"], None)));
-        assert_eq!(cut(3, Some("x")), Err(Code::InvalidRequest));
+    }
+
+    #[test]
+    fn what_comes_and_goes_between_two_pages_moves_nothing() {
+        let after_b = LETTERS.cursor("1\nb");
+        let rest = |list| cut_of(list, 9, Some(&after_b)).map(|(items, _)| items);
+        assert_eq!(rest(vec!["0", "a", "b", "c"]), Ok(vec!["c"]));
+        assert_eq!(rest(vec!["b", "c", "d"]), Ok(vec!["c", "d"]));
+        assert_eq!(rest(vec!["a", "c", "d"]), Ok(vec!["c", "d"]));
+        assert_eq!(rest(vec![]), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_cursor_of_another_list_is_none() {
+        for foreign in [
+            "x".to_owned(),
+            String::new(),
+            LETTERS.cursor("b"),
+            LETTERS.cursor("x\nb"),
+            ListName("letters", "greek").cursor("1\nb"),
+            ListName("lett", "ers\nlatin").cursor("1\nb"),
+            ListName::only("letters").cursor("1\nb"),
+        ] {
+            assert_eq!(cut(3, Some(&foreign)), Err(Code::InvalidRequest), "{foreign}");
+        }
     }
 }

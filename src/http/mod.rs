@@ -4,6 +4,7 @@
 //! `http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
 //! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
 
+mod accept;
 mod assets;
 mod caller;
 mod cookie;
@@ -20,16 +21,16 @@ mod openapi;
 mod page_headers;
 mod peer;
 pub mod problem;
-mod reference;
 mod rate_headers;
+mod reference;
 mod reply;
 mod routes;
 mod schema;
 mod sse;
 mod state;
+mod tool_schema;
 mod trace;
 mod web_origin;
-mod tool_schema;
 
 #[cfg(test)]
 mod tests;

@@ -149,6 +149,7 @@ fn add_refusals(path: &str, operation: &mut Operation) {
             Code::Forbidden,
             Code::StorageUnavailable,
             Code::StorageFull,
+            Code::NotAcceptable,
         ]);
     }
     if operation.request_body.is_some() {

@@ -2,6 +2,8 @@
 
 use axum::http::{HeaderMap, header};
 
+use crate::http::peer::Transport;
+
 /// The origins that are ours or that the operator trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(in crate::http) struct WebOrigins {
@@ -41,7 +43,10 @@ impl WebOrigins {
 
     /// From which page a request comes. Ours has the scheme and the very host and port that the request went
     /// to: another port of the same host is another page. The `Host` header was checked before.
-    pub(in crate::http) fn site(&self, headers: &HeaderMap) -> Site {
+    ///
+    /// A page that came without TLS can be anybody's on the way, so where browsers use TLS it is not ours, but for
+    /// one of this very machine.
+    pub(in crate::http) fn site(&self, headers: &HeaderMap, connection: Transport) -> Site {
         let mut values = headers.get_all(header::ORIGIN).into_iter();
         let Some(first) = values.next() else {
             return Site::Unnamed;
@@ -55,7 +60,9 @@ impl WebOrigins {
         };
         let is_host = |host: &str| {
             let (scheme, _) = origin.split_once("://").unwrap_or_default();
-            normalised(scheme, host).is_some_and(|ours| ours == origin)
+            let is_safe = scheme == "https"
+                || (connection == Transport::Plain && (!self.is_public_by_tls() || is_this_machine(host)));
+            is_safe && normalised(scheme, host).is_some_and(|ours| ours == origin)
         };
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         if self.public.as_ref() == Some(&origin) || host.is_some_and(is_host) {
@@ -66,6 +73,21 @@ impl WebOrigins {
             Site::Foreign
         }
     }
+
+    fn is_public_by_tls(&self) -> bool {
+        self.public
+            .as_ref()
+            .is_some_and(|origin| origin.starts_with("https://"))
+    }
+}
+
+/// Whether a `Host` header names the machine itself, where nobody is on the way.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    };
+    name.eq_ignore_ascii_case("localhost") || matches!(name, "127.0.0.1" | "[::1]")
 }
 
 /// The origin of a URL of the settings.
@@ -104,6 +126,10 @@ mod tests {
     use super::*;
 
     fn site(host: &str, origins: &[&str]) -> Site {
+        site_by(Transport::Plain, host, origins)
+    }
+
+    fn site_by(connection: Transport, host: &str, origins: &[&str]) -> Site {
         let listed = [
             "https://board.example".to_owned(),
             "http://localhost:3000".to_owned(),
@@ -114,7 +140,7 @@ mod tests {
         for origin in origins {
             headers.append(header::ORIGIN, origin.parse().unwrap());
         }
-        origins_of_ours.site(&headers)
+        origins_of_ours.site(&headers, connection)
     }
 
     #[test]
@@ -132,6 +158,25 @@ mod tests {
             assert_eq!(site(host, &[origin]), Site::Ours, "{host} {origin}");
         }
         assert_eq!(site("localhost:18790", &[]), Site::Unnamed);
+    }
+
+    #[test]
+    fn a_page_without_tls_is_foreign_to_a_connection_with_it() {
+        for host in ["gate.example", "localhost:18790", "127.0.0.1"] {
+            let ours = format!("https://{host}");
+            assert_eq!(site_by(Transport::Tls, host, &[&ours]), Site::Ours, "{host}");
+            let plain = format!("http://{host}");
+            assert_eq!(site_by(Transport::Tls, host, &[&plain]), Site::Foreign, "{host}");
+        }
+    }
+
+    #[test]
+    fn without_tls_anywhere_the_page_of_any_name_of_ours_is_ours() {
+        let origins = WebOrigins::new(None, &[]);
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "gate.example:18790".parse().unwrap());
+        headers.insert(header::ORIGIN, "http://gate.example:18790".parse().unwrap());
+        assert_eq!(origins.site(&headers, Transport::Plain), Site::Ours);
     }
 
     #[test]
@@ -155,6 +200,8 @@ mod tests {
         ] {
             assert_eq!(site(host, &[foreign]), Site::Foreign, "{foreign:?}");
         }
+        // Anybody on the way can be this page, and the browser sends our cookie with it.
+        assert_eq!(site("gate.example", &["http://gate.example"]), Site::Foreign);
         let twice = ["http://localhost:18790", "http://localhost:18790"];
         assert_eq!(site(host, &twice), Site::Foreign);
     }

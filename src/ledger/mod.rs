@@ -32,8 +32,8 @@ pub mod launch;
 mod new_run;
 mod progress;
 mod record;
-mod sign_ins;
 mod revise;
+mod sign_ins;
 mod tokens;
 
 mod agents;
@@ -72,6 +72,6 @@ pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
 pub use revise::{Revise, ReviseOutcome};
 pub use runs::{RunFilter, StoredOutput};
-pub use stats::{CountBy, CountByTwo, LedgerStats};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
+pub use stats::{CountBy, CountByTwo, LedgerStats};
 pub use tokens::NewToken;

@@ -379,3 +379,65 @@ async fn fifty_readers_miss_nothing() {
         assert_eq!(seen, ran);
     }
 }
+
+#[tokio::test]
+async fn live_output_comes_before_the_end_of_its_run() {
+    let server = TestServer::full().start().await;
+    for _ in 0..10 {
+        let mut stream = server.operator().events("?output=true", None).await;
+        let call = json!({ "command": "echo one; echo two >&2; echo three" });
+        server.agent().exec(call).await.expect(200);
+        let (mut text, mut event) = (String::new(), stream.next().await);
+        while event.kind != "exec.finished" {
+            if event.kind == "exec.output" {
+                assert_eq!(event.id, None, "it is not kept");
+                text.push_str(event.data["text"].as_str().unwrap());
+            }
+            event = stream.next().await;
+        }
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["one", "three", "two"]);
+    }
+}
+
+#[tokio::test]
+async fn places_in_the_stream_are_numbers_of_events() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let get = |query: &str| operator.request(reqwest::Method::GET, &format!("/v1/events{query}"));
+    for id in ["junk", "-1", "1.5", ""] {
+        let refused = operator.send(get("").header("Last-Event-ID", id)).await;
+        let problem = refused.problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], "Last-Event-ID");
+    }
+    for (query, path) in [
+        ("?after=junk", "after"),
+        ("?after=-1", "after"),
+        ("?types=,", "types"),
+        ("?agentId=*", "agentId"),
+        ("?output=maybe", "output"),
+        ("?limit=3", "limit"),
+    ] {
+        let problem = operator.send(get(query)).await.problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], path, "{query}");
+    }
+    // A number from another ledger's future does not silence the stream.
+    let mut stream = operator.events("?types=exec.finished", Some(999_999)).await;
+    let run = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/true"] }))
+        .await
+        .expect(200);
+    assert_eq!(stream.next().await.data["runId"], run["runId"]);
+    let page = operator.get("/v1/events?limit=1").await.expect(200);
+    let cursor = page["nextCursor"].as_str().unwrap();
+    let next = operator
+        .get(&format!("/v1/events?limit=1&cursor={cursor}"))
+        .await
+        .expect(200);
+    assert_eq!(
+        next["items"][0]["seq"].as_i64(),
+        page["items"][0]["seq"].as_i64().map(|seq| seq + 1)
+    );
+}

@@ -97,6 +97,8 @@ impl Stage {
         let server = builder(&programs.path()).start().await;
         let home = server.scratch().join("home");
         write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
+        let case = json!({ "command": "git status", "expect": "allow" });
+        write_file_mode(&home.join("cases.jsonl"), case.to_string(), 0o644);
         let asked = server
             .agent()
             .exec(json!({ "argv": ["/bin/date"] }))

@@ -61,6 +61,8 @@ mod hooks;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod metrics;
@@ -73,7 +75,12 @@ mod policy;
 #[cfg(test)]
 mod policy_api;
 #[cfg(test)]
+mod policy_test;
+#[cfg(test)]
 mod real_commands;
+#[cfg(test)]
+#[cfg(feature = "test-hooks")]
+mod retention;
 #[cfg(test)]
 mod runner;
 #[cfg(test)]

@@ -502,3 +502,32 @@ async fn an_open_address_is_served_inside_tls_or_with_consent_only() {
         server.ready_line()
     );
 }
+
+#[tokio::test]
+async fn a_page_that_came_without_tls_cannot_sign_a_browser_in() {
+    let (server, authority) = secured(TestServer::full()).await;
+    let browser = server
+        .anonymous()
+        .by_way_of(authority.trusting().build().unwrap());
+    let login = |scheme: &str| {
+        let origin = format!("{scheme}://{}", port(&server));
+        let request = browser.request(reqwest::Method::POST, "/auth/login");
+        let shown = json!({ "token": server.operator_token() });
+        browser.send(request.header("Origin", origin).json(&shown))
+    };
+    // Whoever is on the way can answer for the address without TLS.
+    login("http").await.problem(403, "forbidden");
+    let signed_in = login("https").await;
+    signed_in.expect(200);
+    let cookie = signed_in.header("set-cookie").unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let with_cookie = |scheme: &str| {
+        let request = browser.request(reqwest::Method::GET, "/v1/approvals");
+        let request = request
+            .header("Cookie", cookie)
+            .header("X-CSRF-Token", signed_in.json()["csrfToken"].as_str().unwrap());
+        browser.send(request.header("Origin", format!("{scheme}://{}", port(&server))))
+    };
+    with_cookie("http").await.problem(403, "forbidden");
+    with_cookie("https").await.expect(200);
+}

@@ -131,16 +131,26 @@ pub(in crate::http) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
     let mut values = headers.get_all(header::CONTENT_TYPE).into_iter();
     let content_type = values.next().and_then(|value| value.to_str().ok());
-    let essence = content_type.map(|text| text.split(';').next().unwrap_or_default().trim());
-    match essence {
-        Some(essence) if essence.eq_ignore_ascii_case("application/json") && values.next().is_none() => {
-            Ok(())
-        }
-        _ => Err(Problem::new(
+    match content_type {
+        Some(text) if is_json(text) && values.next().is_none() => Ok(()),
+        Some(_) | None => Err(Problem::new(
             Code::UnsupportedMediaType,
             "send the body as content-type: application/json",
         )),
     }
+}
+
+/// JSON is UTF-8 (RFC 8259, 8.1); bytes that are said to be something else are not guessed at.
+fn is_json(content_type: &str) -> bool {
+    let mut parts = content_type.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let is_utf8 = |parameter: &str| match parameter.split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        Some(_) | None => true,
+    };
+    essence.eq_ignore_ascii_case("application/json") && parts.all(is_utf8)
 }
 
 async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem> {
@@ -187,6 +197,13 @@ pub(in crate::http) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Pro
 /// Says "unknown member" with its name where serde says so in its own way.
 fn explain(path: &str, message: &str) -> Problem {
     let message = without_position(message);
+    if let Some(name) = message
+        .strip_prefix("missing field `")
+        .and_then(|rest| rest.strip_suffix('`'))
+    {
+        let dot = if path.is_empty() { "" } else { "." };
+        return Problem::field(format!("{path}{dot}{name}"), "this member is needed");
+    }
     let Some(rest) = message.strip_prefix("unknown field `") else {
         return Problem::field(path, message);
     };
@@ -275,6 +292,10 @@ mod tests {
                 "[agentId] agentId: expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit",
             ),
             (r#"{"agentId":"a","agentId":"b"}"#, "[] duplicate field `agentId`"),
+            (
+                r#"{"inner":{}}"#,
+                "[inner.number] inner.number: this member is needed",
+            ),
             ("7", "[] invalid type: integer `7`, expected struct Sample"),
         ] {
             assert_eq!(
@@ -307,7 +328,13 @@ mod tests {
     async fn other_types_and_large_bodies_are_refused() {
         let expected = "unsupported-media-type [-] send the body as content-type: application/json";
         assert_eq!(refused(None, "{}").await, expected);
-        assert_eq!(refused(Some("text/plain"), "{}").await, expected);
+        for other in [
+            "text/plain",
+            "application/json-patch+json",
+            "application/json; charset=latin1",
+        ] {
+            assert_eq!(refused(Some(other), "{}").await, expected, "{other}");
+        }
         let large = refused(JSON, format!("{{}}{}", " ".repeat(99))).await;
         assert_eq!(
             large,

@@ -294,7 +294,9 @@ mod tests {
             })
             .collect();
         let document = include_str!("../../../docs/errors.md");
-        let table = document.split_once("| --- | --- | --- | --- |\n").map(|(_, rows)| rows);
+        let table = document
+            .split_once("| --- | --- | --- | --- |\n")
+            .map(|(_, rows)| rows);
         assert_eq!(table.map(str::trim_end), Some(rows.join("\n").as_str()));
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     http::{
         caller::{Admin, Caller, Read},
         extract::{AgentScope, AtPath, IfMatch, JsonBody, QueryOf},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Page},
         state::AppState,
@@ -76,6 +76,7 @@ async fn list(
 ) -> Result<JsonReply<Page<AgentBody>>, Problem> {
     let agents = state.engine().known_agents().await?;
     Ok(JsonReply(page.cut(
+        ListName::only("agents"),
         agents,
         |agent| agent.agent.as_str(),
         AgentBody::from,

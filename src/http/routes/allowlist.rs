@@ -23,7 +23,7 @@ use crate::{
     http::{
         caller::{Admin, Caller, Read},
         extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Located, Page},
         state::AppState,
@@ -146,6 +146,7 @@ async fn list(
 ) -> Result<JsonReply<Page<EntryBody>>, Problem> {
     let entries = state.engine().allowlist(&agent)?;
     Ok(JsonReply(page.cut(
+        ListName("allowlist", &agent),
         entries,
         |entry| entry.id.as_str(),
         EntryBody::from,
@@ -170,6 +171,7 @@ async fn add(
     caller: Caller<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(body): JsonBody<NewEntryBody>,
 ) -> Result<Response, Problem> {
     let pattern = body.into_pattern()?;
@@ -202,6 +204,7 @@ async fn one(
         entry,
     }): AtPath<AgentEntry>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
     let found = state.engine().allowlist_entry(&agent, &entry)?;
     found
@@ -227,6 +230,7 @@ async fn remove(
         entry,
     }): AtPath<AgentEntry>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
     if state
         .engine()

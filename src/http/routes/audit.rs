@@ -10,7 +10,7 @@ use crate::{
     http::{
         caller::{Admin, Caller},
         extract::{Parameters, QueryForm, QueryOf},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Page},
         state::AppState,
@@ -19,6 +19,8 @@ use crate::{
         AuditActor, AuditFilter, AuditOutcome, AuditRecord, ProblemKind, SealedHead, Target, Verification,
     },
 };
+
+const LIST: ListName<'static> = ListName::only("audit");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(list)).routes(routes!(verify))
@@ -113,8 +115,8 @@ async fn list(
         actor,
         action,
     };
-    let records = state.engine().ledger().audit(filter, page.page()?).await?;
-    Ok(JsonReply(Page::of(records, AuditBody::from)))
+    let records = state.engine().ledger().audit(filter, page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, records, AuditBody::from)))
 }
 
 /// Whether the chain is whole.

@@ -16,7 +16,7 @@ use crate::{
     http::{
         caller::{Admin, Caller, Read},
         extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Located, Page},
         state::AppState,
@@ -72,6 +72,7 @@ async fn list(
 ) -> Result<JsonReply<Page<RuleBody>>, Problem> {
     let rules = state.engine().denylist(&agent)?;
     Ok(JsonReply(page.cut(
+        ListName("denylist", &agent),
         rules,
         |rule| rule.id.as_str(),
         RuleBody::from,

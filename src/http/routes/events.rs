@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Extension,
     extract::State,
-    http::{HeaderMap, header},
+    http::HeaderMap,
     response::{IntoResponse, Response},
 };
 use serde_json::value::RawValue;
@@ -15,6 +15,7 @@ use crate::{
     domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId},
     events::{EventFilter, Publication, Start},
     http::{
+        accept::Accepted,
         caller::{Caller, ReadOrOwn},
         door::{Credentials, Origin},
         extract::{Parameters, QueryForm, QueryOf},
@@ -228,29 +229,15 @@ enum Wanted {
 
 /// A stream, unless the request names JSON and no stream.
 fn wanted(headers: &HeaderMap) -> Result<Wanted, Problem> {
-    let accepts: Vec<String> = headers
-        .get_all(header::ACCEPT)
-        .into_iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|range| {
-            range
-                .split(';')
-                .next()
-                .unwrap_or_default()
-                .trim()
-                .to_ascii_lowercase()
-        })
-        .filter(|range| !range.is_empty())
-        .collect();
-    let names = |range: &str| accepts.iter().any(|accepted| accepted == range);
-    if accepts.is_empty() || names("text/event-stream") {
+    let accepted = Accepted::of(headers);
+    let names = |range| accepted.names(range);
+    if accepted.is_silent() || names("text/event-stream") {
         Ok(Wanted::Stream)
     } else if names("application/json") {
         Ok(Wanted::Page)
-    } else if names("*/*") || names("text/*") {
+    } else if accepted.takes("text/event-stream") {
         Ok(Wanted::Stream)
-    } else if names("application/*") {
+    } else if accepted.takes("application/json") {
         Ok(Wanted::Page)
     } else {
         Err(Problem::new(
@@ -280,7 +267,7 @@ mod tests {
     fn accepted(values: &[&str]) -> Option<Wanted> {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(header::ACCEPT, value.parse().unwrap());
+            headers.append(axum::http::header::ACCEPT, value.parse().unwrap());
         }
         wanted(&headers).ok()
     }
@@ -300,9 +287,12 @@ mod tests {
             &["application/json"][..],
             &["Application/JSON;q=0.9, */*"],
             &["text/html", "application/json"],
+            &["text/event-stream;q=0, */*"],
+            &["application/*"],
         ] {
             assert_eq!(accepted(page), Some(Wanted::Page), "{page:?}");
         }
         assert_eq!(accepted(&["text/html"]), None);
+        assert_eq!(accepted(&["*/*;q=0"]), None);
     }
 }

@@ -11,6 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::http::{
     caller::{Caller, Read},
+    extract::QueryOf,
     metrics::Format,
     problem::Problem,
     state::AppState,
@@ -39,12 +40,17 @@ pub(in crate::http) fn metrics_alone() -> Router<AppState> {
 async fn metrics(
     _caller: Caller<Read>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     render(&state, &headers).await
 }
 
-async fn unasked(State(state): State<AppState>, headers: HeaderMap) -> Result<Response, Problem> {
+async fn unasked(
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     render(&state, &headers).await
 }
 

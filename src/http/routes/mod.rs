@@ -5,15 +5,15 @@ mod agents;
 mod allowlist;
 mod approvals;
 mod audit;
-mod docs;
 mod config;
 mod denylist;
+mod docs;
 mod document;
 mod events;
 mod exec;
-mod pages;
-mod metrics;
 mod mcp;
+mod metrics;
+mod pages;
 mod policy;
 mod probes;
 mod runs;
@@ -22,8 +22,8 @@ mod tokens;
 mod unknown;
 
 pub(in crate::http) use approvals::ApprovalBody;
-pub(in crate::http) use metrics::metrics_alone;
 pub(in crate::http) use mcp::Mount as McpMount;
+pub(in crate::http) use metrics::metrics_alone;
 pub(in crate::http) use unknown::method as unknown_method;
 #[cfg(test)]
 pub(in crate::http) use unknown::path as unknown_path;

@@ -11,7 +11,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     engine::{Check, Readiness},
-    http::{openapi, reply::JsonReply, state::AppState},
+    http::{extract::QueryOf, openapi, reply::JsonReply, state::AppState},
 };
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
@@ -31,7 +31,7 @@ struct Health {
 
 /// Whether the process answers.
 #[utoipa::path(get, path = "/healthz", tag = "probes", operation_id = "get_health", responses((status = OK, body = Health)))]
-async fn healthz() -> JsonReply<Health> {
+async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
     JsonReply(Health { status: "ok" })
 }
 
@@ -70,7 +70,7 @@ struct CheckBody {
     get, path = "/readyz", tag = "probes", operation_id = "get_readiness",
     responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, body = ReadinessBody)),
 )]
-async fn readyz(State(state): State<AppState>) -> Response {
+async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response {
     let Readiness {
         database,
         document,
@@ -122,7 +122,7 @@ struct VersionBody {
 
 /// What this server is.
 #[utoipa::path(get, path = "/v1/version", tag = "probes", operation_id = "get_version", responses((status = OK, body = VersionBody)))]
-async fn version() -> JsonReply<VersionBody> {
+async fn version(_query: QueryOf<()>) -> JsonReply<VersionBody> {
     JsonReply(VersionBody {
         name: "countersign",
         version: env!("CARGO_PKG_VERSION"),
@@ -133,7 +133,7 @@ async fn version() -> JsonReply<VersionBody> {
 
 /// This contract, generated from the code.
 #[utoipa::path(get, path = "/openapi.json", tag = "probes", operation_id = "get_contract", responses((status = OK, body = Object)))]
-async fn contract() -> Response {
+async fn contract(_query: QueryOf<()>) -> Response {
     let json = HeaderValue::from_static("application/json");
     ([(header::CONTENT_TYPE, json)], openapi::document()).into_response()
 }

@@ -20,7 +20,7 @@ use crate::{
         caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
         cookie,
         door::{Credentials, Origin},
-        extract::{EmptyBody, ShortJson},
+        extract::{EmptyBody, QueryOf, ShortJson},
         peer::Transport,
         problem::Problem,
         reply::JsonReply,
@@ -96,6 +96,7 @@ struct SessionBody {
 async fn make_link(
     caller: Caller<Admin>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
     let (url, expires_at_ms) = state.make_login_link(&caller.actor).await?;
@@ -124,6 +125,7 @@ async fn make_link(
 async fn login(
     OwnPage(origin): OwnPage,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     ShortJson(body): ShortJson<LoginBody>,
 ) -> Result<Response, Problem> {
     let shown = body.into_shown()?;
@@ -178,6 +180,7 @@ async fn login(
 async fn logout(
     Leaving { key, transport }: Leaving,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     _: EmptyBody,
 ) -> Result<Response, Problem> {
     if let Some(sign_in) = key.as_deref().and_then(Key::sign_in) {
@@ -196,7 +199,10 @@ async fn logout(
     ),
     security(("session" = [], "csrf" = [])),
 )]
-async fn session(Extension(origin): Extension<Origin>) -> Result<JsonReply<SessionBody>, Problem> {
+async fn session(
+    Extension(origin): Extension<Origin>,
+    query: Result<QueryOf<()>, Problem>,
+) -> Result<JsonReply<SessionBody>, Problem> {
     let browser = match &origin.credentials {
         Credentials::Valid(key) if key.sign_in().is_some() => key.expires_at().map(|ends| (key, ends)),
         Credentials::Valid(_)
@@ -211,6 +217,7 @@ async fn session(Extension(origin): Extension<Origin>) -> Result<JsonReply<Sessi
             "the browser is not signed in, or the second secret is missing",
         ));
     };
+    let QueryOf(()) = query?;
     let principal = key.principal();
     Ok(JsonReply(SessionBody {
         name: principal.actor.name.clone(),

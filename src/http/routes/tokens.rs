@@ -17,7 +17,7 @@ use crate::{
     http::{
         caller::{Admin, Caller},
         extract::{AtPath, JsonBody, QueryOf, not_null},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Page},
         schema::Label,
@@ -27,6 +27,8 @@ use crate::{
 
 const MAX_NAME_CHARS: usize = 100;
 const MAX_LIST: usize = 1000;
+
+const LIST: ListName<'static> = ListName::only("tokens");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -104,8 +106,8 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<TokenBody>>, Problem> {
-    let tokens = state.tokens().list(page.page()?).await?;
-    Ok(JsonReply(Page::of(tokens, TokenBody::from)))
+    let tokens = state.tokens().list(page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, tokens, TokenBody::from)))
 }
 
 /// Makes a token. Its secret is in this answer and nowhere else.
@@ -121,6 +123,7 @@ async fn list(
 async fn create(
     caller: Caller<Admin>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     JsonBody(body): JsonBody<TokenRequestBody>,
 ) -> Result<Response, Problem> {
     let request = body.into_request()?;
@@ -143,6 +146,7 @@ async fn revoke(
     caller: Caller<Admin>,
     AtPath(id): AtPath<TokenId>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
     match state.tokens().revoke(&caller.actor, &id).await? {
         Some(_revoked) => Ok(StatusCode::NO_CONTENT),

@@ -172,7 +172,10 @@ pub(crate) fn run_long_program(invocation: &Invocation, patience: Duration) -> F
         .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("{}: {error}", invocation.program.display()));
-    feed(child.stdin.take().expect("stdin is piped"), invocation.input.clone());
+    feed(
+        child.stdin.take().expect("stdin is piped"),
+        invocation.input.clone(),
+    );
     let stdout = drain(child.stdout.take().expect("stdout is piped"));
     let stderr = drain(child.stderr.take().expect("stderr is piped"));
     let ended = ProcessHandle::open(pid_of(&child)).is_none_or(|handle| handle.wait(patience));

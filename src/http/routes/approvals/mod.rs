@@ -18,7 +18,7 @@ use crate::{
     http::{
         caller::{Approve, Caller, ReadOrApprove},
         extract::{AtPath, JsonBody, Parameters, QueryForm, QueryOf},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::{Code, Problem},
         reply::{JsonReply, Page},
         schema::ApprovalFilterName,
@@ -31,6 +31,8 @@ use crate::{
 const MIN_ID_PREFIX: usize = 8;
 /// Longest text that a person may give as their reason.
 const MAX_REASON_CHARS: usize = 2000;
+
+const LIST: ListName<'static> = ListName::only("approvals");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -109,8 +111,8 @@ async fn list(
         session: session_key,
         id_prefix,
     };
-    let approvals = state.engine().approvals(filter, page.page()?).await?;
-    Ok(JsonReply(Page::of(approvals, ApprovalBody::from)))
+    let approvals = state.engine().approvals(filter, page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, approvals, ApprovalBody::from)))
 }
 
 /// One approval, by its whole id.

@@ -32,7 +32,7 @@ use crate::{
     engine::Engine,
     http::{
         caller::{Caller, Exec},
-        extract::RawJson,
+        extract::{QueryOf, RawJson},
         openapi::ProblemSchema,
         problem::{Code, Problem},
         state::AppState,
@@ -133,6 +133,7 @@ struct MessageSchema {
 async fn mcp(
     caller: Caller<Exec>,
     State(state): State<AppState>,
+    _query: QueryOf<()>,
     mut parts: Parts,
     RawJson { value, bytes }: RawJson<Value>,
 ) -> Result<Response, Problem> {

@@ -14,7 +14,7 @@ use crate::{
     http::{
         caller::{Caller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
         extract::{AtPath, EmptyBody, Parameters, QueryForm, QueryOf},
-        list::PageQuery,
+        list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Page},
         schema::RunStatusName,
@@ -22,6 +22,8 @@ use crate::{
     },
     ledger::RunFilter,
 };
+
+const LIST: ListName<'static> = ListName::only("runs");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -111,8 +113,8 @@ async fn list(
         // The engine narrows it to what the caller may see.
         owner: None,
     };
-    let runs = state.engine().runs(&caller, filter, page.page()?).await?;
-    Ok(JsonReply(Page::of(runs, RunBody::from)))
+    let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
+    Ok(JsonReply(Page::of(LIST, runs, RunBody::from)))
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.

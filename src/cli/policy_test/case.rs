@@ -1,0 +1,235 @@
+//! The cases of a file, and the world that a case may bring along.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::AgentId;
+
+/// What policy is expected to say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Expect {
+    /// It runs.
+    Allow,
+    /// A person is asked.
+    Ask,
+    /// It is refused.
+    Reject,
+}
+
+/// One command and what is expected of it.
+#[derive(Debug)]
+pub(super) struct Case {
+    /// Its own id, else the number of its line.
+    pub(super) id: String,
+    pub(super) command: String,
+    pub(super) expect: Expect,
+    pub(super) world: World,
+}
+
+/// Where a case is judged.
+#[derive(Debug)]
+pub(super) enum World {
+    /// By the policy of the server, for this agent.
+    Server { agent: Option<AgentId> },
+    /// In a world that exists only in the case.
+    Own(OwnWorld),
+}
+
+/// A world that exists only in a case; what it does not say is as by default.
+#[derive(Debug, Default)]
+pub(super) struct OwnWorld {
+    pub(super) cwd: Option<String>,
+    pub(super) path_dirs: BTreeMap<String, String>,
+    pub(super) files: Vec<String>,
+    pub(super) realpaths: BTreeMap<String, String>,
+    pub(super) trusted_dirs: Vec<String>,
+    pub(super) allowlist: Vec<OwnEntry>,
+    pub(super) safe_bins: Option<Vec<String>>,
+    pub(super) strict_inline_eval: bool,
+    pub(super) env: BTreeMap<String, String>,
+}
+
+/// An allowlist entry of such a world.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct OwnEntry {
+    pub(super) pattern: String,
+    pub(super) arg_pattern: Option<String>,
+    pub(super) source: Option<String>,
+}
+
+/// As it is written. `platform`, `why` and `ref` are for people.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseText {
+    id: Option<String>,
+    command: String,
+    agent: Option<AgentId>,
+    expect: Expect,
+    #[serde(rename = "platform")]
+    _platform: Option<serde::de::IgnoredAny>,
+    #[serde(rename = "why")]
+    _why: Option<serde::de::IgnoredAny>,
+    #[serde(rename = "ref")]
+    _reference: Option<serde::de::IgnoredAny>,
+    cwd: Option<String>,
+    path_dirs: Option<BTreeMap<String, String>>,
+    files: Option<Vec<String>>,
+    realpaths: Option<BTreeMap<String, String>>,
+    trusted_dirs: Option<Vec<String>>,
+    allowlist: Option<Vec<OwnEntry>>,
+    safe_bins: Option<Vec<String>>,
+    strict_inline_eval: Option<bool>,
+    env: Option<BTreeMap<String, String>>,
+}
+
+/// What is no file of cases, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}: {problem}")]
+pub(super) struct InvalidCases {
+    line: usize,
+    problem: String,
+}
+
+impl Expect {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Reject => "reject",
+        }
+    }
+}
+
+/// Reads a JSON array of cases, or cases one after the other.
+pub(super) fn parse(text: &str) -> Result<Vec<Case>, InvalidCases> {
+    let invalid = |line, problem: &dyn fmt::Display| InvalidCases {
+        line,
+        problem: problem.to_string(),
+    };
+    let cases: Result<Vec<&RawValue>, _> = if text.trim_start().starts_with('[') {
+        serde_json::from_str(text)
+    } else {
+        serde_json::Deserializer::from_str(text).into_iter().collect()
+    };
+    let cases = cases.map_err(|error| invalid(error.line(), &error))?;
+    cases
+        .into_iter()
+        .map(|case| {
+            let line = line_of(text, case.get());
+            let read: CaseText =
+                serde_json::from_str(case.get()).map_err(|error| invalid(line + error.line() - 1, &error))?;
+            read.into_case(line).map_err(|problem| invalid(line, &problem))
+        })
+        .collect()
+}
+
+/// The number of the line where a part of the text begins.
+fn line_of(text: &str, part: &str) -> usize {
+    let offset = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
+    let before = text.get(..offset).unwrap_or_default();
+    before.matches('\n').count() + 1
+}
+
+impl CaseText {
+    fn into_case(self, line: usize) -> Result<Case, &'static str> {
+        let is_of_its_own = self.cwd.is_some()
+            || self.path_dirs.is_some()
+            || self.files.is_some()
+            || self.realpaths.is_some()
+            || self.trusted_dirs.is_some()
+            || self.allowlist.is_some()
+            || self.safe_bins.is_some()
+            || self.strict_inline_eval.is_some()
+            || self.env.is_some();
+        if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
+            return Err("cwd: expected an absolute path");
+        }
+        let world = if is_of_its_own {
+            World::Own(OwnWorld {
+                cwd: self.cwd,
+                path_dirs: self.path_dirs.unwrap_or_default(),
+                files: self.files.unwrap_or_default(),
+                realpaths: self.realpaths.unwrap_or_default(),
+                trusted_dirs: self.trusted_dirs.unwrap_or_default(),
+                allowlist: self.allowlist.unwrap_or_default(),
+                safe_bins: self.safe_bins,
+                strict_inline_eval: self.strict_inline_eval.unwrap_or_default(),
+                env: self.env.unwrap_or_default(),
+            })
+        } else {
+            World::Server { agent: self.agent }
+        };
+        Ok(Case {
+            id: self.id.unwrap_or_else(|| line.to_string()),
+            command: self.command,
+            expect: self.expect,
+            world,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str) -> Vec<String> {
+        let cases = parse(text).unwrap();
+        cases.into_iter().map(|case| case.id).collect()
+    }
+
+    #[test]
+    fn arrays_and_lines_are_read_and_lines_are_counted() {
+        let line = r#"{"command":"ls","expect":"ask"}"#;
+        let named = r#"{"id":"x","command":"ls","expect":"ask"}"#;
+        assert_eq!(ids(&format!("{line}\n\n{named}\n{line}\n")), ["1", "x", "4"]);
+        assert_eq!(ids(&format!(" [\n{line},\n{line}]")), ["2", "3"]);
+        assert_eq!(ids(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (text, expected) in [
+            (
+                "{\"command\":\"ls\",\"expect\":\"ask\"}\n{\"command\":\"ls\"}",
+                "line 2: missing field `expect`",
+            ),
+            (
+                "\n{\"command\":\"ls\",\"expect\":\"run\"}",
+                "line 2: unknown variant `run`",
+            ),
+            (
+                "{\"command\":\"ls\",\"expect\":\"ask\",\"allow_list\":[]}",
+                "line 1: unknown field `allow_list`",
+            ),
+            (
+                "{\"command\":\"ls\",\"expect\":\"ask\",\"cwd\":\"x\"}",
+                "line 1: cwd: expected an absolute path",
+            ),
+            ("\n[1,", "line 2: EOF"),
+        ] {
+            let told = parse(text).unwrap_err().to_string();
+            assert!(told.starts_with(expected), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn any_member_of_a_world_makes_one() {
+        for member in [
+            r#""cwd":"/""#,
+            r#""path_dirs":{}"#,
+            r#""safe_bins":[]"#,
+            r#""env":{}"#,
+            r#""strict_inline_eval":false"#,
+        ] {
+            let text = format!(r#"{{"command":"ls","expect":"ask",{member}}}"#);
+            let cases = parse(&text).unwrap();
+            assert!(matches!(cases[0].world, World::Own(_)), "{member}");
+        }
+        let cases = parse(r#"{"command":"ls","expect":"ask","agent":"a"}"#).unwrap();
+        assert!(matches!(cases[0].world, World::Server { agent: Some(_) }));
+    }
+}

@@ -1,0 +1,149 @@
+//! The world of a case: files that exist only there, and default settings for everything else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Judged,
+    case::{Expect, OwnWorld},
+};
+use crate::{
+    command::{DirectoryTrust, Inspected, PathLookup, env_policy},
+    domain::{AgentId, Command, FileIdentity, UnixMillis},
+    policy::{
+        allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entry, Protected},
+        pattern::{PathCase, PatternCache},
+    },
+};
+
+const HOME: &str = "/home/agent";
+
+/// `tools.exec.safeBins` unless it is set (`settings.md` 3).
+const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
+
+/// What the allowlist of the world says about a command.
+pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
+    let env = match env_policy::check_overrides(&world.env) {
+        Ok(env) => env,
+        Err(blocked) => {
+            return Judged {
+                actual: Expect::Reject,
+                why: format!("these variables can never be set: {}", blocked.names.join(", ")),
+            };
+        }
+    };
+    let agent = AgentId::main();
+    let ids: Vec<String> = (0..world.allowlist.len())
+        .map(|index| index.to_string())
+        .collect();
+    let entries: Vec<Entry<'_>> = world
+        .allowlist
+        .iter()
+        .zip(&ids)
+        .map(|(entry, id)| Entry {
+            owner: agent.as_str(),
+            id,
+            pattern: &entry.pattern,
+            arg_pattern: entry.arg_pattern.as_deref(),
+            source: entry.source.as_deref(),
+            command_sha256: None,
+        })
+        .collect();
+    let by_default = || SAFE_BINS.map(str::to_owned).to_vec();
+    let safe_bins = world.safe_bins.clone().unwrap_or_else(by_default);
+    let cwd = world.cwd.as_deref().unwrap_or(HOME);
+    let request = AnalysisRequest {
+        cwd,
+        cwd_real: cwd,
+        env: &env,
+        agent: &agent,
+    };
+    let policy = AnalysisPolicy {
+        entries: &entries,
+        grants: &[],
+        deny_rules: &[],
+        safe_bins: &safe_bins,
+        safe_bin_profiles: &BTreeMap::new(),
+        trusted_dirs: &world.trusted_dirs,
+        skills: &[],
+        strict_inline_eval: world.strict_inline_eval,
+        strict_delegation: true,
+        exact_text_grants: false,
+        path_case: PathCase::Sensitive,
+        now: UnixMillis::new(0),
+        protected: &Protected::default(),
+        cache: &PatternCache::default(),
+    };
+    let command = Command::Shell(command.to_owned());
+    let analysis = allowlist::analyze(&command, &request, &policy, &MockFiles::of(world));
+    let actual = match &analysis.verdict {
+        AnalysisVerdict::Allow => Expect::Allow,
+        AnalysisVerdict::Ask(_) => Expect::Ask,
+        AnalysisVerdict::Reject(_) => Expect::Reject,
+    };
+    let why = analysis.verdict.finding().map_or_else(
+        || "the allowlist covers it".to_owned(),
+        |finding| format!("{}: {}", finding.rule, finding.detail),
+    );
+    Judged { actual, why }
+}
+
+/// The files of a world. Every one can be executed, and every directory belongs to root.
+#[derive(Debug)]
+struct MockFiles<'a> {
+    path_dirs: &'a BTreeMap<String, String>,
+    existing: BTreeSet<&'a str>,
+    realpaths: &'a BTreeMap<String, String>,
+}
+
+impl<'a> MockFiles<'a> {
+    fn of(world: &'a OwnWorld) -> Self {
+        let existing = world
+            .path_dirs
+            .values()
+            .chain(&world.files)
+            .chain(world.realpaths.keys());
+        Self {
+            path_dirs: &world.path_dirs,
+            existing: existing.map(String::as_str).collect(),
+            realpaths: &world.realpaths,
+        }
+    }
+}
+
+impl PathLookup for MockFiles<'_> {
+    /// A relative value stands for a hit in a relative entry of PATH, which counts for nothing.
+    fn search(&self, name: &str) -> Option<String> {
+        let found = self.path_dirs.get(name).filter(|path| path.starts_with('/'));
+        found.cloned()
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        let real = self.existing.contains(path).then(|| self.real(path)).flatten()?;
+        let identity = FileIdentity {
+            path: real.clone(),
+            dev: 1,
+            ino: 1,
+            size: 1,
+            mtime_ns: 0,
+            ctime_ns: 0,
+        };
+        Some(Inspected { real, identity })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        let target = self.realpaths.get(path).map_or(path, String::as_str);
+        Some(target.to_owned())
+    }
+
+    fn home(&self) -> &'static str {
+        HOME
+    }
+
+    fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+        DirectoryTrust::Ours
+    }
+
+    fn content_sha256(&self, _path: &str) -> Option<String> {
+        None
+    }
+}

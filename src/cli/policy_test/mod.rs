@@ -1,0 +1,151 @@
+//! `countersign policy test`: a file of commands, each with what policy is expected to say.
+
+mod case;
+mod mock;
+
+use std::{fs, io::Read as _, path::PathBuf};
+
+use serde_json::{Value, json};
+
+use self::case::{Case, Expect, World};
+use super::{
+    console::{Format, Tone},
+    context::Context,
+    discover::Role,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
+};
+
+/// A file of cases is written by people or a small program; this is far above any.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Check a file of commands against what policy is expected to say
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy test cases.jsonl
+
+A case is {\"command\": \"git push\", \"expect\": \"ask\"}, with expect allow, ask or reject, and agent and id as you like.
+The file is a JSON array of cases, or one after the other, a line each. The running server says what would become of
+each command at this moment. A case that brings its own world is judged in that, with default settings and without a
+server: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins, strict_inline_eval, env.
+
+Exits 1 when a case fails.")]
+pub(crate) struct TestArgs {
+    /// The file; - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// What policy says about a case.
+struct Judged {
+    actual: Expect,
+    why: String,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus, Failure> {
+    let text = read(args)?;
+    let cases = case::parse(&text)
+        .map_err(|invalid| Failure::usage(value::visible(&format!("{}: {invalid}", args.file.display()))))?;
+    let mut failed = Vec::new();
+    for case in &cases {
+        let judged = judge(context, case).await?;
+        if judged.actual != case.expect {
+            failed.push((case, judged));
+        }
+    }
+    report(context, cases.len(), &failed)
+}
+
+fn read(args: &TestArgs) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = if args.file.as_os_str() == "-" {
+        std::io::stdin().take(MAX_FILE_BYTES).read_to_string(&mut text)
+    } else {
+        fs::File::open(&args.file).and_then(|file| file.take(MAX_FILE_BYTES).read_to_string(&mut text))
+    };
+    match read {
+        Ok(_bytes) => Ok(text),
+        Err(error) => Err(Failure::usage(value::visible(&format!(
+            "{} cannot be read: {error}",
+            args.file.display()
+        )))),
+    }
+}
+
+async fn judge(context: &Context, case: &Case) -> Result<Judged, Failure> {
+    let world = match &case.world {
+        World::Own(world) => return Ok(mock::judge(&case.command, world)),
+        World::Server { agent } => agent,
+    };
+    let call = match world {
+        Some(agent) => json!({ "command": case.command, "agentId": agent }),
+        None => json!({ "command": case.command }),
+    };
+    let client = context.client(Role::Operator)?;
+    let explained = client.post(&["v1", "exec", "explain"], &call).await?;
+    Ok(of_explanation(&explained))
+}
+
+/// A question that nobody could be asked now is a question all the same.
+fn of_explanation(explained: &Value) -> Judged {
+    let reason = value::string(explained, "reason");
+    let actual = match (value::string(explained, "outcome"), reason) {
+        ("run", _) => Expect::Allow,
+        ("ask", _) | (_, "no-approver") => Expect::Ask,
+        _ => Expect::Reject,
+    };
+    let finding = explained
+        .pointer("/analysis/findings/0/detail")
+        .and_then(Value::as_str);
+    let why = [Some(reason).filter(|reason| !reason.is_empty()), finding];
+    let why: Vec<&str> = why.into_iter().flatten().collect();
+    Judged {
+        actual,
+        why: if why.is_empty() {
+            "policy lets it run".to_owned()
+        } else {
+            why.join(": ")
+        },
+    }
+}
+
+fn report(context: &Context, total: usize, failed: &[(&Case, Judged)]) -> Result<ExitStatus, Failure> {
+    let console = context.console;
+    let passed = total - failed.len();
+    match console.format() {
+        Format::Json => {
+            let failed: Vec<Value> = failed
+                .iter()
+                .map(|(case, Judged { actual, why })| {
+                    json!({ "id": case.id, "expected": case.expect.as_str(), "actual": actual.as_str(), "why": why })
+                })
+                .collect();
+            console.document(&json!({ "total": total, "passed": passed, "failed": failed }))?;
+        }
+        Format::People => {
+            let mut table = Table::new(&["CASE", "EXPECTED", "ACTUAL", "COMMAND", "WHY"]);
+            for (case, Judged { actual, why }) in failed {
+                table.row([
+                    &case.id,
+                    case.expect.as_str(),
+                    actual.as_str(),
+                    &case.command,
+                    why,
+                ]);
+            }
+            if !failed.is_empty() {
+                console.table(&table, "")?;
+            }
+            let tone = if failed.is_empty() { Tone::Good } else { Tone::Bad };
+            console.line(&console.paint(tone, &format!("{passed} of {total} as expected")))?;
+        }
+    }
+    Ok(if failed.is_empty() {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::FAILURE
+    })
+}

@@ -1,0 +1,189 @@
+//! Lists: how much of them, in what order, and pages that follow each other whatever happens between them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, TestServer};
+
+/// Every list that has pages.
+const LISTS: [&str; 7] = [
+    "/v1/runs",
+    "/v1/approvals?status=all",
+    "/v1/agents",
+    "/v1/agents/main/allowlist",
+    "/v1/agents/main/denylist",
+    "/v1/audit",
+    "/v1/tokens",
+];
+
+fn with(list: &str, parameter: &str) -> String {
+    let mark = if list.contains('?') { '&' } else { '?' };
+    format!("{list}{mark}{parameter}")
+}
+
+/// A server where every list has five items or more.
+async fn filled() -> TestServer {
+    let server = TestServer::asking().start().await;
+    for number in 0..5 {
+        let agent = format!("agent-{number}");
+        let call = json!({ "argv": ["/bin/date"], "agentId": agent });
+        server.agent().exec(call).await.expect(202);
+        let pattern = json!({ "pattern": format!("/opt/{number}") });
+        for list in ["allowlist", "denylist"] {
+            let path = format!("/v1/agents/main/{list}");
+            server.operator().post(&path, pattern.clone()).await.expect(201);
+        }
+        server
+            .token_with(json!({ "name": agent, "scopes": ["read"] }))
+            .await;
+    }
+    server
+}
+
+async fn page(api: &Api, list: &str, cursor: Option<&str>) -> (Vec<Value>, Option<String>) {
+    let path = match cursor {
+        None => with(list, "limit=2"),
+        Some(cursor) => with(list, &format!("limit=2&cursor={cursor}")),
+    };
+    let page = api.get(&path).await.expect(200);
+    (
+        page["items"].as_array().expect("items").clone(),
+        page["nextCursor"].as_str().map(str::to_owned),
+    )
+}
+
+async fn rest(api: &Api, list: &str, mut cursor: Option<String>) -> Vec<Value> {
+    let mut all = Vec::new();
+    while let Some(at) = cursor {
+        let (items, next) = page(api, list, Some(&at)).await;
+        all.extend(items);
+        cursor = next;
+    }
+    all
+}
+
+#[tokio::test]
+async fn limits_and_cursors_are_checked_on_every_list() {
+    let server = filled().await;
+    let operator = server.operator();
+    for list in LISTS.into_iter().chain(["/v1/events"]) {
+        for (parameter, path) in [
+            ("limit=0", "limit"),
+            ("limit=501", "limit"),
+            ("limit=-1", "limit"),
+            ("limit=abc", "limit"),
+            ("limit=", "limit"),
+            ("limit=1&limit=2", "limit"),
+            ("cursor=", "cursor"),
+            ("cursor=%00", "cursor"),
+            ("cursor=bm90aGluZw", "cursor"),
+            ("page=2", "page"),
+        ] {
+            let problem = operator.get(&with(list, parameter)).await;
+            let problem = problem.problem(400, "invalid-request");
+            assert_eq!(
+                problem["fields"][0]["path"], path,
+                "{list} {parameter}: {problem}"
+            );
+        }
+        for limit in ["limit=1", "limit=500"] {
+            operator.get(&with(list, limit)).await.expect(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_belongs_to_its_list() {
+    let server = filled().await;
+    let operator = server.operator();
+    for list in LISTS {
+        let (_, cursor) = page(&operator, list, None).await;
+        let cursor = cursor.unwrap_or_else(|| panic!("{list} has more"));
+        let others = LISTS
+            .into_iter()
+            .chain(["/v1/agents/other/allowlist", "/v1/events"]);
+        for other in others.filter(|other| *other != list) {
+            let answer = operator.get(&with(other, &format!("cursor={cursor}"))).await;
+            let problem = answer.problem(400, "invalid-request");
+            assert_eq!(
+                problem["fields"][0]["path"], "cursor",
+                "{list} at {other}: {problem}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_whatever_is_added_meanwhile() {
+    let server = filled().await;
+    let operator = server.operator();
+    for list in LISTS {
+        let whole = operator.get(&with(list, "limit=500")).await.expect(200)["items"].clone();
+        let (mut seen, cursor) = page(&operator, list, None).await;
+        // Newer than anything, and by name before everything.
+        let call = json!({ "argv": ["/bin/date"], "agentId": format!("0-{}", list.len()) });
+        server.agent().exec(call).await.expect(202);
+        let pattern = json!({ "pattern": format!("/opt/new-{}", list.replace('/', "-")) });
+        for kind in ["allowlist", "denylist"] {
+            let path = format!("/v1/agents/main/{kind}");
+            operator.post(&path, pattern.clone()).await.expect(201);
+        }
+        seen.extend(rest(&operator, list, cursor).await);
+        let ids = |items: &[Value]| -> Vec<Value> {
+            let id = |item: &Value| {
+                let names = ["id", "runId", "seq", "agentId"];
+                names.iter().find_map(|name| item.get(*name).cloned())
+            };
+            items.iter().filter_map(id).collect()
+        };
+        let (seen, whole) = (ids(&seen), ids(whole.as_array().expect("items")));
+        let first_of_whole: Vec<&Value> = seen.iter().filter(|id| whole.contains(id)).collect();
+        assert_eq!(
+            first_of_whole,
+            whole.iter().collect::<Vec<_>>(),
+            "{list}: nothing twice, nothing left out"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_removed_meanwhile_takes_nothing_else_along() {
+    let server = filled().await;
+    let operator = server.operator();
+    for list in ["/v1/agents/main/allowlist", "/v1/agents/main/denylist"] {
+        let whole = operator.get(list).await.expect(200)["items"].clone();
+        let (seen, cursor) = page(&operator, list, None).await;
+        let last = seen[1]["id"].as_str().expect("an id");
+        operator.delete(&format!("{list}/{last}")).await.expect(204);
+        let rest = rest(&operator, list, cursor).await;
+        assert_eq!(rest, whole.as_array().expect("items")[2..], "{list}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_says_when_it_was_used_and_nothing_more_once_revoked() {
+    let server = TestServer::full().start().await;
+    let (id, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read"], "groups": ["ops"] }))
+        .await;
+    let listed = || async {
+        let tokens = server.operator().get("/v1/tokens").await.expect(200);
+        let items = tokens["items"].as_array().expect("items").clone();
+        items.into_iter().find(|token| token["id"] == id).expect("listed")
+    };
+    let fresh = listed().await;
+    assert_eq!(
+        (&fresh["lastUsedAtMs"], &fresh["groups"]),
+        (&Value::Null, &json!(["ops"]))
+    );
+    reader.get("/v1/runs").await.expect(200);
+    let used = listed().await;
+    assert!(
+        used["lastUsedAtMs"].as_i64() >= used["createdAtMs"].as_i64() && used["lastUsedAtMs"].is_i64(),
+        "{used}"
+    );
+    let path = format!("/v1/tokens/{id}");
+    server.operator().delete(&path).await.expect(204);
+    reader.get("/v1/runs").await.problem(401, "unauthorized");
+    assert!(listed().await["revokedAtMs"].is_i64());
+    assert!(listed().await.get("secret").is_none());
+}

@@ -1,0 +1,131 @@
+//! `countersign policy test`: expectations of policy, checked case by case.
+
+use serde_json::{Value, json};
+
+use crate::support::{Finished, Scratch, TestServer, countersign, run_program, write_file};
+
+/// Runs it without a server or a state directory.
+fn alone(text: &str) -> Finished {
+    let scratch = Scratch::new();
+    let file = scratch.join("cases");
+    write_file(&file, text);
+    let call = countersign()
+        .args(&["policy", "test", "--json"])
+        .arg(&file)
+        .env("OPENCLAW_STATE_DIR", scratch.join("nothing"));
+    run_program(&call)
+}
+
+#[track_caller]
+fn told(done: &Finished, code: i32) -> Value {
+    assert_eq!(done.code, Some(code), "{done:?}");
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("one document: {done:?}"))
+}
+
+#[test]
+fn the_whole_corpus_is_judged_without_a_server() {
+    let corpus = include_str!("../data/corpus/commands.jsonl");
+    let done = alone(corpus);
+    assert_eq!(
+        told(&done, 0),
+        json!({ "total": 648, "passed": 648, "failed": [] })
+    );
+    let cases: Vec<Value> = corpus
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a case"))
+        .collect();
+    assert_eq!(told(&alone(&json!(cases).to_string()), 0)["passed"], 648);
+}
+
+#[test]
+fn what_is_not_as_expected_is_told_with_its_reason() {
+    let world = r#""path_dirs":{"rg":"/usr/bin/rg"},"allowlist":[{"pattern":"/usr/bin/rg"}]"#;
+    let done = alone(&format!(
+        "{{\"command\":\"rg x\",\"expect\":\"allow\",{world}}}\n\n\
+         {{\"command\":\"rg x > y\",\"expect\":\"allow\",{world}}}\n\
+         {{\"id\":\"named\",\"command\":\"rg x\",\"expect\":\"reject\",{world}}}\n\
+         {{\"command\":\"rg x\",\"expect\":\"ask\",\"env\":{{\"LD_PRELOAD\":\"x\"}},{world}}}\n"
+    ));
+    let told = told(&done, 1);
+    assert_eq!((&told["total"], &told["passed"]), (&json!(4), &json!(1)));
+    let failed: Vec<Vec<&str>> = told["failed"]
+        .as_array()
+        .expect("failed")
+        .iter()
+        .map(|case| {
+            assert!(case["why"].as_str().is_some_and(|why| !why.is_empty()), "{case}");
+            let members = ["id", "expected", "actual"];
+            members
+                .iter()
+                .filter_map(|member| case[*member].as_str())
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        failed,
+        [
+            ["3", "allow", "ask"],
+            ["named", "reject", "allow"],
+            ["5", "ask", "reject"]
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_none_is_a_wrong_call_and_judges_nothing() {
+    for (text, told) in [
+        ("{\"command\":\"ls\"}", "line 1: missing field `expect`"),
+        ("[\n{\"expect\":\"ask\"}]", "line 2: missing field `command`"),
+        ("cases: []", "line 1:"),
+        (
+            "{\"command\":\"ls\",\"expect\":\"ask\",\"alowlist\":[]}",
+            "unknown field `alowlist`",
+        ),
+    ] {
+        let done = alone(text);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(64), ""), "{text}");
+        assert!(
+            done.stderr.starts_with("error[usage]: ") && done.stderr.contains(told),
+            "{text}: {}",
+            done.stderr
+        );
+    }
+}
+
+#[tokio::test]
+async fn cases_without_a_world_ask_the_policy_in_force() {
+    let list = json!({ "allowlist": [{ "pattern": "/bin/echo" }] });
+    // Nobody is connected who could be asked: that is no matter of policy.
+    let server = TestServer::allowlist_only()
+        .config(
+            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
+        )
+        .document(&json!({ "version": 1, "agents": { "main": list, "closed": { "security": "deny" } } }))
+        .start()
+        .await;
+    let cases = server.scratch().join("cases.jsonl");
+    let lines = [
+        json!({ "command": "/bin/echo x", "expect": "allow" }),
+        json!({ "command": "/bin/date", "expect": "ask" }),
+        json!({ "command": "/bin/echo x", "agent": "closed", "expect": "reject" }),
+        json!({ "id": "wrong", "command": "/bin/date", "expect": "allow" }),
+    ];
+    write_file(&cases, lines.map(|line| line.to_string()).join("\n"));
+    let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
+    let told = told(&TestServer::finish(call).await, 1);
+    let failed = told["failed"].as_array().expect("failed");
+    assert_eq!(
+        (&told["total"], &told["passed"]),
+        (&json!(4), &json!(3)),
+        "{told}"
+    );
+    assert_eq!(
+        (&failed[0]["id"], &failed[0]["actual"]),
+        (&json!("wrong"), &json!("ask"))
+    );
+    let call = server.invocation(&["policy", "test"]).arg(&cases);
+    let done = TestServer::finish(call).await;
+    assert!(done.stdout.ends_with("3 of 4 as expected\n"), "{done:?}");
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"], json!([]), "nothing was run or asked");
+}
