@@ -4,7 +4,7 @@ use std::io;
 
 use crate::{
     engine::tokens::TokenFileError,
-    hosts::shell::NoShell,
+    hosts::{confined::Unconfined, shell::NoShell},
     http::ListenError,
     ledger::{LedgerError, OpenError},
     runner::RunnerError,
@@ -28,6 +28,9 @@ pub enum StartError {
     /// The files of `[tls]` cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsProblem),
+    /// `[exec] isolation` demands a level that cannot be reached.
+    #[error("[exec] isolation = \"confined\" cannot be reached")]
+    Isolation(#[from] Unconfined),
     /// The runner cannot be started.
     #[error(transparent)]
     Runner(#[from] RunnerError),

@@ -1,16 +1,26 @@
 //! What must be done while the process has one thread.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::StartError;
 use crate::{
     engine::environment::HostEnvironment,
-    hosts::{login_path, shell::HostShell},
+    hosts::{
+        confined::{Confined, Hidden},
+        login_path,
+        shell::HostShell,
+    },
     runner::{Runner, RunnerOptions},
-    settings::{Environment, Server, SettingsStore, StartOptions, StateDir},
-    sys::process::{InheritedLimits, boot_id, forbid_dumping},
+    settings::{Environment, IsolationChoice, Server, SettingsStore, StartOptions, StateDir},
+    sys::{
+        namespace::has_scopes,
+        process::{InheritedLimits, boot_id, forbid_dumping},
+    },
     telemetry::Log,
     tls::{LiveTls, TlsFiles},
 };
@@ -26,6 +36,8 @@ pub struct Prepared {
     pub(super) log: Log,
     pub(super) tls: Option<Arc<LiveTls>>,
     pub(super) runner: Runner,
+    /// What confined commands do not see, if there can be any.
+    pub(super) hidden: Option<Hidden>,
     pub(super) shell: HostShell,
     pub(super) environment: HostEnvironment,
     pub(super) boot_id: String,
@@ -54,6 +66,7 @@ impl Prepared {
         let tls = TlsFiles::of(&state_dir, server)
             .map(|files| LiveTls::load(files).map(Arc::new))
             .transpose()?;
+        let confined = confine(&state_dir, server, settings.server_file(), environment.as_ref())?;
         let own_path = environment.get("PATH");
         let (shell, environment) = shell_and_environment(server, environment.as_ref(), own_path.as_deref())?;
         raise_open_files();
@@ -61,10 +74,19 @@ impl Prepared {
             0 => MANY_RUNS,
             limit => limit,
         };
-        let options =
+        let mut options =
             RunnerOptions::of_this_program(state_dir.runs(), state_dir.output(), limits, max_running);
+        let hidden = confined.map(
+            |Confined {
+                 confinement, hidden, ..
+             }| {
+                options.confinement = Some(Arc::new(confinement));
+                hidden
+            },
+        );
         Ok(Self {
             runner: Runner::start(options)?,
+            hidden,
             boot_id: boot_id().map_err(StartError::system("this boot of the machine has no identity"))?,
             own_binary: std::env::current_exe().ok(),
             state_dir,
@@ -74,6 +96,50 @@ impl Prepared {
             shell,
             environment,
         })
+    }
+}
+
+/// The place where confined commands run; `None` where commands run with the server's own rights, by choice or
+/// because there is nothing better.
+fn confine(
+    state_dir: &StateDir,
+    server: &Server,
+    server_file: &Path,
+    environment: &dyn Environment,
+) -> Result<Option<Confined>, StartError> {
+    let choice = server.exec.isolation;
+    let confined = match choice {
+        IsolationChoice::SameUser => return Ok(None),
+        IsolationChoice::Auto | IsolationChoice::Confined | IsolationChoice::SeparateUser => {
+            Confined::make(state_dir, server, server_file, environment)
+        }
+    };
+    match (confined, choice) {
+        (Ok(confined), _) => {
+            for socket in &confined.exposed {
+                tracing::warn!(
+                    path = %socket.display(),
+                    "a socket that a variable names stays within reach of commands: its directory holds other things, too"
+                );
+            }
+            if !has_scopes() {
+                tracing::warn!(
+                    "this kernel cannot keep signals and abstract sockets of confined commands inside (Landlock ABI 6)"
+                );
+            }
+            Ok(Some(confined))
+        }
+        (Err(error), IsolationChoice::Auto) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "commands cannot be confined: they run with the server's own rights"
+            );
+            Ok(None)
+        }
+        (
+            Err(error),
+            IsolationChoice::Confined | IsolationChoice::SeparateUser | IsolationChoice::SameUser,
+        ) => Err(error.into()),
     }
 }
 

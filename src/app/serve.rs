@@ -206,6 +206,7 @@ impl Running {
             log,
             tls,
             runner,
+            hidden,
             shell,
             environment,
             boot_id,
@@ -238,6 +239,10 @@ impl Running {
             .watch()
             .map_err(StartError::system("the runner cannot be watched"))?;
         let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output());
+        let gateway = match hidden {
+            Some(hidden) => gateway.with_confinement(hidden),
+            None => gateway,
+        };
         let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log, tls));
         let engine = Engine::new(EngineParts {
             clock,
@@ -260,7 +265,7 @@ impl Running {
         let ready = Ready {
             endpoint: listeners.endpoint(),
             socket: listeners.unix_socket().map(Path::to_path_buf),
-            isolation: Isolation::SameUser,
+            isolation: gateway.isolation(),
             metrics: metrics_listener.as_ref().map(Bound::endpoint),
             login_link: None,
         };

@@ -22,6 +22,7 @@ use super::{
 use crate::{
     clock::SystemIds,
     doctor::{self, Finding, Repair, ServerState, Severity},
+    hosts::confined::Confined,
     lifecycle::ServerFile,
     settings::{EffectiveValue, Settings, StartOptions, StateDir},
 };
@@ -117,6 +118,7 @@ fn examine(
         Arc::clone(&context.clock),
         Arc::new(SystemIds),
         server_state(state_dir),
+        &Confined::check,
     );
     (doctor::findings(&snapshot), settings)
 }

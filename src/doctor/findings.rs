@@ -1,8 +1,8 @@
 //! The judgement: a snapshot in, findings out.
 
 use super::{
-    AgentRules, DirectoryState, DocumentState, Finding, PrivateFile, Remark, Repair, ServerState,
-    SettingsState, Severity, Snapshot, TlsState,
+    AgentRules, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark, Repair, Scopes,
+    ServerState, SettingsState, Severity, Snapshot, TlsState,
 };
 use crate::domain::{Ask, HostChoice, Isolation, Security};
 
@@ -12,13 +12,19 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(directory(snapshot));
     found.extend(settings(&snapshot.settings));
     found.extend(tls(&snapshot.tls));
-    found.extend(isolation(snapshot.isolation));
+    found.extend(isolation(&snapshot.isolation));
     found.extend(document(snapshot));
     found.extend(
         snapshot
             .agents
             .iter()
             .flat_map(|rules| agent(rules, &snapshot.settings)),
+    );
+    found.extend(
+        snapshot
+            .agents
+            .iter()
+            .filter_map(|rules| taken_out(rules, &snapshot.isolation)),
     );
     found.extend(
         snapshot
@@ -168,22 +174,55 @@ fn tls(state: &TlsState) -> Option<Finding> {
     }
 }
 
-fn isolation(level: Isolation) -> Option<Finding> {
-    match level {
-        Isolation::SameUser => Some(Finding {
+fn isolation(state: &IsolationState) -> Option<Finding> {
+    match state {
+        IsolationState::SameUser { why } => Some(Finding {
             id: "isolation-same-user",
             severity: Severity::Error,
             key: "exec.isolation".to_owned(),
-            explanation: "commands on the gateway host run with the server's own rights: one that runs can read the \
-                          operator's token and edit the policy. Approvals are a guard rail here, not a boundary"
-                .to_owned(),
-            fix: "not available yet in this version; until then run the server under an account of its own, and \
-                  give agents nothing on it that you would not run yourself"
+            explanation: format!(
+                "commands on the gateway host run with the server's own rights: one that runs can read the operator's \
+                 token and edit the policy. Approvals are a guard rail here, not a boundary. They are not confined: {why}"
+            ),
+            fix: "run the server under an ordinary account of its own, where user namespaces are allowed, and leave \
+                  [exec] isolation at \"auto\"; until then give agents nothing on it that you would not run yourself"
                 .to_owned(),
             repair: None,
         }),
-        Isolation::Confined | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node => None,
+        IsolationState::Confined {
+            scopes: Scopes::Missing,
+        } => Some(Finding {
+            id: "isolation-without-scopes",
+            severity: Severity::Warning,
+            key: "exec.isolation".to_owned(),
+            explanation: "this kernel cannot keep signals and abstract sockets of confined commands inside: one that \
+                          runs cannot read anything of the server, but it can stop it"
+                .to_owned(),
+            fix: "use Linux 6.12 or later with Landlock".to_owned(),
+            repair: None,
+        }),
+        IsolationState::Confined { scopes: Scopes::Kept } => None,
     }
+}
+
+/// An agent whose commands have more rights than those of others.
+fn taken_out(rules: &AgentRules, state: &IsolationState) -> Option<Finding> {
+    let is_worse = match (rules.isolation, state) {
+        (Some(Isolation::SameUser), IsolationState::Confined { .. }) => true,
+        (_, IsolationState::Confined { .. } | IsolationState::SameUser { .. }) => false,
+    };
+    is_worse.then(|| Finding {
+        id: "agent-not-confined",
+        severity: Severity::Error,
+        key: "tools.exec.isolation".to_owned(),
+        explanation: format!(
+            "commands of the agent {} run with the server's own rights: one that runs can read the operator's token \
+             and edit the policy, which binds every other agent, too",
+            rules.agent
+        ),
+        fix: "remove tools.exec.isolation from openclaw.json, or run these tools on another machine".to_owned(),
+        repair: None,
+    })
 }
 
 fn document(snapshot: &Snapshot) -> Vec<Finding> {
@@ -228,6 +267,7 @@ fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
         security,
         ask,
         ask_fallback,
+        isolation: _,
     } = rules;
     let mut found = Vec::new();
     if host.0 == HostChoice::Sandbox {
@@ -374,8 +414,14 @@ mod tests {
                 wanted: 0o600,
             }],
             us: 1000,
-            isolation: Isolation::Confined,
+            isolation: IsolationState::Confined { scopes: Scopes::Kept },
             server: ServerState::Running,
+        }
+    }
+
+    fn same_user() -> IsolationState {
+        IsolationState::SameUser {
+            why: "it is root".to_owned(),
         }
     }
 
@@ -386,6 +432,7 @@ mod tests {
             security: (Security::Allowlist, "tools.exec.security".to_owned()),
             ask: (Ask::OnMiss, "tools.exec.ask".to_owned()),
             ask_fallback: (Security::Deny, "default".to_owned()),
+            isolation: None,
         }
     }
 
@@ -461,8 +508,20 @@ mod tests {
             ],
         );
         check(
-            |s| s.isolation = Isolation::SameUser,
+            |s| s.isolation = same_user(),
             &[("isolation-same-user", Severity::Error, "exec.isolation")],
+        );
+        check(
+            |s| {
+                s.isolation = IsolationState::Confined {
+                    scopes: Scopes::Missing,
+                };
+            },
+            &[("isolation-without-scopes", Severity::Warning, "exec.isolation")],
+        );
+        check(
+            |s| s.agents[0].isolation = Some(Isolation::SameUser),
+            &[("agent-not-confined", Severity::Error, "tools.exec.isolation")],
         );
         check(
             |s| s.document = DocumentState::Missing,
@@ -568,7 +627,7 @@ mod tests {
             |s| {
                 s.server = ServerState::Stale("x".into());
                 s.directory = DirectoryState::Missing;
-                s.isolation = Isolation::SameUser;
+                s.isolation = same_user();
             },
             &[
                 ("isolation-same-user", Severity::Error, "exec.isolation"),

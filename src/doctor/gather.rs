@@ -8,23 +8,29 @@ use std::{
 };
 
 use super::{
-    AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
-    TlsState,
+    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerState,
+    SettingsState, Snapshot, TlsState,
 };
 use crate::{
     approvals::store::{self, DocumentStatus, DocumentStore},
     clock::{Clock, Ids},
-    domain::{AgentId, HostChoice, Isolation},
+    domain::{AgentId, HostChoice},
+    hosts::confined::Unconfined,
     policy::{
         combine::{Effective, PolicyLayers, Wanted, combine},
         layers::Spoken,
     },
     settings::{
-        Environment, PolicyConfig, Settings, SettingsFinding, SettingsProblem, SettingsStore, StartOptions,
-        StateDir, is_open_address,
+        Environment, IsolationChoice, PolicyConfig, Server, Settings, SettingsFinding, SettingsProblem,
+        SettingsStore, StartOptions, StateDir, is_open_address,
     },
+    sys::namespace::has_scopes,
     tls::TlsFiles,
 };
+
+/// Tries whether commands of a server with these settings could be confined; `Confined::check` in earnest.
+pub type TryConfining<'a> =
+    dyn Fn(&StateDir, &Server, &Path, &dyn Environment) -> Result<(), Unconfined> + 'a;
 
 /// Looks at a state directory. Whether a server runs on it is for the caller to find out.
 ///
@@ -36,6 +42,7 @@ pub fn gather(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     server: ServerState,
+    try_confining: &TryConfining<'_>,
 ) -> (Snapshot, Option<Arc<Settings>>) {
     let us = rustix::process::geteuid().as_raw();
     let loaded = SettingsStore::load(state_dir.clone(), options, environment);
@@ -49,6 +56,7 @@ pub fn gather(
     let agents = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
+    let isolation = isolation(state_dir, loaded.as_ref().ok(), try_confining);
     let snapshot = Snapshot {
         state_dir: state_dir.root().to_path_buf(),
         directory: directory(state_dir.root(), us),
@@ -59,8 +67,7 @@ pub fn gather(
         agents,
         private: private_files(state_dir, settings.as_deref()),
         us,
-        // The only level that there is yet.
-        isolation: Isolation::SameUser,
+        isolation,
         server,
     };
     (snapshot, settings)
@@ -82,6 +89,41 @@ fn directory(path: &Path, us: u32) -> DirectoryState {
         return DirectoryState::Refused("group or others may write it".to_owned());
     }
     DirectoryState::Usable
+}
+
+fn isolation(
+    state_dir: &StateDir,
+    loaded: Option<&SettingsStore>,
+    try_confining: &TryConfining<'_>,
+) -> IsolationState {
+    let Some(store) = loaded else {
+        return IsolationState::SameUser {
+            why: "the settings do not read".to_owned(),
+        };
+    };
+    let settings = store.current();
+    match settings.server.exec.isolation {
+        IsolationChoice::SameUser => {
+            return IsolationState::SameUser {
+                why: "[exec] isolation = \"same-user\" says so".to_owned(),
+            };
+        }
+        IsolationChoice::Auto | IsolationChoice::Confined | IsolationChoice::SeparateUser => {}
+    }
+    match try_confining(
+        state_dir,
+        &settings.server,
+        store.server_file(),
+        store.environment(),
+    ) {
+        Ok(()) if has_scopes() => IsolationState::Confined { scopes: Scopes::Kept },
+        Ok(()) => IsolationState::Confined {
+            scopes: Scopes::Missing,
+        },
+        Err(error) => IsolationState::SameUser {
+            why: error.to_string(),
+        },
+    }
 }
 
 fn settings_state(loaded: &Result<SettingsStore, Vec<SettingsProblem>>) -> SettingsState {
@@ -176,6 +218,7 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
          }| (value, source),
     );
     AgentRules {
+        isolation: policy.exec(&agent).isolation,
         agent,
         host,
         security: (security.value, security.source),
@@ -241,6 +284,7 @@ mod tests {
             clock,
             ids,
             ServerState::NotRunning,
+            &|_state_dir, _server, _file, _environment| Ok(()),
         )
         .0
     }

@@ -11,8 +11,8 @@ mod snapshot;
 
 pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
-pub use gather::gather;
+pub use gather::{TryConfining, gather};
 pub use snapshot::{
-    AgentRules, DirectoryState, DocumentState, PrivateFile, Remark, ServerState, SettingsState, Snapshot,
-    TlsState,
+    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerState,
+    SettingsState, Snapshot, TlsState,
 };

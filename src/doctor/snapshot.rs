@@ -26,7 +26,7 @@ pub struct Snapshot {
     /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.
-    pub isolation: Isolation,
+    pub isolation: IsolationState,
     /// Whether a server runs on the state directory.
     pub server: ServerState,
 }
@@ -111,6 +111,32 @@ pub struct AgentRules {
     pub ask: (Ask, String),
     /// Effective fallback, and the key that set it.
     pub ask_fallback: (Security, String),
+    /// The level that it was put on, if it was.
+    pub isolation: Option<Isolation>,
+}
+
+/// The level that commands reach, and what is to be known about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IsolationState {
+    /// Prepared namespaces.
+    Confined {
+        /// Whether signals and abstract sockets stay inside, too.
+        scopes: Scopes,
+    },
+    /// The server's own rights.
+    SameUser {
+        /// Why it is no better.
+        why: String,
+    },
+}
+
+/// Whether the kernel can keep signals and abstract sockets of commands inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scopes {
+    /// It can.
+    Kept,
+    /// It is too old.
+    Missing,
 }
 
 /// A file or directory that is for us alone.

@@ -47,7 +47,7 @@ impl Engine {
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
-        let run = call.to_new_run(run_id.clone(), judged);
+        let run = call.to_new_run(run_id.clone(), judged, self.isolation_of(&call.agent, settings));
         let approval = NewApproval {
             id: self.ids.approval_id(),
             card: judged.to_card(spec),

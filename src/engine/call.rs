@@ -17,11 +17,8 @@ use crate::{
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
         layers::Resolved,
     },
-    settings::{Settings, Tool},
+    settings::{IsolationChoice, Settings, Tool},
 };
-
-/// Whom gateway commands run as: the only level that there is yet.
-pub(super) const ISOLATION: Isolation = Isolation::SameUser;
 
 /// A call on the gateway host, ready to be judged.
 #[derive(Debug, Clone)]
@@ -86,7 +83,7 @@ impl Call {
     }
 
     /// The run that this call becomes.
-    pub(super) fn to_new_run(&self, id: RunId, judged: &Judgement) -> NewRun {
+    pub(super) fn to_new_run(&self, id: RunId, judged: &Judgement, isolation: Isolation) -> NewRun {
         NewRun {
             id,
             host: Host::Gateway,
@@ -102,13 +99,20 @@ impl Call {
             pty: false,
             background: self.background,
             diverted: false,
-            isolation: ISOLATION,
+            isolation,
             timeout: self.timeout,
         }
     }
 }
 
 impl Engine {
+    /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it.
+    pub(super) fn isolation_of(&self, agent: &AgentId, settings: &Settings) -> Isolation {
+        let taken_out = settings.policy.exec(agent).isolation;
+        let reached = self.gateway.isolation();
+        taken_out.map_or(reached, |level| level.min(reached))
+    }
+
     /// Settles everything about a call that is not a question of permission.
     pub(super) fn prepare(
         &self,
@@ -141,6 +145,7 @@ impl Engine {
             return Err(ExecError::AgentNotAllowed);
         }
         refuse_what_is_not_there(*pty, *elevated)?;
+        refuse_less_than_demanded(agent, settings)?;
         refuse_chat_commands(command)?;
         Self::resolve_host(agent, *host, node.as_deref(), settings)
     }
@@ -254,6 +259,23 @@ fn no_sandbox(key: &str) -> ExecError {
         hint: "set tools.exec.host to gateway in openclaw.json, or run: countersign init --preset cautious"
             .to_owned(),
     }
+}
+
+/// An agent that is taken out of a level runs nothing where every run must have it.
+fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) -> Result<(), ExecError> {
+    let demanded = settings.server.exec.isolation;
+    let is_demanded = match demanded {
+        IsolationChoice::Confined | IsolationChoice::SeparateUser => true,
+        IsolationChoice::Auto | IsolationChoice::SameUser => false,
+    };
+    if is_demanded && settings.policy.exec(agent).isolation == Some(Isolation::SameUser) {
+        return Err(ExecError::ConfigConflict {
+            detail: format!(
+                "tools.exec.isolation takes {agent} out of the isolation that [exec] isolation = \"{demanded}\" demands"
+            ),
+        });
+    }
+    Ok(())
 }
 
 fn refuse_what_is_not_there(pty: bool, elevated: bool) -> Result<(), ExecError> {

@@ -3,7 +3,7 @@
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
     domain::{AgentId, Ask, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
-    engine::{Engine, call},
+    engine::Engine,
     policy::{
         combine::Wanted,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
@@ -83,7 +83,7 @@ impl Engine {
             agent: agent.clone(),
             session: session.clone(),
             approvals_apply: host.value != Host::Sandbox,
-            isolation: call::ISOLATION,
+            isolation: self.isolation_of(agent, &now.settings),
             host,
             node: node.last().map(|said| Resolved {
                 value: said.value.clone(),

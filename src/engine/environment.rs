@@ -2,7 +2,12 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use crate::{command::env_policy, domain::EnvOverrides, hosts::run_path, settings::Environment};
+use crate::{
+    command::env_policy,
+    domain::EnvOverrides,
+    hosts::{confined::Hidden, run_path},
+    settings::Environment,
+};
 
 /// What commands inherit, settled once when the server starts.
 #[derive(Debug, Clone)]
@@ -30,15 +35,23 @@ impl HostEnvironment {
     }
 
     /// The whole environment of one command. Overrides win over what is inherited; PATH and our own mark
-    /// win over everything.
-    pub(super) fn of_command(&self, path: &[PathBuf], overrides: &EnvOverrides) -> Vec<(OsString, OsString)> {
+    /// win over everything. A confined command inherits nothing that leads to what is hidden from it.
+    pub(super) fn of_command(
+        &self,
+        path: &[PathBuf],
+        overrides: &EnvOverrides,
+        hidden: Option<&Hidden>,
+    ) -> Vec<(OsString, OsString)> {
         let overridden = |name: &OsString| overrides.iter().any(|(other, _value)| name == other);
-        let mut all: Vec<_> = self
+        let inherited = self
             .inherited
             .iter()
             .filter(|(name, _value)| !overridden(name))
-            .cloned()
-            .collect();
+            .cloned();
+        let mut all: Vec<_> = match hidden {
+            Some(hidden) => hidden.without_leading_out(inherited),
+            None => inherited.collect(),
+        };
         all.extend(
             overrides
                 .iter()
@@ -69,7 +82,7 @@ mod tests {
         let host = HostEnvironment::new(&environment, Some("/login".to_owned()));
         let overrides = EnvOverrides::accepted(BTreeMap::from([("LANG".to_owned(), "de".to_owned())]));
         let path = host.run_path(&[]);
-        let mut of_command = host.of_command(&path, &overrides);
+        let mut of_command = host.of_command(&path, &overrides, None);
         of_command.sort();
         let expected = [
             ("LANG", "de"),

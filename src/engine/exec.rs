@@ -205,7 +205,11 @@ impl Engine {
         let run_id = self.ids.run_id(self.clock.now());
         let (detail, hint) = judged.explain_denial(&call.agent, reason);
         let denial = ledger::Denial {
-            run: call.to_new_run(run_id.clone(), judged),
+            run: call.to_new_run(
+                run_id.clone(),
+                judged,
+                self.isolation_of(&call.agent, &self.settings.current()),
+            ),
             key,
             reason,
             detail: detail.clone(),
@@ -232,7 +236,7 @@ impl Engine {
         let run_id = self.ids.run_id(self.clock.now());
         hooks::reach("engine.before-launch");
         let launch = DirectLaunch {
-            run: call.to_new_run(run_id, judged),
+            run: call.to_new_run(run_id, judged, self.isolation_of(&call.agent, settings)),
             key,
             terms: judged.terms(settings),
         };

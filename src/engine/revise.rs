@@ -134,7 +134,11 @@ impl Engine {
         card.needs_person = true;
         Ok(Revise {
             revises: old.id.clone(),
-            run: call.to_new_run(self.ids.run_id(self.clock.now()), &judged),
+            run: call.to_new_run(
+                self.ids.run_id(self.clock.now()),
+                &judged,
+                self.isolation_of(&call.agent, &now.settings),
+            ),
             approval: NewApproval {
                 id: self.ids.approval_id(),
                 card,

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{Actor, OutputStream, Reason, Run, RunEnd, RunId, RunStatus},
+    domain::{Actor, Isolation, OutputStream, Reason, Run, RunEnd, RunId, RunStatus},
     engine::{
         Engine,
         live::{Ended, LiveRun, LiveState},
@@ -105,9 +105,14 @@ impl Engine {
         let settings = self.settings.current();
         let exec = settings.policy.exec(&permit.binding().agent);
         let path = self.environment.run_path(&exec.path_prepend);
+        let hidden = match permit.isolation() {
+            Isolation::Confined => self.gateway.hidden(),
+            Isolation::SameUser | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node => None,
+        };
         RunTerms {
             attempt,
-            env: self.environment.of_command(&path, permit.env()),
+            least_isolation: self.isolation_of(&permit.binding().agent, &settings),
+            env: self.environment.of_command(&path, permit.env(), hidden),
             kill_grace: KILL_GRACE,
             // A kept leftover becomes a session of its own only with the process tool.
             leftovers: exec.leftovers,
@@ -366,7 +371,10 @@ impl Engine {
     async fn end_unstarted(&self, run_id: &RunId, error: &StartError) {
         let reason = match error {
             StartError::BindingMismatch { .. } => Reason::BindingMismatch,
+            StartError::Isolation { .. } => Reason::NotStarted,
             StartError::WorkingDirectory { .. }
+            | StartError::HiddenDirectory(_)
+            | StartError::ReplacedDirectory(_)
             | StartError::NotPassable
             | StartError::NoProgram(_)
             | StartError::AttemptedBefore(_)

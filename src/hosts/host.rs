@@ -3,7 +3,7 @@
 use std::{ffi::OsString, future::Future, time::Duration};
 
 use crate::{
-    domain::Leftovers,
+    domain::{Isolation, Leftovers},
     hosts::gateway::{StartError, Supervised},
     ledger::launch::Permit,
 };
@@ -22,6 +22,8 @@ pub enum Attempt {
 pub struct RunTerms {
     /// Whether it was tried before.
     pub attempt: Attempt,
+    /// The weakest level at which the settings let it run now.
+    pub least_isolation: Isolation,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.

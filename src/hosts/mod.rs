@@ -3,6 +3,7 @@
 //! A host takes what the engine decided to start and starts exactly that, or nothing. [`Host::run`] uses up a
 //! [`Permit`], so a command cannot be started without the transaction that makes one.
 
+pub mod confined;
 pub mod gateway;
 mod host;
 pub mod login_path;

@@ -56,7 +56,12 @@ impl Job for DirectLaunch {
             }
             let not_after = tx.now() + terms.start_by;
             let outlives_caller = run.background || key.is_some();
-            let ready = Ready::draw(tx, not_after, outlives_caller.then(|| terms.binding.digest()));
+            let ready = Ready::draw(
+                tx,
+                not_after,
+                outlives_caller.then(|| terms.binding.digest()),
+                run.isolation,
+            );
             let entrance = Entrance {
                 status: RunStatus::Launching,
                 verdict: RunVerdict::Run,

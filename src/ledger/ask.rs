@@ -202,7 +202,7 @@ impl Job for NoRoute {
                     }
                     let outlives_caller = run.background || key.is_some();
                     let digest = outlives_caller.then(|| terms.binding.digest());
-                    let ready = Ready::draw(tx, now + terms.start_by, digest);
+                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation);
                     entrance.status = RunStatus::Launching;
                     entrance.decision = by_fallback(RunVerdict::Run);
                     entrance.launch = Some(&ready);

@@ -128,7 +128,12 @@ impl Job for Expire {
         let (Some(env), Some(run)) = (env, run) else {
             return deny(tx, Reason::BindingMismatch, None);
         };
-        let ready = Ready::draw(tx, now + terms.start_by, run.outlives_caller.then_some(digest));
+        let ready = Ready::draw(
+            tx,
+            now + terms.start_by,
+            run.outlives_caller.then_some(digest),
+            run.isolation,
+        );
         let approval = decide::end_undecided(tx, &stored, expired, None, TerminalReason::Timeout)?;
         ready.write(
             tx,

@@ -40,8 +40,8 @@
 use std::time::Duration;
 
 use crate::domain::{
-    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, DecidedBy, EntryId, EnvOverrides, LaunchId,
-    Reason, RunDecision, RunEnd, RunId, RunStatus, RunVerdict, UnixMillis,
+    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, DecidedBy, EntryId, EnvOverrides, Isolation,
+    LaunchId, Reason, RunDecision, RunEnd, RunId, RunStatus, RunVerdict, UnixMillis,
 };
 
 use super::{
@@ -74,6 +74,8 @@ pub struct PermitParts {
     pub binding: Binding,
     /// The accepted environment overrides.
     pub env: EnvOverrides,
+    /// The level that the run's record names, and whoever allowed it saw: it runs at this one or not at all.
+    pub isolation: Isolation,
     /// The start-by: after it the run must not start any more.
     pub not_after: UnixMillis,
 }
@@ -102,6 +104,11 @@ impl Permit {
     /// What is started, exactly.
     pub const fn binding(&self) -> &Binding {
         &self.parts.binding
+    }
+
+    /// The level that the run's record names.
+    pub const fn isolation(&self) -> Isolation {
+        self.parts.isolation
     }
 
     /// The accepted environment overrides.
@@ -218,17 +225,25 @@ pub(super) struct LaunchColumns {
     pub(super) not_after: UnixMillis,
     /// Kept for runs that outlive their caller, which may be launched again after a restart.
     pub(super) binding_digest: Option<String>,
+    /// In the run's record already.
+    pub(super) isolation: Isolation,
 }
 
 impl Ready {
     /// Draws a launch id for a run that is about to be written.
-    pub(super) fn draw(tx: &mut Tx<'_>, not_after: UnixMillis, binding_digest: Option<String>) -> Self {
+    pub(super) fn draw(
+        tx: &mut Tx<'_>,
+        not_after: UnixMillis,
+        binding_digest: Option<String>,
+        isolation: Isolation,
+    ) -> Self {
         let columns = LaunchColumns {
             launch_id: tx.context.ids.launch_id(),
             epoch: tx.context.epoch,
             launched_at: tx.now(),
             not_after,
             binding_digest,
+            isolation,
         };
         Self { columns }
     }
@@ -245,6 +260,7 @@ impl Ready {
             launched_at,
             not_after,
             binding_digest,
+            isolation: _,
         } = &self.columns;
         let changed = tx.execute(
             "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
@@ -277,13 +293,16 @@ impl Ready {
             launch_id,
             epoch,
             not_after,
-            ..
+            isolation,
+            launched_at: _,
+            binding_digest: _,
         } = self.columns;
         let parts = PermitParts {
             run_id,
             launch_id,
             binding,
             env,
+            isolation,
             not_after,
         };
         Permit {
@@ -372,7 +391,12 @@ impl Job for ApprovedLaunch {
             finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
             return refused(ApprovedOutcome::BindingMismatch);
         };
-        let ready = Ready::draw(tx, not_after, run.outlives_caller.then_some(digest));
+        let ready = Ready::draw(
+            tx,
+            not_after,
+            run.outlives_caller.then_some(digest),
+            run.isolation,
+        );
         let now = tx.now().get();
         let consumed = tx.execute(
             "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
@@ -446,6 +470,7 @@ impl Job for Relaunch {
             launched_at: tx.now(),
             not_after: launch.not_after,
             binding_digest: launch.binding_digest,
+            isolation: launch.isolation,
         };
         let changed = tx.execute(
             "UPDATE runs SET epoch = ?2, boot_id = ?3 WHERE run_id = ?1 AND status = 'launching'",

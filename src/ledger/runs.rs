@@ -6,7 +6,8 @@ use rusqlite::{Connection, Row, types::Value};
 
 use crate::{
     domain::{
-        AgentId, Command, Host, LaunchId, Run, RunDecision, RunId, RunStatus, SessionKey, TokenId, UnixMillis,
+        AgentId, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, SessionKey, TokenId,
+        UnixMillis,
     },
     events::Subject,
 };
@@ -213,6 +214,7 @@ pub(super) struct Brief {
     pub(super) diverted: bool,
     /// Whether it goes on when its caller leaves, and may therefore be launched again after a restart.
     pub(super) outlives_caller: bool,
+    pub(super) isolation: Isolation,
 }
 
 /// What a transition needs to know about a run. Read first and then written over by id: `UPDATE … RETURNING`
@@ -221,7 +223,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
     fetch(
         connection,
         "SELECT run_id, approval_id, agent_id, session_key, host, node_id, asked_by_kind, asked_by_id, \
-         asked_by_name, status, started_ms, diverted, background, keyed FROM runs WHERE run_id = ?1",
+         asked_by_name, status, started_ms, diverted, background, keyed, isolation FROM runs WHERE run_id = ?1",
         (id.as_str(),),
         |row| {
             let mut columns = Columns::of("runs", row);
@@ -244,6 +246,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
                 started_at,
                 diverted,
                 outlives_caller,
+                isolation: columns.word()?,
             })
         },
     )
@@ -256,13 +259,14 @@ pub(super) struct EarlierLaunch {
     pub(super) not_after: UnixMillis,
     pub(super) binding_digest: Option<String>,
     pub(super) has_env: bool,
+    pub(super) isolation: Isolation,
 }
 
 /// The launch of a run that is still `launching`.
 pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Option<EarlierLaunch>, Fault> {
     fetch(
         connection,
-        "SELECT run_id, launch_id, epoch, not_after_ms, binding_digest, env_names FROM runs \
+        "SELECT run_id, launch_id, epoch, not_after_ms, binding_digest, env_names, isolation FROM runs \
          WHERE run_id = ?1 AND status = 'launching'",
         (id.as_str(),),
         |row| {
@@ -274,6 +278,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
                 not_after: columns.time()?,
                 binding_digest: columns.take()?,
                 has_env: !columns.json::<Vec<String>>()?.is_empty(),
+                isolation: columns.word()?,
             })
         },
     )

@@ -21,7 +21,13 @@ use crate::sys::{
     readiness, socket,
 };
 
-use super::{KillLevel, cgroup::Home, limits::IDLE_INTERVAL, pool};
+use super::{
+    KillLevel,
+    cgroup::Home,
+    confine::Confinement,
+    limits::IDLE_INTERVAL,
+    pool::{self, Namespaces},
+};
 
 /// The longest pause before a runner that keeps dying is started again.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
@@ -39,6 +45,8 @@ pub struct RunnerOptions {
     pub limits: InheritedLimits,
     /// Most commands at a time; more wait for a supervisor.
     pub max_running: usize,
+    /// Where confined commands run; without it none can.
+    pub confinement: Option<Arc<Confinement>>,
     /// Environment of the runner itself; commands never see it.
     pub environment: Vec<(OsString, OsString)>,
 }
@@ -60,6 +68,7 @@ impl RunnerOptions {
             output,
             limits,
             max_running,
+            confinement: None,
             environment: environment.into_iter().collect(),
         }
     }
@@ -166,19 +175,25 @@ impl Origin {
             output,
             home,
         } = self;
-        let arguments = pool::arguments(options.limits, options.max_running, home.as_ref());
+        let namespaces = options
+            .confinement
+            .as_ref()
+            .map_or(Namespaces::None, |_| Namespaces::Given);
+        let arguments = pool::arguments(options.limits, options.max_running, namespaces, home.as_ref());
         let arguments: Vec<_> = arguments.iter().map(OsStr::new).collect();
         let environment: Vec<_> = options
             .environment
             .iter()
             .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
             .collect();
+        let mut descriptors = vec![supervisors_end.as_fd(), runs.as_fd(), output.as_fd()];
+        descriptors.extend(options.confinement.iter().flat_map(|place| place.descriptors()));
         process::spawn(&Spawn {
             program: &options.program,
             arguments: &arguments,
             environment: &environment,
             output: None,
-            descriptors: &[supervisors_end.as_fd(), runs.as_fd(), output.as_fd()],
+            descriptors: &descriptors,
         })
     }
 }

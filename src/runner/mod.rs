@@ -20,6 +20,7 @@ pub mod run_file;
 mod tree;
 
 pub mod client;
+pub mod confine;
 mod pool;
 mod seats;
 mod supervisor;

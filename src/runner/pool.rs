@@ -15,11 +15,13 @@ use rustix::{
 
 use crate::sys::{
     hooks,
+    namespace::{self, Confines},
     process::{self, ChildSignals, Forked, InheritedLimits, Pid, Reaped},
 };
 
 use super::{
     cgroup::Home,
+    confine,
     limits::{IDLE_INTERVAL, MIN_IDLE, SPARE_SUPERVISORS},
     seats::{Seat, Seats},
     supervisor::{self, Post},
@@ -35,12 +37,14 @@ const BURST: usize = 6;
 /// How soon a failed fork is tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Becomes the warm runner if the command line says so, and then never returns. To be called first in `main`,
+/// Becomes the warm runner, or the maker of its namespaces, if the command line says so, and then never returns. To be called first in `main`,
 /// before any thread exists.
 pub fn main_if_asked() {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_none_or(|mode| mode != MODE) {
-        return;
+    match arguments.next() {
+        Some(mode) if mode == MODE => {}
+        Some(mode) if mode == confine::MODE => confine::main(&arguments.collect::<Vec<_>>()),
+        Some(_) | None => return,
     }
     let arguments: Vec<String> = arguments
         .filter_map(|argument| argument.into_string().ok())
@@ -50,7 +54,12 @@ pub fn main_if_asked() {
 }
 
 /// The command line that makes this program a runner.
-pub(super) fn arguments(limits: InheritedLimits, max_running: usize, home: Option<&Home>) -> Vec<String> {
+pub(super) fn arguments(
+    limits: InheritedLimits,
+    max_running: usize,
+    namespaces: Namespaces,
+    home: Option<&Home>,
+) -> Vec<String> {
     let InheritedLimits {
         open_files,
         umask,
@@ -64,22 +73,40 @@ pub(super) fn arguments(limits: InheritedLimits, max_running: usize, home: Optio
         umask.to_string(),
         nice.to_string(),
         max_running.saturating_add(SPARE_SUPERVISORS).to_string(),
+        namespaces.as_str().to_owned(),
         home.and_then(|home| home.path().to_str())
             .unwrap_or("-")
             .to_owned(),
     ]
 }
 
+/// Whether the runner is given namespaces for confined commands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Namespaces {
+    None,
+    Given,
+}
+
+impl Namespaces {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "-",
+            Self::Given => "confines",
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Settings {
     limits: InheritedLimits,
     max_supervisors: usize,
+    namespaces: Namespaces,
     home: Option<Home>,
 }
 
 impl Settings {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let [open_files, umask, nice, max_supervisors, home] = arguments else {
+        let [open_files, umask, nice, max_supervisors, namespaces, home] = arguments else {
             return None;
         };
         let open_files = if open_files == "-" {
@@ -92,10 +119,14 @@ impl Settings {
             umask: umask.parse().ok()?,
             nice: nice.parse().ok()?,
         };
+        let namespaces = [Namespaces::None, Namespaces::Given]
+            .into_iter()
+            .find(|known| known.as_str() == namespaces)?;
         let home = (home != "-").then(|| Home::at(PathBuf::from(home)));
         Some(Self {
             limits,
             max_supervisors: max_supervisors.parse().ok()?,
+            namespaces,
             home,
         })
     }
@@ -104,7 +135,14 @@ impl Settings {
 fn run(settings: &Settings) -> io::Result<()> {
     process::forbid_dumping()?;
     process::reset_dispositions()?;
-    let [socket, runs, output] = process::inherited_descriptors(3)?;
+    let ([socket, runs, output], confines) = match settings.namespaces {
+        Namespaces::None => (process::inherited_descriptors(3)?, None),
+        Namespaces::Given => {
+            let [socket, runs, output, user, mounts] = process::inherited_descriptors(3)?;
+            let scopes = namespace::scopes()?;
+            ([socket, runs, output], Some(Confines { user, mounts, scopes }))
+        }
+    };
     settings.limits.apply()?;
     process::become_subreaper()?;
     // Pins no directory that somebody may want to unmount.
@@ -114,6 +152,7 @@ fn run(settings: &Settings) -> io::Result<()> {
         socket,
         runs,
         output,
+        confines,
         seats: Seats::new(settings.max_supervisors)?,
         signals: ChildSignals::open()?,
         boot_id: process::boot_id()?,
@@ -133,6 +172,7 @@ struct Pool {
     socket: OwnedFd,
     runs: OwnedFd,
     output: OwnedFd,
+    confines: Option<Confines>,
     seats: Seats,
     signals: ChildSignals,
     boot_id: String,
@@ -221,6 +261,7 @@ impl Pool {
                     socket,
                     runs,
                     output,
+                    confines,
                     seats,
                     boot_id,
                     home,
@@ -234,6 +275,7 @@ impl Pool {
                     socket: socket.as_fd(),
                     runs: runs.as_fd(),
                     output: output.as_fd(),
+                    confines: confines.as_ref(),
                     boot_id,
                     seats,
                     seat,
@@ -296,18 +338,21 @@ mod tests {
     #[test]
     fn the_command_line_is_read_back() {
         let home = Home::at(PathBuf::from("/sys/fs/cgroup/x"));
-        for (open_files, home) in [(None, None), (Some(1024), Some(&home))] {
+        for (open_files, namespaces, home) in [
+            (None, Namespaces::None, None),
+            (Some(1024), Namespaces::Given, Some(&home)),
+        ] {
             let limits = InheritedLimits {
                 open_files,
                 umask: 0o22,
                 nice: -5,
             };
-            let arguments = arguments(limits, 1024, home);
+            let arguments = arguments(limits, 1024, namespaces, home);
             assert_eq!(arguments[1], MODE);
             let settings = Settings::parse(&arguments[2..]).unwrap();
             assert_eq!(
-                (settings.limits, settings.max_supervisors),
-                (limits, 1024 + SPARE_SUPERVISORS)
+                (settings.limits, settings.max_supervisors, settings.namespaces),
+                (limits, 1024 + SPARE_SUPERVISORS, namespaces)
             );
             assert_eq!(settings.home.as_ref().map(Home::path), home.map(Home::path));
         }

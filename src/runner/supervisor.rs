@@ -16,6 +16,7 @@ use crate::{
     domain::Exit,
     sys::{
         hooks,
+        namespace::Confines,
         process::{
             self, ChildSignals, Launch, LaunchError, Launched, Launcher, Pid, Process, Reaped, Strings,
         },
@@ -41,6 +42,8 @@ pub(super) struct Post<'a> {
     pub(super) runs: BorrowedFd<'a>,
     /// Directory of the spools.
     pub(super) output: BorrowedFd<'a>,
+    /// Where confined commands run; `None` where there is no such place.
+    pub(super) confines: Option<&'a Confines>,
     pub(super) boot_id: &'a str,
     pub(super) seats: &'a Seats,
     pub(super) seat: Seat,
@@ -178,9 +181,17 @@ fn start_and_watch(
     hooks::reach("sup.locked");
     let plan = start.plan().map_err(system)?;
     let invalid = || system(Errno::INVAL);
+    let directory = CString::from_vec_with_nul(plan.directory).map_err(|_no_path| invalid())?;
     let program = CString::from_vec_with_nul(plan.program).map_err(|_no_path| invalid())?;
     let arguments = Strings::from_nul_terminated(plan.arguments).ok_or_else(invalid)?;
     let environment = Strings::from_nul_terminated(plan.environment).ok_or_else(invalid)?;
+
+    let confines = match (start.order.confined, post.confines) {
+        (false, _) => None,
+        (true, Some(confines)) => Some((confines, directory.as_c_str())),
+        // Better not at all than with more rights than were promised.
+        (true, None) => return Err(system(Errno::PERM)),
+    };
 
     let (output, output_end) = pipe()?;
     let (errors, errors_end) = pipe()?;
@@ -191,6 +202,7 @@ fn start_and_watch(
         arguments: &arguments,
         environment: &environment,
         directory: start.directory.as_fd(),
+        confines,
         // Descriptor 0 of every supervisor is /dev/null.
         standard: [
             input_end

@@ -10,7 +10,7 @@ use crate::domain::{Exit, KillCause, LaunchId, OutputStream, RunId};
 use super::limits::MAX_MESSAGE_BYTES;
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 64 * 1024;
@@ -27,6 +27,8 @@ pub(crate) struct Order {
     pub(crate) keeps_leftovers: bool,
     pub(crate) stdin_open: bool,
     pub(crate) has_executable: bool,
+    /// Runs in the prepared namespaces; a supervisor that has none starts nothing.
+    pub(crate) confined: bool,
     /// 0 is none.
     pub(crate) timeout_ms: u64,
     /// From `SIGTERM` to `SIGKILL`; 0 kills straight away.
@@ -38,9 +40,12 @@ pub(crate) struct Order {
     pub(crate) plan: Option<Vec<u8>>,
 }
 
-/// The program, its arguments and its environment.
+/// The program, its arguments, its environment and where it runs.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Plan {
+    /// Path of the working directory, ending with NUL. It is opened again inside the namespaces and must be the
+    /// directory that came as a descriptor.
+    pub(crate) directory: Vec<u8>,
     /// Path, ending with NUL.
     pub(crate) program: Vec<u8>,
     /// Each ending with NUL.
@@ -54,6 +59,7 @@ const KEEPS_LEFTOVERS: u8 = 2;
 const STDIN_OPEN: u8 = 4;
 const HAS_EXECUTABLE: u8 = 8;
 const PLAN_INSIDE: u8 = 16;
+const CONFINED: u8 = 32;
 
 impl Order {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -64,6 +70,7 @@ impl Order {
             keeps_leftovers,
             stdin_open,
             has_executable,
+            confined,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,
@@ -75,6 +82,7 @@ impl Order {
             | flag(*keeps_leftovers, KEEPS_LEFTOVERS)
             | flag(*stdin_open, STDIN_OPEN)
             | flag(*has_executable, HAS_EXECUTABLE)
+            | flag(*confined, CONFINED)
             | flag(plan.is_some(), PLAN_INSIDE);
         let plan = plan.as_deref().unwrap_or_default();
         let mut frame = Vec::with_capacity(192 + plan.len());
@@ -115,6 +123,7 @@ impl Order {
             keeps_leftovers: flags & KEEPS_LEFTOVERS != 0,
             stdin_open: flags & STDIN_OPEN != 0,
             has_executable: flags & HAS_EXECUTABLE != 0,
+            confined: flags & CONFINED != 0,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,
@@ -126,8 +135,8 @@ impl Order {
 
 impl Plan {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let parts = [&self.program, &self.arguments, &self.environment];
-        let mut bytes = Vec::with_capacity(12 + parts.iter().map(|part| part.len()).sum::<usize>());
+        let parts = [&self.directory, &self.program, &self.arguments, &self.environment];
+        let mut bytes = Vec::with_capacity(16 + parts.iter().map(|part| part.len()).sum::<usize>());
         for part in parts {
             bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
             bytes.extend(part);
@@ -137,10 +146,12 @@ impl Plan {
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
+        let directory = reader.long_bytes()?.to_vec();
         let program = reader.long_bytes()?.to_vec();
         let arguments = reader.long_bytes()?.to_vec();
         let environment = reader.long_bytes()?.to_vec();
         (reader.0.is_empty() && !arguments.is_empty()).then_some(Self {
+            directory,
             program,
             arguments,
             environment,
@@ -524,6 +535,7 @@ mod tests {
             keeps_leftovers: false,
             stdin_open: true,
             has_executable: false,
+            confined: true,
             timeout_ms: 1 << 40,
             kill_grace_ms: 2000,
             leftovers_grace_ms: 500,
@@ -601,6 +613,7 @@ mod tests {
     #[test]
     fn a_plan_is_read_back() {
         let plan = Plan {
+            directory: b"/d\0".to_vec(),
             program: b"/bin/x\0".to_vec(),
             arguments: b"x\0\0".to_vec(),
             environment: vec![],

@@ -79,10 +79,10 @@ fn database(server: &Server) -> Fault {
 
 fn isolation(server: &Server) -> Fault {
     match server.exec.isolation {
-        IsolationChoice::Auto | IsolationChoice::SameUser => None,
-        IsolationChoice::Confined | IsolationChoice::SeparateUser => Some((
+        IsolationChoice::Auto | IsolationChoice::Confined | IsolationChoice::SameUser => None,
+        IsolationChoice::SeparateUser => Some((
             "exec.isolation",
-            Problem::NotYet("this version reaches the level same-user only, which is less than demanded"),
+            Problem::NotYet("this version reaches the level confined at best, which is less than demanded"),
         )),
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod fs;
 pub mod hooks;
+pub mod namespace;
 pub mod peer;
 pub mod process;
 pub mod readiness;

@@ -30,6 +30,8 @@ mod cli;
 #[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
+mod confined;
+#[cfg(test)]
 mod connections;
 #[cfg(test)]
 mod container;
@@ -79,7 +81,6 @@ mod policy_test;
 #[cfg(test)]
 mod real_commands;
 #[cfg(test)]
-#[cfg(feature = "test-hooks")]
 mod retention;
 #[cfg(test)]
 mod runner;

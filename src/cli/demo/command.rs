@@ -62,8 +62,8 @@ async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<()
     story.verified().await?;
     say(
         console,
-        "\nNot there yet in this version: the sandbox. Commands ran on this machine with your rights (isolation\n\
-         same-user).",
+        "\nNot there yet in this version: the sandbox. Commands ran on this machine; `countersign doctor` says with\n\
+         which rights they run.",
     )?;
     if console.format() == Format::Json {
         return console.document(&json!({"steps": story.into_steps()}));

@@ -8,6 +8,7 @@ use std::{
         unix::ffi::OsStrExt,
     },
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -15,8 +16,8 @@ use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags, Stat};
 use tokio::net::UnixStream;
 
 use crate::{
-    domain::{Bound, FileIdentity, LaunchId, Leftovers, RunId},
-    hosts::{Attempt, Host, RunTerms},
+    domain::{Bound, FileIdentity, Isolation, LaunchId, Leftovers, RunId},
+    hosts::{Attempt, Host, RunTerms, confined::Hidden},
     ledger::launch::{Permit, PermitParts},
     runner::{
         RunnerHandle,
@@ -46,6 +47,8 @@ pub struct LaunchSpec {
     pub launch_id: LaunchId,
     /// Whether it was tried before.
     pub attempt: Attempt,
+    /// The level at which it runs.
+    pub isolation: Isolation,
     /// What to execute.
     pub bound: Bound,
     /// Working directory, absolute.
@@ -101,6 +104,22 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// Its record names a level that this server does not have, or the settings demand more by now.
+    #[error("the run was recorded as {recorded}, and this server would run it as {now}")]
+    Isolation {
+        /// The level that the record names.
+        recorded: Isolation,
+        /// What there is, or what is demanded.
+        now: Isolation,
+    },
+    /// Confined commands do not see the working directory.
+    #[error("confined commands cannot see the working directory {0}")]
+    HiddenDirectory(PathBuf),
+    /// A directory that confined commands see is not the one of the start.
+    #[error(
+        "{0} was made again while the server ran; confined commands see it after a restart of the server"
+    )]
+    ReplacedDirectory(PathBuf),
     /// A text for the program holds a NUL, or a name of the environment is empty or holds `=`.
     #[error("an argument or variable cannot be passed to a program")]
     NotPassable,
@@ -141,12 +160,41 @@ pub struct GatewayHost {
     runner: RunnerHandle,
     runs: PathBuf,
     output: PathBuf,
+    /// What confined commands do not see, if there can be any.
+    hidden: Option<Arc<Hidden>>,
 }
 
 impl GatewayHost {
     /// A host that keeps run files in `runs` and spools in `output`, the directories that the runner has too.
     pub fn new(runner: RunnerHandle, runs: PathBuf, output: PathBuf) -> Self {
-        Self { runner, runs, output }
+        Self {
+            runner,
+            runs,
+            output,
+            hidden: None,
+        }
+    }
+
+    /// The same for a runner that was given a confinement, which hides this.
+    #[must_use]
+    pub fn with_confinement(self, hidden: Hidden) -> Self {
+        Self {
+            hidden: Some(Arc::new(hidden)),
+            ..self
+        }
+    }
+
+    /// The best level that commands reach here.
+    pub const fn isolation(&self) -> Isolation {
+        match self.hidden {
+            Some(_) => Isolation::Confined,
+            None => Isolation::SameUser,
+        }
+    }
+
+    /// What confined commands do not see, if there can be any.
+    pub fn hidden(&self) -> Option<&Hidden> {
+        self.hidden.as_deref()
     }
 
     /// The runner behind it.
@@ -225,6 +273,7 @@ impl GatewayHost {
     }
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
+        self.check_isolation(&spec)?;
         let directory = open_directory(&spec)?;
         for identity in &spec.executables {
             check_identity(identity)?;
@@ -268,6 +317,26 @@ impl GatewayHost {
         ))
     }
 
+    /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.
+    fn check_isolation(&self, spec: &LaunchSpec) -> Result<(), StartError> {
+        match (spec.isolation, &self.hidden) {
+            (Isolation::Confined, Some(hidden)) if hidden.hides(&spec.cwd) => {
+                Err(StartError::HiddenDirectory(spec.cwd.clone()))
+            }
+            (Isolation::Confined, Some(hidden)) => match hidden.replaced(&spec.cwd) {
+                Some(path) => Err(StartError::ReplacedDirectory(path.to_path_buf())),
+                None => Ok(()),
+            },
+            (Isolation::SameUser, _) => Ok(()),
+            (Isolation::Confined | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node, _) => {
+                Err(StartError::Isolation {
+                    recorded: spec.isolation,
+                    now: self.isolation(),
+                })
+            }
+        }
+    }
+
     fn create_run_file(&self, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
         let exclusive = match spec.attempt {
             Attempt::First => OFlags::EXCL,
@@ -306,10 +375,12 @@ impl Host for GatewayHost {
             launch_id,
             binding,
             env: _,
+            isolation,
             not_after: _,
         } = permit.into_parts();
         let RunTerms {
             attempt,
+            least_isolation,
             env,
             kill_grace,
             leftovers,
@@ -317,10 +388,17 @@ impl Host for GatewayHost {
             stdin_open,
             max_run_bytes,
         } = terms;
+        if isolation < least_isolation {
+            return Err(StartError::Isolation {
+                recorded: isolation,
+                now: least_isolation,
+            });
+        }
         let spec = LaunchSpec {
             run_id,
             launch_id,
             attempt,
+            isolation,
             bound: binding.bound,
             cwd: binding.cwd.into(),
             cwd_dev: binding.cwd_dev,
@@ -347,6 +425,7 @@ fn order(spec: &LaunchSpec, has_executable: bool) -> Order {
         keeps_leftovers: spec.leftovers == Leftovers::Keep,
         stdin_open: spec.stdin_open,
         has_executable,
+        confined: spec.isolation == Isolation::Confined,
         timeout_ms: spec.timeout.map_or(0, |limit| {
             u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
         }),
@@ -386,10 +465,13 @@ fn plan(spec: &LaunchSpec) -> Result<(PathBuf, Vec<u8>), StartError> {
     }
     let mut path = Vec::new();
     push_text(&mut path, &[program.as_os_str()])?;
+    let mut directory = Vec::new();
+    push_text(&mut directory, &[spec.cwd.as_os_str()])?;
     if all_arguments.is_empty() {
         return Err(StartError::NotPassable);
     }
     let plan = Plan {
+        directory,
         program: path,
         arguments: all_arguments,
         environment,

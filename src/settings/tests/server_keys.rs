@@ -440,7 +440,6 @@ fn what_this_version_cannot_keep_refuses_the_start() {
         "[database]\nurl = \"postgres://db/countersign\"",
         "database.url: not yet",
     );
-    check("[exec]\nisolation = \"confined\"", "exec.isolation: not yet");
     check("[exec]\nisolation = \"separate-user\"", "exec.isolation: not yet");
     check("[exec]\nrun_as = \"agent\"", "exec.run_as: not yet");
     check("[approvals]\nwidening = \"ask\"", "approvals.widening: not yet");

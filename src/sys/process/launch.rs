@@ -12,6 +12,7 @@ use std::{
 use rustix::{fs::AtFlags, io::Errno, process::Signal};
 
 use super::{Pid, Process, inspect, signals};
+use crate::sys::namespace::Confines;
 
 /// Bytes of the stack on which a child runs until it executes, without the guard page below it.
 const STACK_BYTES: usize = 128 * 1024;
@@ -71,6 +72,8 @@ pub struct Launch<'a> {
     pub environment: &'a Strings,
     /// Working directory.
     pub directory: BorrowedFd<'a>,
+    /// What it is put into, with the path of the working directory.
+    pub confines: Option<(&'a Confines, &'a CStr)>,
     /// Descriptors 0, 1 and 2, none of which is one of these numbers.
     pub standard: [BorrowedFd<'a>; 3],
 }
@@ -216,20 +219,25 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     (child.before_execution)(&process)?;
     child.is_past_step.store(true, Ordering::Relaxed);
 
-    // A supervisor that is killed takes its command along. One that was killed before this line is another parent.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    if super::parent() != child.supervisor {
-        super::exit_now(127);
-    }
     let Launch {
         program,
         executable,
         arguments,
         environment,
         directory,
+        confines,
         standard,
     } = child.launch;
-    rustix::process::fchdir(directory)?;
+    match confines {
+        None => rustix::process::fchdir(directory)?,
+        Some((confines, path)) => confines.enter(*directory, path)?,
+    }
+    // A supervisor that is killed takes its command along. One that was killed before this line is another parent.
+    // After all changes of credentials, any of which may take this back.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    if super::parent() != child.supervisor {
+        super::exit_now(127);
+    }
     let [input, output, errors] = standard;
     rustix::stdio::dup2_stdin(input)?;
     rustix::stdio::dup2_stdout(output)?;

@@ -10,7 +10,7 @@ use std::{
 
 use countersign::{
     clock::{Ids, SystemIds},
-    domain::{Bound, Exit, FileIdentity, LaunchId, Leftovers, OutputStream, RunId},
+    domain::{Bound, Exit, FileIdentity, Isolation, LaunchId, Leftovers, OutputStream, RunId},
     hosts::{
         Attempt,
         gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
@@ -156,6 +156,7 @@ impl Server {
             run_id: RunId::parse(SystemIds.random().to_string()).unwrap(),
             launch_id: LaunchId::parse(SystemIds.random().to_string()).unwrap(),
             attempt: Attempt::First,
+            isolation: Isolation::SameUser,
             bound,
             cwd: self.path.clone(),
             cwd_dev: directory.dev(),

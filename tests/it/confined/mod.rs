@@ -1,0 +1,73 @@
+//! The isolation level `confined`: what a command cannot reach, what it still can do, and what is said about it.
+//!
+//! The server runs under an account of its own, which root alone can choose. One agent, `free`, is taken out of the
+//! level: what it reaches shows that an attack is real.
+
+mod attacks;
+mod level;
+mod tools;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Invocation, ServerBuilder, TestServer, inherited_path, is_root, run_program, skip};
+
+/// An account that every system has. Not `nobody`: in a namespace everything of root looks as if it were nobody's.
+const ACCOUNT: u32 = 1;
+
+/// The agent that is taken out.
+const FREE: &str = "free";
+
+/// A server whose commands are confined, those of [`FREE`] excepted; not started yet.
+fn builder() -> ServerBuilder {
+    TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } },
+            "agents": { "list": [{ "id": FREE, "tools": { "exec": { "isolation": "same-user" } } }] },
+        }))
+        // Programs of the system: what lies in root's home cannot be run by another account.
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .run_as(ACCOUNT)
+}
+
+/// Says why the level cannot be had here, if it cannot.
+fn is_missing() -> bool {
+    let why = if !is_root() {
+        "running a server under another account needs root"
+    } else if !is_possible() {
+        "another account has no user namespaces here, or cannot run the program"
+    } else {
+        return false;
+    };
+    skip(why);
+    true
+}
+
+fn is_possible() -> bool {
+    let server = TestServer::full().prepare();
+    let program = server.invocation(&["--version"]);
+    let namespaces = Invocation::new("unshare")
+        .args(&["--user", "--mount", "true"])
+        .env("PATH", inherited_path());
+    [program, namespaces]
+        .into_iter()
+        .all(|tried| run_program(&tried.run_as(ACCOUNT)).code == Some(0))
+}
+
+/// Runs shell text as an agent to its end.
+async fn run(server: &TestServer, agent: &str, text: &str) -> Value {
+    let call = json!({ "command": text, "agentId": agent, "yieldMs": 120_000, "timeout": 60 });
+    server.agent().exec(call).await.expect(200)
+}
+
+/// Gives a file, or a directory with everything in it, to the account of the server.
+fn give(path: &Path) {
+    let owner = format!("{ACCOUNT}:{ACCOUNT}");
+    let given = Invocation::new("chown")
+        .args(&["-R", &owner])
+        .arg(path)
+        .env("PATH", inherited_path());
+    let given = run_program(&given);
+    assert_eq!(given.code, Some(0), "{}", given.stderr);
+}
