@@ -8,6 +8,7 @@ mod error;
 mod housekeeping;
 mod prepare;
 mod serve;
+mod witness;
 
 pub use error::StartError;
 pub use prepare::Prepared;

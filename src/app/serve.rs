@@ -15,12 +15,13 @@ use zeroize::Zeroizing;
 use super::{
     Prepared, StartError,
     housekeeping::{self, LiveSettings},
+    witness::Witness,
 };
 use crate::{
     approvals::store::DocumentStore,
     clock::{Clock, Ids},
     domain::{Actor, Isolation, Secret},
-    engine::{Engine, EngineParts, PolicyFiles, tokens::Tokens},
+    engine::{Engine, EngineParts, PolicyFiles, standing::PolicyHold, tokens::Tokens},
     hosts::gateway::GatewayHost,
     http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
     ledger::{Ledger, LedgerConfig, LedgerThread},
@@ -131,8 +132,10 @@ pub async fn serve(
         Arc::clone(&engine),
         Arc::clone(&live_settings),
     ));
+    let mut witness = Witness::new(ledger.watch_sealed_head());
     let beside = async {
         tokio::join!(
+            witness.follow(),
             live_settings.follow(&engine),
             housekeeping::prune(&ledger, &gateway, engine.settings(), &**engine.clock()),
             lifecycle::feed_watchdog(),
@@ -158,6 +161,7 @@ pub async fn serve(
     }
     drop(engine);
     stop_ledger(ledger_thread).await;
+    witness.tell();
     drop(written);
     tracing::info!("stopped");
     Ok(())
@@ -223,7 +227,13 @@ impl Running {
             Arc::clone(&ids),
         );
         let documents = Arc::new(documents);
-        let policy = Arc::new(PolicyFiles::new(Arc::clone(&settings), Arc::clone(&documents)));
+        let policy_hold = Arc::new(PolicyHold::open(
+            Arc::clone(&settings),
+            Arc::clone(&documents),
+            Arc::clone(&clock),
+            &state_dir,
+        ));
+        let policy = Arc::new(PolicyFiles::new(Arc::clone(&policy_hold)));
         let config = ledger_config(&state_dir, server, boot_id.clone());
         let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
         // From here on the directory is ours: the ledger holds its lock.
@@ -251,6 +261,7 @@ impl Running {
             home,
             settings,
             documents,
+            policy_hold,
             ledger: ledger.clone(),
             gateway: gateway.clone(),
             shell,

@@ -81,6 +81,17 @@ impl Snapshot {
         Self::refused(Refusal::whole(reason), hash)
     }
 
+    /// What was accepted earlier, from the text that was kept of it; no text for no file.
+    pub fn of_accepted(text: Option<&[u8]>, hash: String) -> Self {
+        let read = text.map_or_else(Self::missing, |text| Self::of_content(text, None, false));
+        Self { hash, ..read }
+    }
+
+    /// A document that is nowhere but in memory.
+    pub fn of_edited(document: &Document) -> Self {
+        Self::of_content(document.print().as_bytes(), None, false)
+    }
+
     fn refused(refusal: Refusal, hash: String) -> Self {
         Self {
             status: DocumentStatus::Refused(refusal),

@@ -1,6 +1,11 @@
 //! `countersign audit`: the record, and the proof that nobody changed it.
 
-use std::sync::Arc;
+use std::{
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use serde_json::{Map, Value, json};
 
@@ -35,11 +40,18 @@ pub(crate) enum AuditCommand {
     /// Check that no record was edited, removed, reordered or forged; exit 1 if one was
     #[command(after_help = "Examples:
   countersign audit verify
-  countersign audit verify --offline")]
+  countersign audit verify --offline
+
+The newest head of the record is published to the system log while the server runs. --witness /var/log/auth.log compares
+the ledger file with the heads in such a log, or in lines `seq hash`: a history that was rewritten with the key lacks
+them.")]
     Verify {
         /// Read the ledger file of the state directory instead of asking the server
         #[arg(long)]
         offline: bool,
+        /// Compare the ledger file with heads that a system log has seen
+        #[arg(long, value_name = "FILE")]
+        witness: Option<PathBuf>,
     },
     /// Print all records as JSON lines
     #[command(after_help = "Examples:
@@ -68,12 +80,16 @@ pub(crate) struct ListArgs {
 pub(crate) async fn run(context: &Context, command: AuditCommand) -> Result<ExitStatus, Failure> {
     match command {
         AuditCommand::List(args) => list(context, &context.client(Role::Operator)?, args).await,
-        AuditCommand::Verify { offline: false } => {
+        AuditCommand::Verify {
+            witness: Some(witness),
+            ..
+        } => show_report(context, &verify_file(context, Some(&witness))?),
+        AuditCommand::Verify { offline: false, .. } => {
             let client = context.client(Role::Operator)?;
             let report = client.get(&["v1", "audit", "verify"], &Vec::new()).await?;
             show_report(context, &report)
         }
-        AuditCommand::Verify { offline: true } => show_report(context, &verify_file(context)?),
+        AuditCommand::Verify { offline: true, .. } => show_report(context, &verify_file(context, None)?),
         AuditCommand::Export => export(context, &context.client(Role::Operator)?).await,
     }
 }
@@ -129,10 +145,32 @@ fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure>
             value::text(report, "lastSeq")
         );
         context.console.line(&text)?;
+        if let Some(head) = report.get("head") {
+            let (seq, hash) = (value::text(head, "seq"), value::text(head, "hash"));
+            context.console.line(&format!("head {seq} {hash}"))?;
+        }
+        if let Some(witness) = report.get("witness") {
+            let text = format!(
+                "witness: {} heads confirmed, {} of pruned records",
+                value::text(witness, "confirmed"),
+                value::text(witness, "pruned")
+            );
+            context.console.line(&text)?;
+        }
         return Ok(exit);
     }
     let problem = report.get("problem").unwrap_or(&Value::Null);
     let (kind, seq) = (value::string(problem, "kind"), value::text(problem, "seq"));
+    if report
+        .get("witness")
+        .is_some_and(|witness| witness.get("problem").is_some())
+    {
+        return Err(Failure::new(
+            "audit-rewritten",
+            format!("the audit record is not the one that the witness saw: {kind} at record {seq}"),
+        )
+        .hint("the history was rewritten by somebody who has the key; keep the witness and a copy of the ledger"));
+    }
     Err(Failure::new(
         "audit-broken",
         format!("the audit record was tampered with: {kind} at record {seq}"),
@@ -141,21 +179,21 @@ fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure>
 }
 
 /// Verifies the ledger file, whether a server uses it or not. Broken settings do not matter here.
-fn verify_file(context: &Context) -> Result<Value, Failure> {
+fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failure> {
+    let heads = witness.map(read_witness).transpose()?;
     let state_dir = context.state_dir()?;
     let environment = Arc::clone(&context.environment);
     let ledger = SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment).map_or_else(
         |_broken| state_dir.countersign().join("countersign.db"),
         |settings| state_dir.ledger(&settings.current().server),
     );
-    let verified = audit::verify(&ledger, &state_dir.audit_key(), &state_dir.audit_head());
-    let audit::Verification {
-        records,
-        first_seq,
-        last_seq,
-        head,
-        problem,
-    } = verified.map_err(|error| {
+    let (key, head) = (state_dir.audit_key(), state_dir.audit_head());
+    let verified = match &heads {
+        None => audit::verify(&ledger, &key, &head).map(|verification| (verification, None)),
+        Some(heads) => audit::verify_with_witness(&ledger, &key, &head, heads)
+            .map(|(verification, witnessed)| (verification, Some(witnessed))),
+    };
+    let (verification, witnessed) = verified.map_err(|error| {
         let cause = std::error::Error::source(&error)
             .map(|cause| format!(": {cause}"))
             .unwrap_or_default();
@@ -165,8 +203,17 @@ fn verify_file(context: &Context) -> Result<Value, Failure> {
         )
         .hint("has a server run on this state directory? --state-dir names another")
     })?;
+    let audit::Verification {
+        records,
+        first_seq,
+        last_seq,
+        head,
+        problem,
+    } = verification;
+    let spelled = |problem: audit::Problem| json!({"seq": problem.seq, "kind": problem.kind});
+    let rewritten = witnessed.as_ref().and_then(|witnessed| witnessed.problem);
     let mut report = Map::new();
-    report.insert("ok".to_owned(), json!(problem.is_none()));
+    report.insert("ok".to_owned(), json!(problem.or(rewritten).is_none()));
     report.insert("records".to_owned(), json!(records));
     let mut member = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -179,11 +226,36 @@ fn verify_file(context: &Context) -> Result<Value, Failure> {
         "head",
         head.map(|head| json!({"seq": head.seq, "hash": head.hash, "sealedAtMs": head.sealed_at})),
     );
-    member(
-        "problem",
-        problem.map(|problem| json!({"seq": problem.seq, "kind": problem.kind})),
-    );
+    // What the witness says is told of a chain that is whole in itself.
+    let witness = witnessed.map(|witnessed| {
+        let mut found = json!({"confirmed": witnessed.confirmed, "pruned": witnessed.pruned});
+        if let (None, Some(rewritten), Value::Object(members)) = (problem, rewritten, &mut found) {
+            members.insert("problem".to_owned(), spelled(rewritten));
+        }
+        found
+    });
+    member("witness", witness);
+    member("problem", problem.or(rewritten).map(spelled));
     Ok(Value::Object(report))
+}
+
+fn read_witness(path: &Path) -> Result<Vec<audit::WitnessedHead>, Failure> {
+    let heads = File::open(path).and_then(|file| audit::read_witness(BufReader::new(file)));
+    let heads = heads.map_err(|error| {
+        Failure::new(
+            "witness-unreadable",
+            format!("{} cannot be read: {error}", path.display()),
+        )
+    })?;
+    // Nothing to compare with must not look like a record that was compared.
+    if heads.is_empty() {
+        return Err(Failure::new(
+            "witness-empty",
+            format!("{} has no published heads", path.display()),
+        )
+        .hint("heads are lines with: audit head SEQ HASH; or SEQ HASH alone"));
+    }
+    Ok(heads)
 }
 
 async fn export(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {

@@ -24,6 +24,7 @@ mod login_link;
 mod mcp;
 mod policy;
 mod policy_change;
+mod policy_held;
 mod policy_test;
 mod runs;
 mod token;

@@ -11,6 +11,7 @@ use super::{
     explain,
     failure::Failure,
     policy_change::{self, PresetArgs, SetArgs},
+    policy_held::{self, AcceptArgs, HistoryArgs},
     policy_test::{self, TestArgs},
     table::Table,
     value,
@@ -25,7 +26,10 @@ use crate::domain::{AgentId, Host, SessionKey};
   countersign policy set --agent build --ask always
   countersign policy preset cautious --dry-run
   countersign policy explain -- git push origin main
-  countersign policy test cases.jsonl")]
+  countersign policy test cases.jsonl
+  countersign policy diff
+  countersign policy accept
+  countersign policy history --limit 20")]
 pub(crate) enum PolicyCommand {
     /// Show every value with the layer that set it
     #[command(after_help = "Examples:
@@ -41,6 +45,15 @@ pub(crate) enum PolicyCommand {
   countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
     Test(TestArgs),
+    /// Show what an edit from outside, held until it is accepted, would newly allow
+    #[command(after_help = "Examples:
+  countersign policy diff
+  countersign policy diff --json")]
+    Diff,
+    /// Accept an edit from outside that is held
+    Accept(AcceptArgs),
+    /// List changes of policy and who made them
+    History(HistoryArgs),
 }
 
 /// For whom.
@@ -110,6 +123,9 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         }
         PolicyCommand::Explain(args) => explain_command(context, &client()?, args).await,
         PolicyCommand::Test(args) => policy_test::run(context, &args).await,
+        PolicyCommand::Diff => policy_held::diff(context, &client()?).await,
+        PolicyCommand::Accept(args) => policy_held::accept(context, &client()?, args).await,
+        PolicyCommand::History(args) => policy_held::history(context, &client()?, args).await,
     }
 }
 
@@ -159,6 +175,13 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
         context
             .console
             .hint("repair exec-approvals.json; the next call reads it again");
+    }
+    if document.get("held").is_some() {
+        let text = "the approvals document was edited from outside; what it newly allows does not count yet";
+        context.console.note(&context.console.paint(Tone::Caution, text));
+        context
+            .console
+            .hint("to see and accept it: countersign policy diff");
     }
     if let Some(error) = policy.get("configError") {
         let text = format!("the last settings that were good hold: {}", value::spelled(error));

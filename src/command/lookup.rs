@@ -16,6 +16,9 @@ pub trait PathLookup: Debug + Send + Sync {
     fn inspect(&self, path: &str) -> Option<Inspected>;
     /// The real path of anything that exists.
     fn real(&self, path: &str) -> Option<String>;
+    /// Whether a path leads another process to another place than us: by way of its working directory or its
+    /// descriptors below `/proc`, links to them included.
+    fn depends_on_process(&self, path: &str) -> bool;
     /// The account's home directory, never from a request.
     fn home(&self) -> &str;
     /// Who may change what a directory holds.

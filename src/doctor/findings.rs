@@ -1,5 +1,7 @@
 //! The judgement: a snapshot in, findings out.
 
+use std::path::PathBuf;
+
 use super::{
     AgentRules, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark, Repair, Scopes,
     ServerState, SettingsState, Severity, Snapshot, TlsState,
@@ -32,6 +34,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
             .iter()
             .filter_map(|file| private(file, snapshot.us)),
     );
+    found.extend(snapshot.edits.iter().map(edit));
     found.extend(server(&snapshot.server));
     // Stable: among equals the order above stays, which is the order in which to mend things.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -135,6 +138,21 @@ fn remark(remark: &Remark) -> Finding {
             fix: "take the key away if it should do something".to_owned(),
             repair: None,
         },
+    }
+}
+
+fn edit((path, allows): &(PathBuf, Vec<String>)) -> Finding {
+    Finding {
+        id: "policy-edit-held",
+        severity: Severity::Warning,
+        key: path.display().to_string(),
+        explanation: format!(
+            "this file was edited from outside and allows more than what the server accepted: {}. After a command ran, \
+             that does not count until an admin accepts it",
+            allows.join("; ")
+        ),
+        fix: "countersign policy accept, if the edit is yours; otherwise put the file right".to_owned(),
+        repair: None,
     }
 }
 
@@ -406,6 +424,7 @@ mod tests {
             tls: TlsState::Usable { key_of_group: None },
             document: DocumentState::Ok(Vec::new()),
             document_path: "/state/exec-approvals.json".into(),
+            edits: Vec::new(),
             agents: vec![rules()],
             private: vec![PrivateFile {
                 path: "/state/countersign/operator.token".into(),
@@ -463,6 +482,10 @@ mod tests {
         check(
             |s| s.directory = DirectoryState::Missing,
             &[("state-dir-missing", Severity::Warning, "/state")],
+        );
+        check(
+            |s| s.edits = vec![("/state/openclaw.json".into(), vec!["a".to_owned()])],
+            &[("policy-edit-held", Severity::Warning, "/state/openclaw.json")],
         );
         check(
             |s| s.directory = DirectoryState::Refused("it is somebody else's".to_owned()),

@@ -15,6 +15,7 @@ use crate::{
     approvals::store::{self, DocumentStatus, DocumentStore},
     clock::{Clock, Ids},
     domain::{AgentId, HostChoice},
+    engine::standing::edits_since_accepted,
     hosts::confined::Unconfined,
     policy::{
         combine::{Effective, PolicyLayers, Wanted, combine},
@@ -53,6 +54,10 @@ pub fn gather(
     );
     let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
     let document = DocumentStore::open(document_path.clone(), home, clock, ids).snapshot();
+    let edits = loaded.as_ref().map_or_else(
+        |_broken| Vec::new(),
+        |settings| edits_since_accepted(state_dir, settings, &document, &document_path),
+    );
     let agents = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
@@ -64,6 +69,7 @@ pub fn gather(
         tls: tls_state(state_dir, settings.as_deref()),
         document: document_state(&document),
         document_path,
+        edits,
         agents,
         private: private_files(state_dir, settings.as_deref()),
         us,

@@ -19,6 +19,8 @@ pub struct Snapshot {
     pub document: DocumentState,
     /// Where the approvals document lies.
     pub document_path: PathBuf,
+    /// Files of policy that allow more than what a server accepted of them last, and what, in words.
+    pub edits: Vec<(PathBuf, Vec<String>)>,
     /// The policy of every known agent, `main` first.
     pub agents: Vec<AgentRules>,
     /// Files and directories that are for us alone, as far as they exist.

@@ -34,8 +34,8 @@ impl Engine {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn known_agents(&self) -> Result<Vec<KnownAgent>, LedgerError> {
-        let document = self.look_at_policy();
-        let policy = &self.settings.current().policy;
+        let standing = self.look_at_policy();
+        let (document, policy) = (&standing.document, &standing.settings.policy);
         let mut known: BTreeMap<AgentId, KnownAgent> = BTreeMap::new();
         let new = |agent: &AgentId| KnownAgent {
             agent: agent.clone(),

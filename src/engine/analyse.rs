@@ -3,6 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,7 +11,11 @@ use std::{
 use crate::{
     command::{Code, PathLookup, Plan, safe_bin},
     domain::{Binding, Bound, EntryId, UnixMillis},
-    engine::{Engine, call::Call, judge::PolicyNow},
+    engine::{
+        Engine,
+        call::Call,
+        judge::{PolicyNow, PolicyView},
+    },
     hosts::{path_lookup::SystemLookup, workdir::Workdir},
     ledger::GrantUse,
     policy::{
@@ -70,7 +75,7 @@ pub(super) struct Files<'a> {
 
 impl Engine {
     /// Analyses a call's command. `spent` are grants found to have no use left.
-    pub(super) fn analyse(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Analysis {
+    pub(super) fn analyse(&self, call: &Call, now: &PolicyView, spent: &[EntryId]) -> Analysis {
         let lookup = self.path_lookup(&call.agent, &now.settings);
         let files = Files {
             lookup: &lookup,
@@ -83,7 +88,7 @@ impl Engine {
     pub(super) fn analyse_with(
         &self,
         call: &Call,
-        now: &PolicyNow,
+        now: &PolicyView,
         spent: &[EntryId],
         files: Files<'_>,
     ) -> Analysis {
@@ -168,7 +173,7 @@ impl Engine {
         )
     }
 
-    fn skills(call: &Call, now: &PolicyNow) -> Vec<SkillBin> {
+    fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
         let allowed = now.effective(&call.agent, call.wanted).auto_allow_skills.value;
         let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
         table
@@ -189,14 +194,17 @@ impl Engine {
 
     /// Whether a deny rule of this moment matches what was bound earlier.
     pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
-        if now.document.deny_rules(binding.agent.as_str()).is_empty() {
-            return false;
-        }
-        let Ok(workdir) = Workdir::at(Path::new(&binding.cwd)) else {
-            return true;
+        let is_denied_by = |view: &PolicyView| {
+            if view.document.deny_rules(binding.agent.as_str()).is_empty() {
+                return false;
+            }
+            let Ok(workdir) = Workdir::at(Path::new(&binding.cwd)) else {
+                return true;
+            };
+            let call = Call::of_binding(binding, workdir);
+            self.analyse(&call, view, &[]).denylisted.is_some()
         };
-        let call = Call::of_binding(binding, workdir);
-        self.analyse(&call, now, &[]).denylisted.is_some()
+        now.views().any(is_denied_by)
     }
 }
 
@@ -221,7 +229,7 @@ impl Analysis {
     }
 
     /// The grants that let it through and count their uses.
-    pub(super) fn grant_uses(&self, now: &PolicyNow, agent: &str) -> Vec<GrantUse> {
+    pub(super) fn grant_uses(&self, now: &PolicyView, agent: &str) -> Vec<GrantUse> {
         let grants = now.document.grants(agent);
         let limited = |owner: &str, id: &str| {
             grants
@@ -286,7 +294,14 @@ fn safe_bin_profiles(
 
 /// What no command may be auto-allowed to touch (rule P6): the state directory but its workspaces, and this
 /// program itself.
-pub(super) fn protected(state_dir: &Path, workspaces: &[&Path], own_binary: Option<&Path>) -> Protected {
+///
+/// The approvals document may lie elsewhere and is protected there too.
+pub(super) fn protected(
+    state_dir: &Path,
+    document: &Path,
+    workspaces: &[&Path],
+    own_binary: Option<&Path>,
+) -> Protected {
     let both = |path: &Path| {
         let mut names = vec![path.to_string_lossy().into_owned()];
         if let Ok(real) = std::fs::canonicalize(path)
@@ -298,7 +313,10 @@ pub(super) fn protected(state_dir: &Path, workspaces: &[&Path], own_binary: Opti
     };
     Protected {
         own_binary: own_binary.map(|path| path.to_string_lossy().into_owned()),
-        roots: both(state_dir),
+        own_file: own_binary
+            .and_then(|path| std::fs::metadata(path).ok())
+            .map(|metadata| (metadata.dev(), metadata.ino())),
+        roots: [state_dir, document].into_iter().flat_map(both).collect(),
         exceptions: workspaces.iter().flat_map(|path| both(path)).collect(),
     }
 }

@@ -19,11 +19,10 @@ use crate::{
     hosts::workdir::Workdir,
     ledger::{
         self, AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback,
-        NewApproval, NewRun, NoRoute, NoRouteOutcome,
+        GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome,
         launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
     },
     policy::{
-        allowlist::Analysis,
         combine::Wanted,
         gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
     },
@@ -260,9 +259,9 @@ impl Engine {
                 .await;
                 return Ok(());
             }
-            let limits = SlotLimits::from(&now.settings.server.limits);
+            let limits = SlotLimits::from(&now.settings().server.limits);
             let slot = self.slots.wait(&approval.card.binding.agent, limits);
-            let slot = tokio::time::timeout(now.settings.server.approvals.start_by, slot);
+            let slot = tokio::time::timeout(now.settings().server.approvals.start_by, slot);
             let slot = tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return Ok(()),
@@ -281,13 +280,13 @@ impl Engine {
                 approval: id.clone(),
                 binding: self.rebind(&approval.card.binding, &now),
                 stamp: now.stamp(),
-                start_by: now.settings.server.approvals.start_by,
+                start_by: now.settings().server.approvals.start_by,
             };
             match self.ledger.launch(launch).await? {
                 ApprovedOutcome::Launched(permit) => {
                     hooks::reach("engine.approved-launched");
                     let agent = &approval.card.binding.agent;
-                    let notice_after = now.settings.policy.exec(agent).approval_running_notice;
+                    let notice_after = now.settings().policy.exec(agent).approval_running_notice;
                     let custody = Custody {
                         slot,
                         outlives_caller,
@@ -363,12 +362,11 @@ impl Engine {
                     durable: false,
                 },
                 denylisted: self.is_denylisted(&card.binding, &now),
-                needs_person: card.needs_person
-                    || covering.as_ref().is_some_and(|analysis| analysis.needs_person),
+                needs_person: card.needs_person || covering.as_ref().is_some_and(|cover| cover.needs_person),
                 document_refused: effective.document_refused,
                 tool_denied: now.is_tool_denied(&card.binding.agent),
             };
-            let after = if now.settings.server.approvals.fallback_after_timeout {
+            let after = if now.settings().server.approvals.fallback_after_timeout {
                 AfterTimeout::Fallback
             } else {
                 AfterTimeout::Deny
@@ -379,15 +377,13 @@ impl Engine {
             };
             let (slot, fallback) = match gate::fallback(&input, unanswered) {
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
-                FallbackVerdict::Run => match self.take_slot(&card.binding.agent, &now.settings).await {
+                FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
                     Ok(slot) => {
                         let terms = LaunchTerms {
                             binding: self.rebind(&card.binding, &now),
                             stamp: now.stamp(),
-                            grants: covering.as_ref().map_or_else(Vec::new, |analysis| {
-                                analysis.grant_uses(&now, card.binding.agent.as_str())
-                            }),
-                            start_by: now.settings.server.approvals.start_by,
+                            grants: covering.map_or_else(Vec::new, |cover| cover.grants),
+                            start_by: now.settings().server.approvals.start_by,
                         };
                         (Some(slot), Fallback::Run(terms))
                     }
@@ -436,13 +432,30 @@ impl Engine {
 
     /// What covers a command at this moment that was covered when it was asked about; `None` when it was not, or is not
     /// any more. `spent` are grants found to have no use left.
-    fn still_covering(&self, card: &ApprovalCard, now: &PolicyNow, spent: &[EntryId]) -> Option<Analysis> {
+    fn still_covering(
+        &self,
+        card: &ApprovalCard,
+        now: &PolicyNow,
+        spent: &[EntryId],
+    ) -> Option<StillCovering> {
         let binding = &card.binding;
         let workdir = Workdir::at(Path::new(&binding.cwd))
             .ok()
             .filter(|_| card.satisfied)?;
-        let analysis = self.analyse(&Call::of_binding(binding, workdir), now, spent);
-        (analysis.ok && analysis.satisfied).then_some(analysis)
+        let call = Call::of_binding(binding, workdir);
+        let mut cover = StillCovering::default();
+        for view in now.views() {
+            let analysis = self.analyse(&call, view, spent);
+            if !(analysis.ok && analysis.satisfied) {
+                return None;
+            }
+            cover.needs_person |= analysis.needs_person;
+            judge::add_uses(
+                &mut cover.grants,
+                analysis.grant_uses(view, binding.agent.as_str()),
+            );
+        }
+        Some(cover)
     }
 
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
@@ -465,11 +478,18 @@ impl Engine {
             return present;
         };
         (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
-        let analysis = self.analyse(&Call::of_binding(approved, directory), now, &[]);
+        let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[]);
         present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd));
         present.executables = analysis.executables;
         present
     }
+}
+
+/// What lets a command through that nobody answered about.
+#[derive(Debug, Default)]
+struct StillCovering {
+    grants: Vec<GrantUse>,
+    needs_person: bool,
 }
 
 /// When it was noticed that a deadline had come.

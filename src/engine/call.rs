@@ -9,7 +9,11 @@ use crate::{
         Actor, AgentId, Binding, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation, Principal,
         Run, RunId, SessionKey,
     },
-    engine::{Engine, judge::Judgement, reply::ExecError},
+    engine::{
+        Engine,
+        judge::{Judgement, PolicyNow},
+        reply::ExecError,
+    },
     hosts::workdir::{Workdir, WorkdirError},
     ledger::NewRun,
     policy::{
@@ -118,16 +122,28 @@ impl Engine {
         &self,
         caller: &Principal,
         request: ExecRequest,
-        settings: &Settings,
+        now: &PolicyNow,
     ) -> Result<Call, ExecError> {
-        Self::resolve_place(caller, &request, settings)?;
+        Self::resolve_place_now(caller, &request, now)?;
         let env = env_policy::check_overrides(&request.env)
             .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        self.settle(caller, request, env, Workdir::workspace, settings)
+        self.settle(caller, request, env, Workdir::workspace, now.settings())
+    }
+
+    /// Where a call goes under the policy of this moment; every policy that has to let it through must lead there.
+    pub(super) fn resolve_place_now(
+        caller: &Principal,
+        request: &ExecRequest,
+        now: &PolicyNow,
+    ) -> Result<Resolved<Host>, ExecError> {
+        for view in now.views() {
+            Self::resolve_place(caller, request, &view.settings)?;
+        }
+        Self::resolve_place(caller, request, now.settings())
     }
 
     /// Where a call goes, and whether its caller may make it there at all.
-    pub(super) fn resolve_place(
+    fn resolve_place(
         caller: &Principal,
         request: &ExecRequest,
         settings: &Settings,

@@ -6,7 +6,12 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{Actor, Precondition},
-    engine::{Engine, document::Telling, reply::StorageTrouble},
+    engine::{
+        Engine,
+        document::Telling,
+        reply::StorageTrouble,
+        standing::{Ours, PolicyFile},
+    },
     events::{Event, EventKind, PolicyPart},
     ledger::audit::AuditAction,
     settings::{ConfigFile, ConfigFileError, EditError, EffectiveValue, KeyEdit, config_edit},
@@ -112,10 +117,9 @@ impl Engine {
             detail(edits, held.hash(), staged.hash()),
         );
         self.record_blocking(by, telling)?;
-        self.policy_seen.announce_config(Some(staged.hash()));
+        self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
         let committed = staged.commit();
-        self.look_at_policy();
-        self.policy_seen.announce_config(None);
+        self.settle_policy(PolicyFile::Config);
         Ok(committed?)
     }
 }

@@ -13,8 +13,13 @@ use crate::{
         store::{Base, DocumentStatus, Pending, Snapshot, StoreError, UpdateError},
     },
     domain::{Actor, AgentId, Precondition},
-    engine::{Engine, effective::DocumentView, reply::StorageTrouble},
-    events::{Event, EventKind, PolicyPart, Subject},
+    engine::{
+        Engine,
+        effective::DocumentView,
+        reply::StorageTrouble,
+        standing::{HeldEdit, Ours, PolicyFile},
+    },
+    events::{Event, EventKind, EventType, PolicyPart, Subject},
     ledger::audit,
 };
 
@@ -42,6 +47,18 @@ pub struct Hashed<T> {
     pub value: T,
     /// The hash of the document that says it.
     pub hash: String,
+}
+
+/// What came of accepting an edit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acceptance {
+    /// The content with this hash counts, and did before if nothing was held.
+    InForce(Box<DocumentView>),
+    /// No such content is there.
+    Other {
+        /// The hash that could be accepted, or that counts.
+        current: String,
+    },
 }
 
 /// What becomes of a document that is refused when another one is sent.
@@ -114,12 +131,7 @@ impl Engine {
 
     /// What the document is, and its hash.
     pub fn document_view(&self) -> DocumentView {
-        let snapshot = self.documents().snapshot();
-        DocumentView {
-            status: snapshot.status.clone(),
-            hash: snapshot.hash.clone(),
-            warnings: snapshot.warnings.clone(),
-        }
+        DocumentView::of(&self.look_at_policy())
     }
 
     /// Replaces the document by what was sent. What nobody but us can know of the present one (the socket's token,
@@ -142,7 +154,61 @@ impl Engine {
             },
             Refused::Keep => self.replace_readable(by, expected, sent).await?,
         };
+        let held = self.look_at_policy().held_document.clone();
+        if held.is_some_and(|held| held.hash == snapshot.hash) {
+            // The very content that is held was sent: nothing was written, and its sender answers for it.
+            self.accept_edit(by, snapshot.hash.clone()).await?;
+        }
         Ok(redacted(&snapshot)?)
+    }
+
+    /// Accepts a held edit of the document or of `openclaw.json` by its hash.
+    ///
+    /// # Errors
+    /// [`DocumentError`]; nothing was accepted.
+    pub async fn accept_edit(
+        self: &Arc<Self>,
+        by: &Actor,
+        hash: String,
+    ) -> Result<Acceptance, DocumentError> {
+        let (engine, by) = (Arc::clone(self), by.clone());
+        let accepted = tokio::task::spawn_blocking(move || engine.accept_edit_blocking(&by, &hash));
+        // Only a panic or the end of the process makes the task fail.
+        accepted
+            .await
+            .unwrap_or_else(|_not_finished| Err(StorageTrouble::Unavailable.into()))
+    }
+
+    fn accept_edit_blocking(&self, by: &Actor, hash: &str) -> Result<Acceptance, DocumentError> {
+        let standing = self.look_at_policy();
+        let is_edit = |held: &Option<HeldEdit>| held.as_ref().is_some_and(|held| held.hash == hash);
+        let file = if is_edit(&standing.held_document) {
+            PolicyFile::Document
+        } else if is_edit(&standing.held_config) {
+            PolicyFile::Config
+        } else {
+            // What cannot be used cannot be accepted either, and this says why it cannot be used.
+            readable(&standing.document)?;
+            let counts = standing.held_document.is_none() && standing.document.has_hash(hash);
+            let current = standing
+                .held_document
+                .as_ref()
+                .map_or(&standing.document.hash, |held| &held.hash);
+            return Ok(if counts {
+                Acceptance::InForce(Box::new(DocumentView::of(&standing)))
+            } else {
+                Acceptance::Other {
+                    current: current.clone(),
+                }
+            });
+        };
+        self.record_blocking(by, accepted(by, file, hash))?;
+        if !self.policy_hold.accept(file, hash, self.is_idle()) {
+            return Ok(Acceptance::Other {
+                current: self.document_view().hash,
+            });
+        }
+        Ok(Acceptance::InForce(Box::new(self.document_view())))
     }
 
     async fn replace_readable(
@@ -161,7 +227,7 @@ impl Engine {
             Ok(())
         };
         let tell = move |(): &(), pending: &Pending<'_>| Some(replaced(&whom, pending, Refused::Keep));
-        let changed = self.change_document(by, expected, edit, tell).await;
+        let changed = self.write_document(by, expected, Ours::Whole, edit, tell).await;
         let ((), snapshot) = changed.map_err(|error| match error {
             ChangeError::Edit(unknown) => DocumentError::UnknownMembers(unknown),
             ChangeError::Store(error) => error.into(),
@@ -190,9 +256,14 @@ impl Engine {
             let forced = engine
                 .documents()
                 .force_replace(Base::If(&expected), &sent, |pending| {
-                    engine.announce(&whom, replaced(&whom, pending, Refused::Replace), pending)
+                    engine.announce(
+                        &whom,
+                        replaced(&whom, pending, Refused::Replace),
+                        pending,
+                        Ours::Whole,
+                    )
                 });
-            engine.settle_announced();
+            engine.settle_policy(PolicyFile::Document);
             forced
         });
         match forced.await {
@@ -252,6 +323,17 @@ impl Engine {
         self: &Arc<Self>,
         by: &Actor,
         expected: Precondition,
+        edit: impl FnMut(&mut Document) -> Result<T, E> + Send + 'static,
+        tell: impl FnMut(&T, &Pending<'_>) -> Option<Telling> + Send + 'static,
+    ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
+        self.write_document(by, expected, Ours::Part, edit, tell).await
+    }
+
+    async fn write_document<T: Send + 'static, E: Send + 'static>(
+        self: &Arc<Self>,
+        by: &Actor,
+        expected: Precondition,
+        ours: Ours,
         mut edit: impl FnMut(&mut Document) -> Result<T, E> + Send + 'static,
         mut tell: impl FnMut(&T, &Pending<'_>) -> Option<Telling> + Send + 'static,
     ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
@@ -262,12 +344,18 @@ impl Engine {
                 |document| edit(document).map_err(ChangeError::Edit),
                 |value, pending| match tell(value, pending) {
                     Some(telling) => engine
-                        .announce(&by, telling, pending)
+                        .announce(&by, telling, pending, ours)
                         .map_err(ChangeError::Storage),
                     None => Ok(()),
                 },
             );
-            engine.settle_announced();
+            engine.settle_policy(PolicyFile::Document);
+            if ours == Ours::Part && changed.is_ok() {
+                engine
+                    .policy_hold
+                    .amend_document(|document| edit(document).map(drop));
+                engine.look_at_policy();
+            }
             changed
         });
         match changed.await {
@@ -280,16 +368,16 @@ impl Engine {
     }
 
     /// Records a change of the document that is about to be made. Blocks; the document's lock is held.
-    fn announce(&self, by: &Actor, telling: Telling, pending: &Pending<'_>) -> Result<(), StorageTrouble> {
+    fn announce(
+        &self,
+        by: &Actor,
+        telling: Telling,
+        pending: &Pending<'_>,
+        ours: Ours,
+    ) -> Result<(), StorageTrouble> {
         self.record_blocking(by, telling)?;
-        self.policy_seen.announce_document(Some(pending.hash));
+        self.announce_policy(PolicyFile::Document, pending.hash, ours);
         Ok(())
-    }
-
-    /// What was announced is in place, or will not be.
-    fn settle_announced(&self) {
-        self.look_at_policy();
-        self.policy_seen.announce_document(None);
     }
 
     /// Records a change. Blocks; for a thread that may.
@@ -347,6 +435,25 @@ pub(super) fn changed_document(by: &Actor, hash: &str) -> EventKind {
         hash: Some(hash.to_owned()),
         by: Some(by.clone()),
     }
+}
+
+fn accepted(by: &Actor, file: PolicyFile, hash: &str) -> Telling {
+    let what = match file {
+        PolicyFile::Document => PolicyPart::Document,
+        PolicyFile::Config => PolicyPart::Config,
+    };
+    let kind = EventKind::PolicyChanged {
+        what,
+        hash: Some(hash.to_owned()),
+        by: Some(by.clone()),
+    };
+    let detail = Map::from_iter([
+        ("hash".to_owned(), Value::from(hash)),
+        ("accepted".to_owned(), Value::from(true)),
+    ]);
+    // The record of the edit that was held is followed by who let it count.
+    let action = audit::AuditAction::Event(EventType::DocumentHeld);
+    Telling::with_audit(Event::general(kind), by, action, what, detail)
 }
 
 fn replaced(by: &Actor, pending: &Pending<'_>, refused: Refused) -> Telling {

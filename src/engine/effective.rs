@@ -3,7 +3,10 @@
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
     domain::{AgentId, Ask, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
-    engine::Engine,
+    engine::{
+        Engine,
+        standing::{HeldEdit, Standing},
+    },
     policy::{
         combine::Wanted,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
@@ -42,6 +45,8 @@ pub struct EffectivePolicy {
     pub isolation: Isolation,
     /// The approvals document.
     pub document: DocumentView,
+    /// An edit of `openclaw.json` that does not count yet.
+    pub held_config: Option<HeldEdit>,
     /// Why an edit of a settings file is not in force.
     pub config_error: Option<String>,
 }
@@ -55,6 +60,21 @@ pub struct DocumentView {
     pub hash: String,
     /// What was odd about it.
     pub warnings: Vec<Warning>,
+    /// An edit of it that does not count yet.
+    pub held: Option<HeldEdit>,
+}
+
+impl DocumentView {
+    /// What counts, and what is held.
+    pub(super) fn of(standing: &Standing) -> Self {
+        let document = &standing.document;
+        Self {
+            status: document.status.clone(),
+            hash: document.hash.clone(),
+            warnings: document.warnings.clone(),
+            held: standing.held_document.clone(),
+        }
+    }
 }
 
 impl Engine {
@@ -66,8 +86,9 @@ impl Engine {
         host: Option<Host>,
         session: &SessionKey,
     ) -> EffectivePolicy {
+        let standing = self.look_at_policy();
         let now = self.policy_now();
-        let policy = &now.settings.policy;
+        let policy = &now.settings().policy;
         let effective = now.effective(agent, Wanted::default());
         let resolved = resolved_host(&policy.host(agent));
         let host = match host {
@@ -83,7 +104,7 @@ impl Engine {
             agent: agent.clone(),
             session: session.clone(),
             approvals_apply: host.value != Host::Sandbox,
-            isolation: self.isolation_of(agent, &now.settings),
+            isolation: self.isolation_of(agent, now.settings()),
             host,
             node: node.last().map(|said| Resolved {
                 value: said.value.clone(),
@@ -97,12 +118,9 @@ impl Engine {
             strict_inline_eval: exec.strict_inline_eval.clone(),
             strict_delegation: exec.strict_delegation.clone(),
             on_miss: exec.on_miss.clone(),
-            document: DocumentView {
-                status: now.document.status.clone(),
-                hash: now.document.hash.clone(),
-                warnings: now.document.warnings.clone(),
-            },
-            config_error: self.settings.config_error(),
+            document: DocumentView::of(&standing),
+            held_config: standing.held_config.clone(),
+            config_error: self.config_error(&standing),
         }
     }
 }

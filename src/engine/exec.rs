@@ -79,8 +79,8 @@ impl Engine {
         let keyed = key.as_ref().map(|key| key.leaving);
         let key = key.map(|key| ledger_key(caller, key)).transpose()?;
         if let Some(run_id) = self.known_run(key.as_ref()).await? {
-            let settings = self.settings.current();
-            let default = settings.policy.exec(&request.agent).background_after;
+            let standing = self.policy_hold.look();
+            let default = standing.settings.policy.exec(&request.agent).background_after;
             let wait = if request.background {
                 Duration::ZERO
             } else {
@@ -94,7 +94,7 @@ impl Engine {
             return self.follow(&run_id, patience).await;
         }
         let mut now = self.policy_now();
-        let call = Arc::new(self.prepare(caller, request, &now.settings)?);
+        let call = Arc::new(self.prepare(caller, request, &now)?);
         let patience = Patience {
             approval: call.approval_wait,
             run: call.yield_after,
@@ -111,7 +111,7 @@ impl Engine {
             let mut slot = None;
             if judged.verdict == Verdict::Run {
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
-                let taken = self.take_slot(&call.agent, &now.settings).await?;
+                let taken = self.take_slot(&call.agent, now.settings()).await?;
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
                     now = self.policy_now();
@@ -145,7 +145,7 @@ impl Engine {
         key: Option<ledger::IdempotencyKey>,
         leaving: Leaving,
     ) -> Result<Attempt, ExecError> {
-        let (engine, call, settings) = (Arc::clone(self), Arc::clone(call), Arc::clone(&now.settings));
+        let (engine, call, settings) = (Arc::clone(self), Arc::clone(call), Arc::clone(now.settings()));
         let mut attempt = Box::pin(self.launches.track_future(async move {
             let attempt = match (judged.verdict, slot) {
                 // Looked at in here: a server that stops waits for this before it looks what runs.

@@ -79,15 +79,15 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let now = self.policy_now();
-        let host = Self::resolve_place(caller, &request, &now.settings)?;
-        let alternatives = alternatives(&request, host.value, &now.settings);
+        let host = Self::resolve_place_now(caller, &request, &now)?;
+        let alternatives = alternatives(&request, host.value, now.settings());
         let bad_command = bad_command(&request.command);
         let (env, blocked_env) = match env_policy::check_overrides(&request.env) {
             Ok(accepted) => (accepted, Vec::new()),
             Err(blocked) => (EnvOverrides::default(), blocked.names),
         };
-        let call = self.settle(caller, request, env, Workdir::future_workspace, &now.settings)?;
-        let approver_reachable = self.is_approver_reachable(&now.settings);
+        let call = self.settle(caller, request, env, Workdir::future_workspace, now.settings())?;
+        let approver_reachable = self.is_approver_reachable(now.settings());
         let effective = now.effective(&call.agent, call.wanted);
         let refused = |analysis, outcome, blocked_env| Explanation {
             host: host.clone(),
@@ -174,14 +174,14 @@ impl Engine {
         spent: &[EntryId],
     ) -> Analysis {
         if caller.has(Scope::Read) || effective.security.value != Security::Deny {
-            return self.analyse(call, now, spent);
+            return self.analyse(call, &now.counted, spent);
         }
-        let lookup = RunPathOnly(self.path_lookup(&call.agent, &now.settings));
+        let lookup = RunPathOnly(self.path_lookup(&call.agent, now.settings()));
         let files = Files {
             lookup: &lookup,
             patterns: &PatternCache::default(),
         };
-        self.analyse_with(call, now, spent, files)
+        self.analyse_with(call, &now.counted, spent, files)
     }
 }
 
@@ -268,6 +268,10 @@ impl PathLookup for RunPathOnly {
 
     fn real(&self, path: &str) -> Option<String> {
         self.is_on_path(path).then(|| self.0.real(path)).flatten()
+    }
+
+    fn depends_on_process(&self, path: &str) -> bool {
+        self.0.depends_on_process(path)
     }
 
     fn home(&self) -> &str {

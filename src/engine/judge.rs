@@ -3,7 +3,11 @@
 //! `exec`, the launch of an approved run and the fallback of an unanswered one all come through here, so
 //! they cannot disagree.
 
-use std::path::{Path, PathBuf};
+use std::{
+    cmp::Reverse,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use crate::{
     approvals::{
@@ -41,20 +45,49 @@ pub(super) struct Judgement {
     refusal: Option<String>,
 }
 
-/// The policy of one moment.
+/// The policy of one moment: what counts, and while an edit is held the files as they are besides.
 pub(super) struct PolicyNow {
-    pub(super) settings: std::sync::Arc<Settings>,
-    pub(super) document: std::sync::Arc<Snapshot>,
+    pub(super) counted: PolicyView,
+    edited: Option<PolicyView>,
+    stamp: PolicyStamp,
+}
+
+/// Settings and a document that are judged by together.
+pub(super) struct PolicyView {
+    pub(super) settings: Arc<Settings>,
+    pub(super) document: Arc<Snapshot>,
 }
 
 impl PolicyNow {
     pub(super) fn stamp(&self) -> PolicyStamp {
-        PolicyStamp {
-            document_hash: self.document.hash.clone(),
-            settings_generation: self.settings.generation,
+        self.stamp.clone()
+    }
+
+    /// The settings that count for everything but permission.
+    pub(super) fn settings(&self) -> &Arc<Settings> {
+        &self.counted.settings
+    }
+
+    /// Everything that has to let a command through.
+    pub(super) fn views(&self) -> impl Iterator<Item = &PolicyView> {
+        std::iter::once(&self.counted).chain(&self.edited)
+    }
+
+    /// Combines every layer for an agent; while an edit is held each value is the stricter one.
+    pub(super) fn effective(&self, agent: &AgentId, wanted: Wanted) -> Effective {
+        let counted = self.counted.effective(agent, wanted);
+        match &self.edited {
+            None => counted,
+            Some(edited) => counted.strictest(edited.effective(agent, wanted)),
         }
     }
 
+    pub(super) fn is_tool_denied(&self, agent: &AgentId) -> bool {
+        self.views().any(|view| view.is_tool_denied(agent))
+    }
+}
+
+impl PolicyView {
     /// Combines every layer for an agent.
     pub(super) fn effective(&self, agent: &AgentId, wanted: Wanted) -> Effective {
         let policy = &self.settings.policy;
@@ -67,7 +100,7 @@ impl PolicyNow {
         })
     }
 
-    pub(super) fn is_tool_denied(&self, agent: &AgentId) -> bool {
+    fn is_tool_denied(&self, agent: &AgentId) -> bool {
         self.settings
             .policy
             .tool_policy(agent)
@@ -79,10 +112,18 @@ impl PolicyNow {
 impl Engine {
     /// Looks at settings and document again and returns what holds now.
     pub(super) fn policy_now(&self) -> PolicyNow {
-        let document = self.look_at_policy();
+        let standing = self.look_at_policy();
+        let edited = standing.edited.as_ref().map(|(settings, document)| PolicyView {
+            settings: Arc::clone(settings),
+            document: Arc::clone(document),
+        });
         PolicyNow {
-            settings: self.settings.current(),
-            document,
+            counted: PolicyView {
+                settings: Arc::clone(&standing.settings),
+                document: Arc::clone(&standing.document),
+            },
+            edited,
+            stamp: standing.stamp(),
         }
     }
 
@@ -91,6 +132,20 @@ impl Engine {
         &self,
         call: &Call,
         now: &PolicyNow,
+        spent: &[EntryId],
+    ) -> Result<Judgement, ExecError> {
+        let counted = self.judge_under(call, &now.counted, now.stamp(), spent)?;
+        match &now.edited {
+            None => Ok(counted),
+            Some(edited) => Ok(counted.strictest(self.judge_under(call, edited, now.stamp(), spent)?)),
+        }
+    }
+
+    fn judge_under(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        stamp: PolicyStamp,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
         let effective = now.effective(&call.agent, call.wanted);
@@ -141,7 +196,7 @@ impl Engine {
             grants: analysis
                 .as_ref()
                 .map_or_else(Vec::new, |analysis| analysis.grant_uses(now, call.agent.as_str())),
-            stamp: now.stamp(),
+            stamp,
             env,
             effective,
             analysis,
@@ -157,7 +212,7 @@ impl Engine {
     fn analyse_if_it_matters(
         &self,
         call: &Call,
-        now: &PolicyNow,
+        now: &PolicyView,
         effective: &Effective,
         spent: &[EntryId],
     ) -> Option<Analysis> {
@@ -179,7 +234,7 @@ impl Engine {
     fn bind(
         &self,
         call: &Call,
-        now: &PolicyNow,
+        now: &PolicyView,
         effective: &Effective,
         analysis: Option<&Analysis>,
         env: &EnvOverrides,
@@ -225,6 +280,19 @@ impl Engine {
             timeout_ms: call
                 .timeout
                 .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+/// Adds the grants that another view of policy spends; of one that both spend the smaller limit counts.
+pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
+    for used in more {
+        let known = grants
+            .iter_mut()
+            .find(|known| known.owner == used.owner && known.entry_id == used.entry_id);
+        match known {
+            Some(known) => known.max_uses = known.max_uses.min(used.max_uses),
+            None => grants.push(used),
         }
     }
 }
@@ -281,6 +349,31 @@ fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, 
 }
 
 impl Judgement {
+    /// One judgement of what two policies say of a call. Nothing runs that would not run under both, with what both
+    /// leave of its environment, and it uses up what it uses up under either.
+    fn strictest(self, other: Self) -> Self {
+        let key = |judged: &Self| {
+            (
+                judged.verdict.strictness(),
+                Reverse(judged.input.security),
+                judged.input.ask,
+            )
+        };
+        let (mut judged, lesser) = if key(&other) > key(&self) {
+            (other, self)
+        } else {
+            (self, other)
+        };
+        judged.input = judged.input.strictest(lesser.input);
+        // One is what a stricter rule left of the other.
+        if lesser.env.names().len() < judged.env.names().len() {
+            judged.env = lesser.env;
+            judged.binding.env_hash = binding::env_hash(&judged.env);
+        }
+        add_uses(&mut judged.grants, lesser.grants);
+        judged
+    }
+
     /// On which terms the call may start without anybody being asked.
     pub(super) fn terms(&self, settings: &Settings) -> LaunchTerms {
         LaunchTerms {

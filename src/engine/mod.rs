@@ -28,6 +28,7 @@ mod shutdown;
 pub mod effective;
 pub mod explain;
 mod query;
+pub mod standing;
 mod stats;
 mod watch;
 
@@ -55,7 +56,7 @@ pub use watch::PolicyFiles;
 use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
-    engine::environment::HostEnvironment,
+    engine::{environment::HostEnvironment, standing::PolicyHold},
     hosts::{gateway::GatewayHost, shell::HostShell},
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
@@ -77,6 +78,8 @@ pub struct EngineParts {
     pub settings: Arc<SettingsStore>,
     /// The approvals document.
     pub documents: Arc<DocumentStore>,
+    /// What of both is in force.
+    pub policy_hold: Arc<PolicyHold>,
     /// The ledger.
     pub ledger: Ledger,
     /// The gateway host.
@@ -99,6 +102,7 @@ pub struct Engine {
     home: PathBuf,
     settings: Arc<SettingsStore>,
     documents: Arc<DocumentStore>,
+    policy_hold: Arc<PolicyHold>,
     ledger: Ledger,
     gateway: GatewayHost,
     shell: HostShell,
@@ -134,6 +138,7 @@ impl Engine {
             home,
             settings,
             documents,
+            policy_hold,
             ledger,
             gateway,
             shell,
@@ -144,12 +149,18 @@ impl Engine {
         let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
         let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
         let engine = Self {
-            protected: analyse::protected(state_dir.root(), &workspaces, own_binary.as_deref()),
+            protected: analyse::protected(
+                state_dir.root(),
+                documents.path(),
+                &workspaces,
+                own_binary.as_deref(),
+            ),
             clock,
             ids,
             home,
             settings,
             documents,
+            policy_hold,
             ledger,
             gateway,
             shell,

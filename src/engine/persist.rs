@@ -10,11 +10,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     approvals::{
-        document::{Entry, Use},
+        document::{Document, Entry, Use},
         store::{Base, DocumentStatus},
     },
     domain::{Actor, Approval, ApprovalId, ApprovalState, EntryId, Pattern, Persist, UnixMillis},
-    engine::{Engine, call::Call, judge::Judgement},
+    engine::{
+        Engine,
+        call::Call,
+        judge::Judgement,
+        standing::{Ours, PolicyFile},
+    },
     events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
     policy::allowlist::CreditKind,
     sys::hooks,
@@ -45,7 +50,7 @@ struct Note {
 
 impl Engine {
     /// Writes the entries of an `allow-always`, once.
-    pub(super) async fn persist_patterns(&self, approval: &Approval) {
+    pub(super) async fn persist_patterns(self: &Arc<Self>, approval: &Approval) {
         let ApprovalState::Allowed {
             persist: Persist::Todo,
             by,
@@ -66,14 +71,28 @@ impl Engine {
             })
             .collect();
         let agent = approval.card.binding.agent.clone();
-        let documents = Arc::clone(&self.documents);
+        let engine = Arc::clone(self);
         let added = tokio::task::spawn_blocking(move || {
-            documents.update(Base::Any, |document| {
+            let mut edit = |document: &mut Document| {
                 let added = entries
                     .iter()
                     .map(|(id, entry)| document.add_entry(agent.as_str(), id.clone(), entry.clone()));
                 Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
-            })
+            };
+            let added = engine
+                .documents
+                .update_noted(Base::Any, &mut edit, |_added, pending| {
+                    engine.announce_policy(PolicyFile::Document, pending.hash, Ours::Part);
+                    Ok(())
+                });
+            engine.settle_policy(PolicyFile::Document);
+            if added.is_ok() {
+                engine
+                    .policy_hold
+                    .amend_document(|document| edit(document).map(drop));
+                engine.look_at_policy();
+            }
+            added
         })
         .await;
         hooks::reach("engine.persisted");
@@ -97,7 +116,7 @@ impl Engine {
 
     /// Comes back to entries that an earlier server had still to write: only if nobody changed the document
     /// since the person looked at it.
-    pub(super) async fn persist_after_restart(&self, approval: &Approval) {
+    pub(super) async fn persist_after_restart(self: &Arc<Self>, approval: &Approval) {
         let document = self.documents.snapshot();
         let is_there = |pattern: &Pattern| {
             let id = entry_id(&approval.id, pattern);
@@ -168,14 +187,18 @@ impl Engine {
         self.write_notes_now().await;
     }
 
-    async fn write_notes_now(&self) {
+    async fn write_notes_now(self: &Arc<Self>) {
         let notes = std::mem::take(&mut *self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner));
         if notes.is_empty() {
             return;
         }
-        let documents = Arc::clone(&self.documents);
+        let engine = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
-            documents.update(Base::Any, |document| {
+            // What is held is shown, accepted or taken back as it was written.
+            if engine.look_at_policy().held_document.is_some() {
+                return Ok(());
+            }
+            let note = |document: &mut Document| {
                 for (key, note) in &notes {
                     let used = document
                         .agent(&key.owner)
@@ -198,11 +221,17 @@ impl Engine {
                     }
                 }
                 Ok::<_, std::convert::Infallible>(())
-            })
+            };
+            let written = engine.documents.update_noted(Base::Any, note, |(), pending| {
+                engine.announce_note(pending.hash);
+                Ok(())
+            });
+            engine.settle_note();
+            written.map(drop)
         })
         .await;
         match written {
-            Ok(Ok(((), snapshot))) => self.policy_seen.expect_document(&snapshot.hash),
+            Ok(Ok(())) => {}
             // Best effort: it never delays or fails a run.
             Ok(Err(error)) => tracing::warn!(error = %error, "notes of used entries were not written"),
             Err(_panicked) => {}

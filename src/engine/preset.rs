@@ -21,6 +21,7 @@ use crate::{
         config::ConfigError,
         document::{DocumentError, Telling},
         reply::StorageTrouble,
+        standing::{Ours, PolicyFile},
     },
     events::{Event, EventKind, PolicyPart, Subject},
     policy::preset::Preset,
@@ -85,9 +86,16 @@ impl Engine {
         let (engine, by) = (Arc::clone(self), by.clone());
         let applied = tokio::task::spawn_blocking(move || {
             let applied = engine.apply_preset_blocking(&by, preset, agent.as_ref());
-            engine.look_at_policy();
-            engine.policy_seen.announce_document(None);
-            engine.policy_seen.announce_config(None);
+            engine.settle_policy(PolicyFile::Document);
+            engine.settle_policy(PolicyFile::Config);
+            if applied.is_ok() {
+                let target = target(agent.as_ref());
+                engine.policy_hold.amend_document(|document| {
+                    document.apply_preset(target, preset);
+                    Ok::<_, std::convert::Infallible>(())
+                });
+                engine.look_at_policy();
+            }
             applied
         });
         // Only a panic or the end of the process makes the task fail.
@@ -123,10 +131,7 @@ impl Engine {
             Base::Any,
             |document| {
                 document_before = Some(document.clone());
-                let target = agent.map_or(PolicyTarget::Defaults, |agent| {
-                    PolicyTarget::Agent(agent.as_str())
-                });
-                document.apply_preset(target, preset);
+                document.apply_preset(target(agent), preset);
                 Ok(())
             },
             |(), pending| {
@@ -142,9 +147,9 @@ impl Engine {
                         .write(&state_dir.preset_journal())
                         .map_err(Trouble::Journal)?;
                     hooks::reach("policy.preset-journaled");
-                    self.policy_seen.announce_config(Some(staged.hash()));
+                    self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
                 }
-                self.policy_seen.announce_document(Some(pending.hash));
+                self.announce_policy(PolicyFile::Document, pending.hash, Ours::Part);
                 document_after = Some(pending.hash.to_owned());
                 Ok(())
             },
@@ -172,7 +177,7 @@ impl Engine {
             // The document says so already, and one rename needs no journal.
             self.record_blocking(by, telling(by, agent, &snapshot.hash))
                 .map_err(storage)?;
-            self.policy_seen.announce_config(Some(staged.hash()));
+            self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
         }
         if let Err(error) = staged.commit() {
             if let (Some(before), Some(after)) = (document_before, document_after) {
@@ -231,7 +236,11 @@ impl Engine {
     fn finish_config(&self, journal: &Journal) -> Result<(), ConfigFileError> {
         let config = ConfigFile::hold(self.settings.state_dir())?;
         if config.hash() == journal.config_before {
-            config.stage(&journal.config_text)?.commit()?;
+            let staged = config.stage(&journal.config_text)?;
+            self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
+            let committed = staged.commit();
+            self.settle_policy(PolicyFile::Config);
+            committed?;
             tracing::info!("a preset that an earlier server had begun to apply is whole now");
         }
         Ok(())
@@ -262,6 +271,12 @@ impl Journal {
             Err(error) => Err(error),
         }
     }
+}
+
+fn target(agent: Option<&AgentId>) -> PolicyTarget<'_> {
+    agent.map_or(PolicyTarget::Defaults, |agent| {
+        PolicyTarget::Agent(agent.as_str())
+    })
 }
 
 fn telling(by: &Actor, agent: Option<&AgentId>, hash: &str) -> Telling {

@@ -166,22 +166,27 @@ impl Engine {
 
     /// Whether the server can do its work.
     pub fn readiness(&self) -> Readiness {
-        let now = self.policy_now();
+        let standing = self.look_at_policy();
         Readiness {
             database: Check::of(match self.ledger.health() {
                 Health::Ready => None,
                 Health::StorageFull => Some("no space is left for the ledger".to_owned()),
                 Health::Unavailable => Some("the ledger cannot be written".to_owned()),
             }),
-            document: Check::of(match &now.document.status {
-                DocumentStatus::Missing | DocumentStatus::Ok => None,
+            document: Check::of(match &standing.document.status {
+                DocumentStatus::Missing | DocumentStatus::Ok => standing.held_document.as_ref().map(|held| {
+                    format!(
+                        "an edit from outside allows more than was accepted and is held; accept it with: countersign \
+                         policy accept {}",
+                        held.hash
+                    )
+                }),
                 DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
             }),
             // Anybody may ask, and the message names files of this machine.
             config: Check::of(
-                self.settings
-                    .config_error()
-                    .map(|_message| "a settings file was rejected; the last good settings hold".to_owned()),
+                self.config_error(&standing)
+                    .map(|_message| "a settings file was rejected or is held; the last good settings hold".to_owned()),
             ),
             draining: self.is_draining(),
         }

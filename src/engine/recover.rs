@@ -26,6 +26,8 @@ impl Engine {
     /// When the ledger cannot be read.
     pub async fn recover(self: &Arc<Self>) -> Result<(), LedgerError> {
         hooks::reach("engine.recover");
+        let began = self.ledger.launched_since(self.policy_hold.quiet_since()).await?;
+        self.policy_hold.begin(began);
         let engine = Arc::clone(self);
         if tokio::task::spawn_blocking(move || engine.finish_preset())
             .await

@@ -137,12 +137,12 @@ impl Engine {
             run: call.to_new_run(
                 self.ids.run_id(self.clock.now()),
                 &judged,
-                self.isolation_of(&call.agent, &now.settings),
+                self.isolation_of(&call.agent, now.settings()),
             ),
             approval: NewApproval {
                 id: self.ids.approval_id(),
                 card,
-                timeout: now.settings.server.approvals.timeout,
+                timeout: now.settings().server.approvals.timeout,
                 revises: Some(old.id.clone()),
             },
             by: caller.actor.clone(),

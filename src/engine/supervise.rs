@@ -102,7 +102,7 @@ impl Engine {
     }
 
     fn run_terms(&self, permit: &Permit, outlives_caller: bool, attempt: Attempt) -> RunTerms {
-        let settings = self.settings.current();
+        let settings = Arc::clone(&self.policy_hold.look().settings);
         let exec = settings.policy.exec(&permit.binding().agent);
         let path = self.environment.run_path(&exec.path_prepend);
         let hidden = match permit.isolation() {

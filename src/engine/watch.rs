@@ -3,36 +3,30 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    approvals::store::{DocumentStatus, DocumentStore, Snapshot},
+    approvals::store::DocumentStatus,
     domain::Actor,
-    engine::Engine,
+    engine::{
+        Engine,
+        standing::{HeldEdit, Ours, PolicyFile, PolicyHold, Standing},
+    },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},
-    settings::SettingsStore,
 };
 
-/// The policy files as the ledger's writer looks at them just before a launch.
+/// The policy as the ledger's writer looks at it just before a launch.
 #[derive(Debug)]
-pub struct PolicyFiles {
-    settings: Arc<SettingsStore>,
-    documents: Arc<DocumentStore>,
-}
+pub struct PolicyFiles(Arc<PolicyHold>);
 
 impl PolicyFiles {
-    /// Looks at these.
-    pub const fn new(settings: Arc<SettingsStore>, documents: Arc<DocumentStore>) -> Self {
-        Self { settings, documents }
+    /// Looks at this.
+    pub const fn new(hold: Arc<PolicyHold>) -> Self {
+        Self(hold)
     }
 }
 
 impl PolicyWatch for PolicyFiles {
     fn stamp(&self) -> PolicyStamp {
-        // What it found is in `current` and `config_error`, and told of from there.
-        drop(self.settings.refresh());
-        PolicyStamp {
-            document_hash: self.documents.snapshot().hash.clone(),
-            settings_generation: self.settings.current().generation,
-        }
+        self.0.look_and_launch().stamp()
     }
 }
 
@@ -54,23 +48,19 @@ struct Seen {
     config_error: Option<String>,
     config: String,
     document: String,
+    /// The edits that are held.
+    held_document: Option<String>,
+    is_config_held: bool,
 }
 
 impl PolicySeen {
-    /// A change of the document that nobody needs to be told of.
-    pub(super) fn expect_document(&self, hash: &str) {
-        if let Some(seen) = &mut self.lock().seen {
-            hash.clone_into(&mut seen.document);
-        }
-    }
-
     /// The document is about to be this one, which was told of. `None`: it will not be, or was seen.
-    pub(super) fn announce_document(&self, hash: Option<&str>) {
+    fn announce_document(&self, hash: Option<&str>) {
         self.lock().announced_document = hash.map(str::to_owned);
     }
 
     /// `openclaw.json` is about to be this one, which was told of. `None`: it will not be, or was seen.
-    pub(super) fn announce_config(&self, hash: Option<&str>) {
+    fn announce_config(&self, hash: Option<&str>) {
         self.lock().announced_config = hash.map(str::to_owned);
     }
 
@@ -105,32 +95,79 @@ impl PolicySeen {
 
 impl Engine {
     /// Looks at both files and tells of what changed. Cheap when nothing did.
-    pub fn look_at_policy(&self) -> Arc<Snapshot> {
-        let (now, document) = self.seen_now();
+    pub fn look_at_policy(&self) -> Arc<Standing> {
+        let (now, standing) = self.seen_now();
         if !self.policy_seen.is(&now)
-            && let Some((before, now, document)) = self.policy_seen.replace(|| self.seen_now())
+            && let Some((before, now, standing)) = self.policy_seen.replace(|| self.seen_now())
         {
-            self.tell_of_policy(&before, &now, &document);
+            self.tell_of_policy(&before, &now, &standing);
         }
-        document
+        standing
     }
 
-    fn seen_now(&self) -> (Seen, Arc<Snapshot>) {
-        // What it found is in `current` and `config_error`, and told of from there.
-        drop(self.settings.refresh());
-        let document = self.documents.snapshot();
+    /// A file of policy is about to have this content, which is ours and was told of.
+    pub(super) fn announce_policy(&self, file: PolicyFile, hash: &str, ours: Ours) {
+        self.policy_hold.announce(file, hash, ours);
+        match file {
+            PolicyFile::Document => self.policy_seen.announce_document(Some(hash)),
+            PolicyFile::Config => self.policy_seen.announce_config(Some(hash)),
+        }
+    }
+
+    /// What was announced of a file is in place, or will not be.
+    pub(super) fn settle_policy(&self, file: PolicyFile) {
+        self.policy_hold.settle(file, self.is_idle());
+        self.look_at_policy();
+        match file {
+            PolicyFile::Document => self.policy_seen.announce_document(None),
+            PolicyFile::Config => self.policy_seen.announce_config(None),
+        }
+    }
+
+    /// The document is about to have this content, which only notes what people may like to know.
+    pub(super) fn announce_note(&self, hash: &str) {
+        self.policy_hold.announce_note(hash);
+        self.policy_seen.announce_document(Some(hash));
+    }
+
+    /// What [`Self::announce_note`] said is in place, or will not be.
+    pub(super) fn settle_note(&self) {
+        self.policy_hold.settle_note();
+        self.look_at_policy();
+        self.policy_seen.announce_document(None);
+    }
+
+    /// Whether no gateway run is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        let (running, _queued) = self.slots.counts();
+        running == 0
+    }
+
+    /// Why an edit of a settings file is not in force.
+    pub(super) fn config_error(&self, standing: &Standing) -> Option<String> {
+        let held = standing.held_config.as_ref().map(held_config);
+        match (self.settings.config_error(), held) {
+            (Some(error), Some(held)) => Some(format!("{error}; {held}")),
+            (error, held) => error.or(held),
+        }
+    }
+
+    fn seen_now(&self) -> (Seen, Arc<Standing>) {
+        let standing = self.policy_hold.look();
         let now = Seen {
-            generation: self.settings.current().generation,
-            config_error: self.settings.config_error(),
+            generation: standing.generation,
+            config_error: self.config_error(&standing),
             config: self.settings.config_hash(),
-            document: document.hash.clone(),
+            document: standing.on_disk.hash.clone(),
+            held_document: standing.held_document.as_ref().map(|held| held.hash.clone()),
+            is_config_held: standing.held_config.is_some(),
         };
-        (now, document)
+        (now, standing)
     }
 
-    fn tell_of_policy(&self, before: &Seen, now: &Seen, document: &Snapshot) {
+    fn tell_of_policy(&self, before: &Seen, now: &Seen, standing: &Standing) {
         let mut events = Vec::new();
-        if before.generation != now.generation {
+        if before.generation != now.generation && !now.is_config_held {
             events.push(EventKind::PolicyChanged {
                 what: PolicyPart::Config,
                 hash: None,
@@ -145,8 +182,12 @@ impl Engine {
                 message: message.clone(),
             });
         }
-        if before.document != now.document {
-            events.push(match &document.status {
+        if let Some(hash) = &now.held_document {
+            if before.held_document.as_ref() != Some(hash) {
+                events.push(EventKind::DocumentHeld { hash: hash.clone() });
+            }
+        } else if before.document != now.document {
+            events.push(match &standing.document.status {
                 DocumentStatus::Refused(refusal) => EventKind::DocumentRefused {
                     reason: refusal.reason.to_string(),
                     pointer: refusal.pointer.clone(),
@@ -174,4 +215,13 @@ impl Engine {
             tracing::error!(error = %error, "an event is not recorded");
         }
     }
+}
+
+fn held_config(held: &HeldEdit) -> String {
+    format!(
+        "openclaw.json was edited and would newly allow: {}; what it allowed before holds until an admin accepts the \
+         edit (countersign policy accept {})",
+        held.allows.join("; "),
+        held.hash
+    )
 }

@@ -35,6 +35,8 @@ vocabulary! {
         ConfigRejected = "config.rejected",
         /// The approvals document cannot be used.
         DocumentRefused = "document.refused",
+        /// An edit of the approvals document is held.
+        DocumentHeld = "document.held",
         /// The server stops.
         ServerShutdown = "server.shutdown",
     }
@@ -55,6 +57,7 @@ impl EventType {
             | Self::PolicyChanged
             | Self::ConfigRejected
             | Self::DocumentRefused
+            | Self::DocumentHeld
             | Self::ServerShutdown => true,
         }
     }
@@ -249,6 +252,11 @@ pub enum EventKind {
         /// Where in the document.
         pointer: String,
     },
+    /// `document.held`
+    DocumentHeld {
+        /// The hash of the document as it was edited.
+        hash: String,
+    },
     /// `server.shutdown`
     ServerShutdown {
         /// How long running commands get, in milliseconds.
@@ -290,6 +298,7 @@ impl EventKind {
             Self::PolicyChanged { .. } => EventType::PolicyChanged,
             Self::ConfigRejected { .. } => EventType::ConfigRejected,
             Self::DocumentRefused { .. } => EventType::DocumentRefused,
+            Self::DocumentHeld { .. } => EventType::DocumentHeld,
             Self::ServerShutdown { .. } => EventType::ServerShutdown,
         }
     }
@@ -376,6 +385,9 @@ impl EventKind {
             }
             Self::DocumentRefused { reason, pointer } => {
                 members.text("reason", reason).text("pointer", pointer);
+            }
+            Self::DocumentHeld { hash } => {
+                members.text("hash", hash);
             }
             Self::ServerShutdown { grace_ms } => {
                 members.put("graceMs", *grace_ms);

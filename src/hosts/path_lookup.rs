@@ -1,10 +1,11 @@
 //! The machine's files as the analysis sees them.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs::{File, Metadata},
     io::Read as _,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -73,6 +74,25 @@ impl SystemLookup {
     }
 }
 
+/// Links below `/proc` that lead each process somewhere else.
+const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
+/// As many as Linux follows; a path with more leads nowhere.
+const MAX_LINKS: usize = 40;
+
+fn is_standard_stream(name: &OsStr) -> bool {
+    ["0", "1", "2"].iter().any(|standard| name == *standard)
+}
+
+/// The parts of a path, last one first, without what means nothing.
+fn components_of(path: &Path) -> Vec<OsString> {
+    let parts = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    parts.collect()
+}
+
 impl PathLookup for SystemLookup {
     fn search(&self, name: &str) -> Option<String> {
         if name.is_empty() || name.contains('/') || matches!(name, "." | "..") {
@@ -103,6 +123,38 @@ impl PathLookup for SystemLookup {
             .into_os_string()
             .into_string()
             .ok()
+    }
+
+    fn depends_on_process(&self, path: &str) -> bool {
+        let mut at = PathBuf::from("/");
+        let mut ahead: Vec<OsString> = components_of(Path::new(path));
+        let mut links = 0;
+        while let Some(part) = ahead.pop() {
+            if part == ".." {
+                at.pop();
+                continue;
+            }
+            at.push(&part);
+            if at.starts_with("/proc") && PER_PROCESS.iter().any(|name| part == *name) {
+                // `/dev/stdin` and its like are what the command was given.
+                let is_standard = part == "fd" && matches!(&ahead[..], [last] if is_standard_stream(last));
+                return !is_standard;
+            }
+            let Ok(target) = std::fs::read_link(&at) else {
+                continue;
+            };
+            links += 1;
+            if links > MAX_LINKS {
+                return false;
+            }
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            } else {
+                at.pop();
+            }
+            ahead.extend(components_of(&target));
+        }
+        false
     }
 
     fn home(&self) -> &str {

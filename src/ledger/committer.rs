@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use crate::{events::Feed, sys::process::monotonic};
 
 use super::{
-    audit::head,
+    audit::{SealedHead, head},
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Health,
@@ -58,6 +58,7 @@ pub(super) struct Committer {
     pub(super) stats: LedgerStats,
     pub(super) tuning: Arc<ArcSwap<Tuning>>,
     pub(super) health: watch::Sender<Health>,
+    pub(super) sealed: watch::Sender<SealedHead>,
     pub(super) head: head::HeadFile,
     pub(super) timers: Timers,
 }
@@ -315,7 +316,10 @@ impl Committer {
         .and_then(|committed| {
             self.state = committed.state;
             self.head
-                .seal(&self.state.chain, self.state.high_water, &self.context.keys)
+                .seal(&self.state.chain, self.state.high_water, &self.context.keys)?;
+            self.sealed
+                .send_replace(self.state.chain.sealed_at(self.state.high_water));
+            Ok(())
         });
         if let Err(error) = sealed {
             tracing::error!(

@@ -56,6 +56,7 @@ pub struct Ledger {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) tuning: Arc<ArcSwap<Tuning>>,
     pub(super) health: watch::Receiver<Health>,
+    pub(super) sealed: watch::Receiver<audit::SealedHead>,
     pub(super) files: Arc<Files>,
     pub(super) epoch: i64,
 }
@@ -96,6 +97,11 @@ impl Ledger {
     /// Follows [`Self::health`].
     pub fn watch_health(&self) -> watch::Receiver<Health> {
         self.health.clone()
+    }
+
+    /// The head of the audit chain as it was sealed last, and those that follow.
+    pub fn watch_sealed_head(&self) -> watch::Receiver<audit::SealedHead> {
+        self.sealed.clone()
     }
 
     /// What it counts, for metrics.

@@ -97,6 +97,7 @@ impl Ledger {
         let notes = Arc::new(Notes::default());
         let tuning = Arc::new(ArcSwap::from_pointee(tuning));
         let (health, healths) = watch::channel(Health::Ready);
+        let (sealed, seals) = watch::channel(state.chain.sealed_at(state.high_water));
         let stats = LedgerStats::default();
         stats
             .pending
@@ -117,6 +118,7 @@ impl Ledger {
             stats: stats.clone(),
             tuning: Arc::clone(&tuning),
             health,
+            sealed,
             head,
             timers: Timers::default(),
         };
@@ -136,6 +138,7 @@ impl Ledger {
             clock,
             tuning,
             health: healths,
+            sealed: seals,
             files,
             epoch,
         };

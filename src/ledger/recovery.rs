@@ -2,7 +2,14 @@
 
 use crate::domain::{Approval, LaunchId, Run, UnixMillis};
 
-use super::{approvals, error::LedgerError, handle::Ledger, rows::Columns, runs, tx::list};
+use super::{
+    approvals,
+    error::LedgerError,
+    handle::Ledger,
+    rows::Columns,
+    runs,
+    tx::{fetch, list},
+};
 
 /// A run that has not ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +40,25 @@ pub struct LaunchRecord {
 }
 
 impl Ledger {
+    /// Whether a gateway run was launched at this time or later, or is still under way.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn launched_since(&self, since: UnixMillis) -> Result<bool, LedgerError> {
+        self.readers
+            .apart(move |connection| {
+                let found = fetch(
+                    connection,
+                    "SELECT EXISTS (SELECT 1 FROM runs WHERE host = 'gateway' AND \
+                     (launched_ms >= ?1 OR status IN ('launching', 'running')))",
+                    (since.get(),),
+                    |row| Ok(row.get::<_, bool>(0)?),
+                )?;
+                Ok(found == Some(true))
+            })
+            .await
+    }
+
     /// Every run that has not ended, oldest first.
     ///
     /// # Errors

@@ -100,6 +100,7 @@ impl Tally {
             | EventKind::AllowlistChanged { .. }
             | EventKind::ConfigRejected { .. }
             | EventKind::DocumentRefused { .. }
+            | EventKind::DocumentHeld { .. }
             | EventKind::ServerShutdown { .. } => None,
         };
         Self {

@@ -93,6 +93,38 @@ pub struct Effective {
     pub document_refused: bool,
 }
 
+impl Effective {
+    /// The stricter of both, value by value, with where it comes from.
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        let Self {
+            security,
+            ask,
+            ask_fallback,
+            auto_allow_skills,
+            document_refused,
+        } = other;
+        Self {
+            security: pick(self.security, security, |one, other| other < one),
+            ask: pick(self.ask, ask, |one, other| other > one),
+            ask_fallback: pick(self.ask_fallback, ask_fallback, |one, other| other < one),
+            auto_allow_skills: pick(self.auto_allow_skills, auto_allow_skills, |one, other| {
+                one && !other
+            }),
+            document_refused: self.document_refused || document_refused,
+        }
+    }
+}
+
+/// The first unless the other is stricter.
+fn pick<T: Copy>(one: Resolved<T>, other: Resolved<T>, is_stricter: impl Fn(T, T) -> bool) -> Resolved<T> {
+    if is_stricter(one.value, other.value) {
+        other
+    } else {
+        one
+    }
+}
+
 /// Combines all layers.
 pub fn combine(layers: PolicyLayers<'_>) -> Effective {
     let PolicyLayers {

@@ -47,6 +47,39 @@ pub struct GateInput {
     pub tool_denied: bool,
 }
 
+impl GateInput {
+    /// What two policies say of one command, taken together: whatever either of them holds against it counts. Nothing
+    /// goes unasked or unanswered under it that would not under both; of the verdicts themselves the stricter one counts
+    /// ([`Verdict::strictness`]).
+    #[must_use]
+    pub fn strictest(self, other: Self) -> Self {
+        let Self {
+            security,
+            ask,
+            ask_fallback,
+            coverage,
+            denylisted,
+            needs_person,
+            document_refused,
+            tool_denied,
+        } = other;
+        Self {
+            security: self.security.min(security),
+            ask: self.ask.max(ask),
+            ask_fallback: self.ask_fallback.min(ask_fallback),
+            coverage: Coverage {
+                satisfied: self.coverage.satisfied && coverage.satisfied,
+                analysis_ok: self.coverage.analysis_ok && coverage.analysis_ok,
+                durable: self.coverage.durable && coverage.durable,
+            },
+            denylisted: self.denylisted || denylisted,
+            needs_person: self.needs_person || needs_person,
+            document_refused: self.document_refused || document_refused,
+            tool_denied: self.tool_denied || tool_denied,
+        }
+    }
+}
+
 /// What happens to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
@@ -57,6 +90,17 @@ pub enum Verdict {
     Ask(AskSpec),
     /// It does not run.
     Deny(Reason),
+}
+
+impl Verdict {
+    /// How strict it is: what runs, what is asked, what is denied.
+    pub const fn strictness(self) -> u8 {
+        match self {
+            Self::Run => 0,
+            Self::Ask(_) => 1,
+            Self::Deny(_) => 2,
+        }
+    }
 }
 
 /// How a person is asked.

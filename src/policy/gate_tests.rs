@@ -307,6 +307,20 @@ proptest! {
     }
 
     #[test]
+    fn two_policies_together_let_nothing_run_that_either_would_not(one in any_input(), other in any_input()) {
+        let both = one.strictest(other);
+        prop_assert_eq!(both, other.strictest(one));
+        if gate(&both) == Verdict::Run {
+            prop_assert_eq!((gate(&one), gate(&other)), (Verdict::Run, Verdict::Run));
+        }
+        for unanswered in [TIMEOUT, Unanswered::NoRoute] {
+            if fallback(&both, unanswered) == RUNS {
+                prop_assert_eq!((fallback(&one, unanswered), fallback(&other, unanswered)), (RUNS, RUNS));
+            }
+        }
+    }
+
+    #[test]
     fn what_no_person_saw_is_remembered_only_when_asked_on_a_miss(input in any_input()) {
         if let Verdict::Ask(AskSpec { allow_always_offered: true, .. }) = gate(&input) {
             prop_assert_eq!((input.security, input.ask, input.needs_person), (Allowlist, OnMiss, false));

@@ -3,6 +3,7 @@
 
 pub mod combine;
 pub mod gate;
+pub mod hold;
 pub mod host;
 pub mod layers;
 pub mod preset;

@@ -29,6 +29,7 @@ mod policy_config;
 mod policy_keys;
 mod policy_tree;
 mod tool_policy;
+mod widening;
 
 mod config_file;
 mod config_view;
@@ -53,7 +54,7 @@ pub use server::{
 pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;
 pub use state_dir::{StateDir, StateDirError};
-pub use store::{Refresh, Settings, SettingsStore, StartOptions};
+pub use store::{PolicyText, Refresh, Settings, SettingsStore, StartOptions};
 pub use tool_policy::{Tool, ToolPolicy};
 pub use values::{Effect, EffectiveValue};
 pub use words::{

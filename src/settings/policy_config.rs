@@ -35,16 +35,16 @@ pub struct PolicyConfig {
 
 /// Everything of one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct AgentPolicy {
-    host: Vec<Spoken<HostChoice>>,
-    security: Vec<Spoken<Security>>,
-    ask: Vec<Spoken<Ask>>,
-    node: Vec<Spoken<String>>,
-    exec: ExecSettings,
-    workspace: PathBuf,
-    sandbox: SandboxSettings,
-    tools: ToolPolicy,
-    elevated: ElevatedSettings,
+pub(super) struct AgentPolicy {
+    pub(super) host: Vec<Spoken<HostChoice>>,
+    pub(super) security: Vec<Spoken<Security>>,
+    pub(super) ask: Vec<Spoken<Ask>>,
+    pub(super) node: Vec<Spoken<String>>,
+    pub(super) exec: ExecSettings,
+    pub(super) workspace: PathBuf,
+    pub(super) sandbox: SandboxSettings,
+    pub(super) tools: ToolPolicy,
+    pub(super) elevated: ElevatedSettings,
 }
 
 /// Who may use directives (`commands.*`).
@@ -145,8 +145,19 @@ impl PolicyConfig {
         self.agents.keys().cloned().collect()
     }
 
-    fn of(&self, agent: &AgentId) -> &AgentPolicy {
+    /// Everything of an agent, named or not.
+    pub(super) fn of(&self, agent: &AgentId) -> &AgentPolicy {
         self.agents.get(agent).unwrap_or(&self.others)
+    }
+
+    /// Everything of the agents that the file does not name.
+    pub(super) const fn everybody_else(&self) -> &AgentPolicy {
+        &self.others
+    }
+
+    /// The agents that the file names.
+    pub(super) fn named(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.keys()
     }
 }
 

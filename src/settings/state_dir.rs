@@ -150,6 +150,16 @@ impl StateDir {
         self.countersign().join("preset.json")
     }
 
+    /// The approvals document that counts while an edit of it is held.
+    pub fn accepted_document(&self) -> PathBuf {
+        self.countersign().join("accepted-document.json")
+    }
+
+    /// The `openclaw.json` that counts while an edit of it is held.
+    pub fn accepted_config(&self) -> PathBuf {
+        self.countersign().join("accepted-config.json")
+    }
+
     /// The operator's token.
     pub fn operator_token(&self) -> PathBuf {
         self.countersign().join("operator.token")

@@ -54,6 +54,30 @@ pub struct Settings {
     pub restart_needed: Vec<String>,
 }
 
+impl Settings {
+    /// These settings with another policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: PolicyConfig) -> Self {
+        Self {
+            server: self.server.clone(),
+            policy,
+            generation: self.generation,
+            values: self.values.clone(),
+            findings: self.findings.clone(),
+            restart_needed: self.restart_needed.clone(),
+        }
+    }
+}
+
+/// A text of `openclaw.json` with its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyText {
+    /// What it says; `None` without a file.
+    pub text: Option<String>,
+    /// What names it.
+    pub hash: String,
+}
+
 /// What came of looking at the files again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -241,6 +265,27 @@ impl SettingsStore {
     pub fn config(&self) -> (Vec<EffectiveValue>, String) {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         (watched.policy_values.clone(), watched.policy.hash.clone())
+    }
+
+    /// The settings with the text of `openclaw.json` that their policy was read from; no text while the file as it is
+    /// was rejected.
+    pub fn with_policy_text(&self) -> (Arc<Settings>, Option<PolicyText>) {
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_read = watched.policy.problems.is_empty();
+        let text = watched.policy.text().ok().filter(|_| is_read);
+        let read = text.map(|text| PolicyText {
+            text: text.map(str::to_owned),
+            hash: watched.policy.hash.clone(),
+        });
+        (self.current(), read)
+    }
+
+    /// Reads a text as `openclaw.json` would be read.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn policy_of(&self, text: Option<&str>) -> Result<PolicyConfig, Vec<SettingsProblem>> {
+        policy_config::parse(text, &self.policy_file.path, &self.places).map(|parsed| parsed.config)
     }
 
     /// The hash of `openclaw.json` as it was last looked at.

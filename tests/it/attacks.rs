@@ -66,6 +66,146 @@ async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_op
 }
 
 #[tokio::test]
+async fn no_spelling_of_the_servers_own_state_is_covered() {
+    let server = TestServer::allowlist_only()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/cat" }] } } }))
+        .start()
+        .await;
+    let work = server.scratch().dir("work");
+    write_file(&work.join("plain"), "x\n");
+    let state = server.state().display().to_string();
+    symlink(&state, work.join("link")).unwrap();
+    symlink("/proc/self/cwd", work.join("here")).unwrap();
+    symlink(server.scratch().path(), work.join("up")).unwrap();
+    let token = "countersign/operator.token";
+    let run = |command: String| {
+        let (agent, work) = (server.agent(), work.clone());
+        async move { agent.exec(json!({ "command": command, "workdir": work })).await }
+    };
+    // The same ways to what is the agent's own are covered.
+    for command in [
+        "cat plain".to_owned(),
+        format!("cat {}//./plain", work.display()),
+        format!("cat /proc/self/root{}/plain", work.display()),
+        "cat ../work/plain".to_owned(),
+        "cat up/work/plain".to_owned(),
+        "cat ~/../work/plain".to_owned(),
+    ] {
+        let answer = run(command.clone()).await;
+        assert_eq!(answer.expect(200)["stdout"], "x\n", "{command}");
+    }
+    for command in [
+        format!("cat {state}/{token}"),
+        format!("cat /{state}//./{token}"),
+        format!("cat {}/../state/{token}", work.display()),
+        format!("cat ../state/{token}"),
+        format!("cat ~/../state/{token}"),
+        format!("cat link/{token}"),
+        format!("cat link/../state/{token}"),
+        format!("cat up/state/{token}"),
+        format!("cat /proc/self/root{state}/{token}"),
+        format!("cat /proc/1/root{state}/{token}"),
+        format!("cat /proc/self/cwd/link/{token}"),
+        format!("cat /proc/thread-self/cwd/link/{token}"),
+        format!("cat /proc/self/task/1/cwd/../state/{token}"),
+        format!("cat here/link/{token}"),
+        format!("cat here/../state/{token}"),
+        format!("cat /dev/fd/../cwd/link/{token}"),
+        format!("cat --x={state}/{token}"),
+        format!("cat a:{state}/{token}"),
+        format!("cat 'a b {state}/{token}'"),
+        format!("cat file://{state}/{token}"),
+        format!("cat {state}/exec-approvals.json"),
+        format!("cat {state}/countersign/api.sock"),
+        format!("cat {state}/workspace/../{token}"),
+        format!("cat {}/state {token}", server.scratch().path().display()),
+    ] {
+        let answer = run(command.clone()).await;
+        let problem = answer.problem(403, "exec-denied");
+        assert!(
+            problem["detail"]
+                .as_str()
+                .unwrap()
+                .contains("belongs to the server itself"),
+            "{command}: {problem}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_servers_own_program_is_never_covered_by_whatever_name() {
+    let server = TestServer::allowlist_only()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } }))
+        .start()
+        .await;
+    let work = server.scratch().dir("work");
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_countersign"));
+    symlink(program, work.join("tool")).unwrap();
+    symlink("/bin/date", work.join("other")).unwrap();
+    let mut names = vec![program.display().to_string(), "./tool".to_owned()];
+    // Across file systems there is no such link.
+    if std::fs::hard_link(program, work.join("twin")).is_ok() {
+        names.push("./twin".to_owned());
+    }
+    let run = |command: String| {
+        let (agent, work) = (server.agent(), work.clone());
+        async move { agent.exec(json!({ "command": command, "workdir": work })).await }
+    };
+    run("./other".to_owned()).await.expect(200);
+    run("env ./other".to_owned()).await.expect(200);
+    for name in names {
+        for command in [
+            format!("{name} --version"),
+            format!("env {name} --version"),
+            format!("date && {name} --version"),
+        ] {
+            let answer = run(command.clone()).await;
+            let problem = answer.problem(403, "exec-denied");
+            assert!(
+                problem["detail"].as_str().unwrap().contains("own program"),
+                "{command}: {problem}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_command_of_the_operators_works_inside_a_run() {
+    let server = TestServer::full().start().await;
+    for arguments in [
+        &["approvals", "list"][..],
+        &["approvals", "resolve", "12345678", "allow-once"],
+        &["allowlist", "add", "/bin/x"],
+        &["denylist", "list"],
+        &["policy", "show"],
+        &["policy", "diff"],
+        &["policy", "accept"],
+        &["policy", "history"],
+        &["policy", "set", "--security", "full"],
+        &["policy", "preset", "yolo"],
+        &["runs", "list"],
+        &["events"],
+        &["audit", "list"],
+        &["audit", "verify"],
+        &["audit", "export"],
+        &["token", "list"],
+        &["token", "create", "x", "--scope", "approve"],
+        &["login-link"],
+    ] {
+        let inside = server.invocation(arguments).env("OPENCLAW_SHELL", "exec");
+        let refused = TestServer::finish(inside).await;
+        assert_eq!(refused.code, Some(77), "{arguments:?}: {refused:?}");
+        assert!(
+            refused.stderr.contains("operator-refused"),
+            "{arguments:?}: {refused:?}"
+        );
+    }
+    // Outside they are answered.
+    let outside = server.cli(&["policy", "diff"]).await;
+    assert_eq!(outside.code, Some(0), "{outside:?}");
+}
+
+#[tokio::test]
 async fn a_revoked_token_sees_nothing_more_on_its_open_stream() {
     let server = TestServer::full().start().await;
     let (token, reader) = server

@@ -95,6 +95,10 @@ impl PathLookup for CaseLookup {
         )
     }
 
+    fn depends_on_process(&self, _path: &str) -> bool {
+        false
+    }
+
     fn home(&self) -> &'static str {
         "/home/agent"
     }

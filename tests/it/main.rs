@@ -57,6 +57,8 @@ mod explain;
 #[cfg(test)]
 mod health_check;
 #[cfg(test)]
+mod held;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 mod hooks;

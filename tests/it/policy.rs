@@ -181,6 +181,7 @@ async fn outside_edits_count_from_the_next_command_on() {
         .document(&json!({ "version": 1, "agents": {} }))
         .start()
         .await;
+    let operator = server.operator();
     assert_eq!(date(&server).await.status, 200);
     server.edit_document(r#"{ "version": 1, "defaults": { "security": "deny" }, "agents": {} }"#);
     assert_eq!(
@@ -193,6 +194,13 @@ async fn outside_edits_count_from_the_next_command_on() {
     server.edit_document(
         r#"{ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/bin/date" }] } } }"#,
     );
+    // What it allows waits, since a command ran (`held.rs`).
+    assert_eq!(date(&server).await.status, 403);
+    let held = effective(&server).await["document"]["held"]["hash"].clone();
+    operator
+        .post("/v1/policy/document/accept", json!({ "hash": held }))
+        .await
+        .expect(200);
     assert_eq!(date(&server).await.status, 200);
     let other = server.agent().exec(json!({ "argv": ["/bin/echo"] })).await;
     assert_eq!(other.problem(403, "exec-denied")["reason"], "allowlist-miss");
@@ -241,10 +249,10 @@ async fn a_broken_settings_edit_keeps_the_last_good_ones_and_is_reported() {
         );
         stream.next_of("config.rejected").await;
     }
-    server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "full", ask: "off" } } }"#);
+    server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "deny", ask: "off" } } }"#);
     assert_eq!(
-        server.agent().exec(json!({ "argv": ["/bin/echo"] })).await.status,
-        200
+        date(&server).await.problem(403, "exec-denied")["reason"],
+        "security-deny"
     );
     assert_eq!(effective(&server).await["configError"], Value::Null);
 }

@@ -26,6 +26,7 @@ let board;
 let runs;
 let line;
 let isOut = false;
+let mayAccept = false;
 
 start().catch(failed);
 
@@ -48,7 +49,9 @@ async function start() {
     byId("all").hidden = false;
   }
   if (may("read")) {
+    mayAccept = may("admin");
     await showPolicy().catch(() => {});
+    await showHead().catch(() => {});
     if (!only) runs = createRuns(failed);
     line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
   } else {
@@ -149,6 +152,7 @@ function signedOut(why) {
   fill(byId("notices"));
   byId("columns").hidden = true;
   byId("trust").hidden = true;
+  byId("head").hidden = true;
   byId("sign-out").hidden = true;
   byId("gone").hidden = false;
   byId("gone-text").textContent = `${why} Nothing more is shown here until you sign in again.`;
@@ -167,8 +171,34 @@ async function showPolicy() {
   fill(byId("trust"), h("span", { class: "trust-level" }, "Trust level ", h("code", {}, visible(level))), " ", sentence);
   const { document: stored, configError } = policy;
   notice("document", stored.status === "refused" ? `The approvals document cannot be used, so everything is denied (${stored.reason}).` : "");
-  notice("held", stored.held ? "An edit of the approvals document from outside waits for an administrator." : "");
-  notice("config", configError ? `The last edit of the settings is not in force: ${configError}` : "");
+  held("held", "the approvals document", stored.held);
+  held("held-config", "the settings", policy.configHeld);
+  notice("config", configError && !policy.configHeld ? `The last edit of the settings is not in force: ${configError}` : "");
+}
+
+/** An edit from outside that does not count yet: what it would newly allow, and for administrators a way to accept it. */
+function held(id, what, edit) {
+  const note = edit ? `Somebody edited ${what} from outside. It does not count yet, and would newly allow: ${edit.allows.join("; ")}.` : "";
+  notice(id, note);
+  if (!edit || !mayAccept) return;
+  const accept = h("button", { type: "button", class: "quiet" }, "Accept this edit");
+  accept.addEventListener("click", async () => {
+    accept.disabled = true;
+    try {
+      await json("POST", "/v1/policy/document/accept", { body: { hash: edit.hash } });
+      await showPolicy();
+    } catch (error) {
+      accept.disabled = false;
+      failed(error);
+    }
+  });
+  byId(`notice-${id}`).append(" ", accept);
+}
+
+async function showHead() {
+  const { seq, hash } = await json("GET", "/v1/audit/head");
+  byId("head").hidden = false;
+  fill(byId("head"), `Audit record sealed at ${seq.toLocaleString("en")} `, h("code", { title: hash }, visible(hash.slice(0, 16))));
 }
 
 // --- What waits.

@@ -1,10 +1,13 @@
 //! What a change of the document means for what may run (`approvals-store.md` 9, outside edits).
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use crate::domain::{Ask, Security};
+use crate::{
+    domain::{Ask, EntryId, Security},
+    policy::hold::{Allowances, quoted},
+};
 
-use super::model::{Document, Entry, Grant, WILDCARD};
+use super::model::{Agent, Document, Entry, Grant, WILDCARD};
 
 /// Which way a change goes. Where that cannot be seen it counts as widening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +25,8 @@ pub enum Change {
 pub struct Difference {
     /// Which way it goes as a whole.
     pub change: Change,
+    /// What may run now that could not before, or without being asked, in words; empty unless it widens.
+    pub allows: Vec<String>,
     /// Agents (`*` included) that had deny rules or grants and have none of them any more, as after a writer that
     /// does not know them.
     pub lost_members: Vec<String>,
@@ -30,30 +35,43 @@ pub struct Difference {
 impl Document {
     /// Compares this document with a later one.
     pub fn difference(&self, later: &Self) -> Difference {
-        let mut names: Vec<&str> = vec![WILDCARD, "main"];
+        let mut known = HashSet::from([WILDCARD, "main"]);
+        let mut names = vec![WILDCARD, "main"];
         for (name, _agent) in self.agents.iter().flatten().chain(later.agents.iter().flatten()) {
-            if !names.contains(&name.as_str()) {
+            if known.insert(name) {
                 names.push(name);
             }
         }
-        let mut widens = false;
-        let mut narrows = false;
+        let (before, after) = (Everybody::of(self), Everybody::of(later));
+        let (mut widened, mut narrowed) = (Allowances::default(), Allowances::default());
+        // The socket is where answers come from: whoever names another one could be the one who answers.
+        if !has_same_socket(self, later) {
+            widened.add("approvals are answered over another socket or with another token".to_owned());
+        }
+        if !has_same_socket(later, self) {
+            narrowed.add("the socket is another one".to_owned());
+        }
         for name in &names {
-            let (before, after) = (Reach::of(self, name), Reach::of(later, name));
-            widens |= !after.within(&before);
-            narrows |= !before.within(&after);
+            let (was, is) = (Reach::of(self, name), Reach::of(later, name));
+            is.allows_beyond(&was, &before, &after, name, &mut widened);
+            was.allows_beyond(&is, &after, &before, name, &mut narrowed);
         }
         let lost_members = names
             .iter()
             .filter(|name| self.lost(later, name))
             .map(|name| (*name).to_owned())
             .collect();
-        let change = match (widens, narrows) {
-            (true, _) => Change::Widens,
-            (false, true) => Change::Narrows,
-            (false, false) => Change::Neutral,
+        let allows = widened.into_lines();
+        let change = match (allows.is_empty(), narrowed.into_lines().is_empty()) {
+            (false, _) => Change::Widens,
+            (true, false) => Change::Narrows,
+            (true, true) => Change::Neutral,
         };
-        Difference { change, lost_members }
+        Difference {
+            change,
+            allows,
+            lost_members,
+        }
     }
 
     fn lost(&self, later: &Self, name: &str) -> bool {
@@ -70,23 +88,63 @@ impl Document {
     }
 }
 
-/// Everything in a document that decides for one agent; a member that is absent is as loose as can be, since the
+/// A socket that is named later where none was, or another one. One that is no longer named is made anew by us.
+fn has_same_socket(before: &Document, later: &Document) -> bool {
+    let Some(socket) = &later.socket else { return true };
+    let was = before.socket.as_ref();
+    let same_path = socket.path.is_none() || was.is_some_and(|was| was.path == socket.path);
+    // Only to notice changes; nobody's guess is compared here, so time does not matter.
+    let same_token = socket.token.as_ref().is_none_or(|token| {
+        let known = was.and_then(|was| was.token.as_ref());
+        known.is_some_and(|known| known.expose() == token.expose())
+    });
+    same_path && same_token
+}
+
+/// What the wildcard's lists say, for every agent. Where they change, the wildcard itself shows it.
+struct Everybody<'a> {
+    entries: BTreeSet<EntryReach<'a>>,
+    deny_rules: BTreeSet<RuleReach<'a>>,
+}
+
+impl<'a> Everybody<'a> {
+    fn of(document: &'a Document) -> Self {
+        let wildcard = document.agent(WILDCARD);
+        Self {
+            entries: entries_of(wildcard).collect(),
+            deny_rules: rules_of(wildcard).collect(),
+        }
+    }
+}
+
+/// What decides for one agent besides the wildcard's lists; a member that is absent is as loose as can be, since the
 /// configuration then decides alone.
 struct Reach<'a> {
     security: Security,
     ask: Ask,
     ask_fallback: Security,
     auto_allow_skills: bool,
-    entries: HashSet<EntryReach<'a>>,
-    grants: Vec<&'a Grant>,
-    deny_rules: HashSet<(&'a str, Option<&'a str>)>,
+    entries: BTreeSet<EntryReach<'a>>,
+    grants: BTreeMap<RuleReach<'a>, Vec<(&'a EntryId, &'a Grant)>>,
+    deny_rules: BTreeSet<RuleReach<'a>>,
 }
 
 type EntryReach<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>);
+/// Pattern and argument pattern.
+type RuleReach<'a> = (&'a str, Option<&'a str>);
+
+/// How many grants of one pattern are compared with another; beyond it a grant counts as new.
+const MAX_COMPARED: usize = 64;
 
 impl<'a> Reach<'a> {
-    fn of(document: &'a Document, agent: &str) -> Self {
-        let policy = document.policy(agent);
+    fn of(document: &'a Document, name: &str) -> Self {
+        let policy = document.policy(name);
+        let agent = document.agent(name);
+        let mut grants: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for keyed in agent.into_iter().flat_map(|agent| agent.grants.iter().flatten()) {
+            let key = (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref());
+            grants.entry(key).or_default().push((&keyed.id, &keyed.item));
+        }
         Self {
             security: policy.security.last().map_or(Security::Full, |said| said.value),
             ask: policy.ask.last().map_or(Ask::Off, |said| said.value),
@@ -95,26 +153,21 @@ impl<'a> Reach<'a> {
                 .last()
                 .map_or(Security::Deny, |said| said.value),
             auto_allow_skills: policy.auto_allow_skills.last().is_some_and(|said| said.value),
-            entries: document
-                .entries(agent)
-                .into_iter()
-                .map(|listed| entry_reach(listed.item))
-                .collect(),
-            grants: document
-                .grants(agent)
-                .into_iter()
-                .map(|listed| listed.item)
-                .collect(),
-            deny_rules: document
-                .deny_rules(agent)
-                .into_iter()
-                .map(|listed| (listed.item.pattern.as_str(), listed.item.arg_pattern.as_deref()))
-                .collect(),
+            entries: entries_of(agent).collect(),
+            grants,
+            deny_rules: rules_of(agent).collect(),
         }
     }
 
-    /// Whether nothing goes here that does not go there.
-    fn within(&self, other: &Self) -> bool {
+    /// Tells what goes here and not there. `everybody` are the wildcard's lists there, `here` those here.
+    fn allows_beyond(
+        &self,
+        there: &Self,
+        everybody: &Everybody<'_>,
+        here: &Everybody<'_>,
+        name: &str,
+        found: &mut Allowances,
+    ) {
         let Self {
             security,
             ask,
@@ -124,16 +177,69 @@ impl<'a> Reach<'a> {
             grants,
             deny_rules,
         } = self;
-        *security <= other.security
-            && *ask >= other.ask
-            && *ask_fallback <= other.ask_fallback
-            && *auto_allow_skills <= other.auto_allow_skills
-            && entries.is_subset(&other.entries)
-            && grants
-                .iter()
-                .all(|grant| other.grants.iter().any(|wider| grant_within(grant, wider)))
-            && other.deny_rules.is_subset(deny_rules)
+        let who = match name {
+            WILDCARD => "every agent".to_owned(),
+            name => format!("agent {}", quoted(name)),
+        };
+        if *security > there.security {
+            found.add(format!(
+                "{who}: security goes from {} to {security}",
+                there.security
+            ));
+        }
+        if *ask < there.ask {
+            found.add(format!("{who}: ask goes from {} to {ask}", there.ask));
+        }
+        if *ask_fallback > there.ask_fallback {
+            let before = there.ask_fallback;
+            found.add(format!("{who}: askFallback goes from {before} to {ask_fallback}"));
+        }
+        if *auto_allow_skills && !there.auto_allow_skills {
+            found.add(format!("{who}: skills are allowed by themselves"));
+        }
+        for entry in entries {
+            if !there.entries.contains(entry) && !everybody.entries.contains(entry) {
+                let (pattern, arguments, ..) = *entry;
+                found.add(format!("{who}: {} is allowed", rule_text((pattern, arguments))));
+            }
+        }
+        for (rule, listed) in grants {
+            let known = there.grants.get(rule).map_or(&[][..], Vec::as_slice);
+            let is_known = |grant| {
+                let compared = known.iter().take(MAX_COMPARED);
+                compared.into_iter().any(|wider| grant_within(grant, *wider))
+            };
+            if !listed.iter().all(|grant| is_known(*grant)) {
+                found.add(format!("{who}: {} is allowed, within limits", rule_text(*rule)));
+            }
+        }
+        for rule in &there.deny_rules {
+            if !deny_rules.contains(rule) && !here.deny_rules.contains(rule) {
+                found.add(format!("{who}: {} is no longer denied", rule_text(*rule)));
+            }
+        }
     }
+}
+
+fn rule_text((pattern, arguments): RuleReach<'_>) -> String {
+    match arguments {
+        None => quoted(pattern),
+        Some(arguments) => format!("{} with arguments {}", quoted(pattern), quoted(arguments)),
+    }
+}
+
+fn entries_of(agent: Option<&Agent>) -> impl Iterator<Item = EntryReach<'_>> {
+    agent
+        .into_iter()
+        .flat_map(|agent| agent.allowlist.iter().flatten())
+        .map(|keyed| entry_reach(&keyed.item))
+}
+
+fn rules_of(agent: Option<&Agent>) -> impl Iterator<Item = RuleReach<'_>> {
+    agent
+        .into_iter()
+        .flat_map(|agent| agent.denylist.iter().flatten())
+        .map(|keyed| (keyed.item.pattern.as_str(), keyed.item.arg_pattern.as_deref()))
 }
 
 fn entry_reach(entry: &Entry) -> EntryReach<'_> {
@@ -145,16 +251,17 @@ fn entry_reach(entry: &Entry) -> EntryReach<'_> {
     )
 }
 
-fn grant_within(grant: &Grant, wider: &Grant) -> bool {
+/// Uses are counted by id, so that a new id would begin to count anew.
+fn grant_within((id, grant): (&EntryId, &Grant), (wider_id, wider): (&EntryId, &Grant)) -> bool {
     let ends = |grant: &Grant| {
         grant
             .expires_at_ms
             .as_ref()
             .map_or(i64::MAX, super::Number::floor)
     };
-    grant.pattern == wider.pattern
-        && grant.arg_pattern == wider.arg_pattern
-        && ends(grant) <= ends(wider)
-        && grant.max_uses.unwrap_or(u64::MAX) <= wider.max_uses.unwrap_or(u64::MAX)
+    ends(grant) <= ends(wider)
+        && wider
+            .max_uses
+            .is_none_or(|most| id == wider_id && grant.max_uses.is_some_and(|uses| uses <= most))
         && (wider.sha256.is_none() || grant.sha256 == wider.sha256)
 }

@@ -117,6 +117,10 @@ impl PathLookup for MockFiles<'_> {
         found.cloned()
     }
 
+    fn depends_on_process(&self, _path: &str) -> bool {
+        false
+    }
+
     fn inspect(&self, path: &str) -> Option<Inspected> {
         let real = self.existing.contains(path).then(|| self.real(path)).flatten()?;
         let identity = FileIdentity {

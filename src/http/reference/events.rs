@@ -72,6 +72,11 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "The approvals document cannot be used: everything is denied.",
             "`reason`, `pointer`",
         ),
+        EventType::DocumentHeld => (
+            "An edit of the approvals document from outside allows more than was accepted; it is held until an admin \
+             accepts it.",
+            "`hash`",
+        ),
         EventType::ServerShutdown => ("The server stops.", "`graceMs`"),
     }
 }

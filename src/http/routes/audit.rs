@@ -8,7 +8,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     domain::{ActorKind, UnixMillis},
     http::{
-        caller::{Admin, Caller},
+        caller::{Admin, Caller, Read},
         extract::{Parameters, QueryForm, QueryOf},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -23,7 +23,10 @@ use crate::{
 const LIST: ListName<'static> = ListName::only("audit");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(verify))
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(verify))
+        .routes(routes!(head))
 }
 
 /// Which records are wanted.
@@ -172,6 +175,32 @@ async fn verify(
     Ok(JsonReply(verification.into()))
 }
 
+/// The head of the chain as it was sealed last, to be noted down elsewhere: a history that is rewritten lacks it.
+#[utoipa::path(
+    get, path = "/v1/audit/head", tag = "audit", operation_id = "get_audit_head",
+    responses((status = OK, body = HeadBody)),
+    security(("token" = ["read"])),
+)]
+async fn head(
+    _caller: Caller<Read>,
+    State(state): State<AppState>,
+    QueryOf(()): QueryOf<()>,
+) -> JsonReply<HeadBody> {
+    let sealed = state.engine().ledger().watch_sealed_head();
+    let head = sealed.borrow().clone();
+    JsonReply(head.into())
+}
+
+impl From<SealedHead> for HeadBody {
+    fn from(SealedHead { seq, hash, sealed_at }: SealedHead) -> Self {
+        Self {
+            seq,
+            hash,
+            sealed_at_ms: sealed_at,
+        }
+    }
+}
+
 impl From<AuditRecord> for AuditBody {
     fn from(record: AuditRecord) -> Self {
         let AuditRecord {
@@ -226,13 +255,7 @@ impl From<Verification> for VerificationBody {
             records: verification.records,
             first_seq: verification.first_seq.unwrap_or(0),
             last_seq: verification.last_seq.unwrap_or(0),
-            head: verification
-                .head
-                .map(|SealedHead { seq, hash, sealed_at }| HeadBody {
-                    seq,
-                    hash,
-                    sealed_at_ms: sealed_at,
-                }),
+            head: verification.head.map(HeadBody::from),
             problem: verification.problem.map(|problem| ProblemBody {
                 seq: problem.seq,
                 kind: problem.kind,

@@ -2,7 +2,7 @@
 
 use axum::{
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -18,9 +18,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::policy::DocumentBody;
 use crate::{
-    approvals::store::DocumentStatus,
-    domain::Precondition,
-    engine::document::{Hashed, Refused},
+    engine::document::{Acceptance, Hashed, Refused},
     http::{
         caller::{Admin, Caller},
         extract::{IfMatch, JsonBody, JsonBytes, Parameters, QueryForm, QueryOf, etag},
@@ -29,6 +27,9 @@ use crate::{
         state::AppState,
     },
 };
+
+/// Whether the document that an answer carries counts.
+const STANDING: HeaderName = HeaderName::from_static("countersign-policy");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -96,15 +97,19 @@ impl QueryForm for ReplaceQuery {
 #[serde(deny_unknown_fields)]
 #[schema(as = AcceptedEdit)]
 struct AcceptBody {
-    /// The hash of the document that is to count.
+    /// The hash of the document, or of the `openclaw.json`, that is to count.
     hash: String,
 }
 
-/// The document as it is, without the socket's token.
+/// The document as it is on disk, without the socket's token. `Countersign-Policy` says whether it counts.
 #[utoipa::path(
     get, path = "/v1/policy/document", tag = "policy", operation_id = "get_policy_document",
     responses(
-        (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The document's hash, quoted."))),
+        (status = OK, body = DocumentWire, headers(
+            ("ETag" = String, description = "The document's hash, quoted."),
+            ("Countersign-Policy" = String, description = "`in-force`, or `held` while it is an edit that an admin \
+                has to accept before it counts."),
+        )),
         (status = CONFLICT, description = "document-refused"),
     ),
     security(("token" = ["admin"])),
@@ -114,7 +119,18 @@ async fn document(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<Response, Problem> {
-    Ok(reply(state.engine().policy_document()?))
+    let document = state.engine().policy_document()?;
+    let held = state.engine().document_view().held;
+    let standing = if held.is_some_and(|held| held.hash == document.hash) {
+        "held"
+    } else {
+        "in-force"
+    };
+    let mut response = reply(document);
+    response
+        .headers_mut()
+        .insert(STANDING, HeaderValue::from_static(standing));
+    Ok(response)
 }
 
 /// Replaces the document.
@@ -151,7 +167,8 @@ async fn replace(
     Ok(reply(replaced))
 }
 
-/// Accepts an outside edit that is held. The document in force needs no acceptance: then this only says what it is.
+/// Accepts an outside edit of the approvals document or of `openclaw.json` that is held. What is in force needs no
+/// acceptance: then this only says what it is.
 #[utoipa::path(
     post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
     request_body = AcceptBody,
@@ -159,27 +176,24 @@ async fn replace(
         (status = OK, body = DocumentBody),
         (status = CONFLICT, description = "document-refused"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
+        (status = SERVICE_UNAVAILABLE, description = "storage-unavailable"),
     ),
     security(("token" = ["admin"])),
 )]
 async fn accept(
-    _caller: Caller<Admin>,
+    caller: Caller<Admin>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
     JsonBody(AcceptBody { hash }): JsonBody<AcceptBody>,
 ) -> Result<JsonReply<DocumentBody>, Problem> {
-    let view = state.engine().document_view();
-    if let DocumentStatus::Refused(_) = view.status {
-        // What cannot be used cannot be accepted either, and this says why it cannot be used.
-        state.engine().policy_document()?;
+    match state.engine().accept_edit(&caller.actor, hash).await? {
+        Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
+        Acceptance::Other { current } => Err(Problem::new(
+            Code::BaseHashMismatch,
+            "no edit with this hash is waiting",
+        )
+        .with("currentHash", current)),
     }
-    if !Precondition::OneOf(vec![hash]).allows(&view.hash) {
-        return Err(
-            Problem::new(Code::BaseHashMismatch, "no edit with this hash is waiting")
-                .with("currentHash", view.hash),
-        );
-    }
-    Ok(JsonReply(view.into()))
 }
 
 /// A document with its tag.

@@ -8,7 +8,10 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
     domain::{AgentId, Ask, Host, Isolation, OnMiss, Security, SessionKey},
-    engine::effective::{DocumentView, EffectivePolicy},
+    engine::{
+        effective::{DocumentView, EffectivePolicy},
+        standing::HeldEdit,
+    },
     http::{
         caller::{Caller, Read},
         extract::{Parameters, QueryForm, QueryOf},
@@ -104,6 +107,9 @@ struct EffectiveBody {
     /// Whom a command would run as: the level of trust, as a run shows it.
     isolation: Isolation,
     document: DocumentBody,
+    /// An edit of `openclaw.json` that is held in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_held: Option<HeldBody>,
     /// Why an edit of a settings file is not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     config_error: Option<String>,
@@ -143,8 +149,35 @@ pub(super) struct DocumentBody {
     /// Where in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pointer: Option<String>,
+    /// The hash of the content that counts.
     hash: String,
+    /// An edit from outside that allows more, and does not count until an admin accepts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<HeldBody>,
     warnings: Vec<DocumentWarning>,
+}
+
+/// An edit from outside that is held: what it forbids counts, what it newly allows does not.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = HeldEdit)]
+struct HeldBody {
+    /// The hash of the file as it is, with which the edit is accepted.
+    hash: String,
+    /// Since when something is held.
+    since_ms: i64,
+    /// What it would newly allow, in words.
+    allows: Vec<String>,
+}
+
+impl From<HeldEdit> for HeldBody {
+    fn from(HeldEdit { hash, since, allows }: HeldEdit) -> Self {
+        Self {
+            hash,
+            since_ms: since.get(),
+            allows,
+        }
+    }
 }
 
 /// Something that is odd about the document.
@@ -172,6 +205,7 @@ impl From<EffectivePolicy> for EffectiveBody {
             approvals_apply: policy.approvals_apply,
             isolation: policy.isolation,
             document: policy.document.into(),
+            config_held: policy.held_config.map(HeldBody::from),
             config_error: policy.config_error,
         }
     }
@@ -205,6 +239,7 @@ impl From<DocumentView> for DocumentBody {
             status,
             hash,
             warnings,
+            held,
         }: DocumentView,
     ) -> Self {
         let (status, refusal) = match status {
@@ -221,6 +256,7 @@ impl From<DocumentView> for DocumentBody {
             reason: refusal.as_ref().map(|refusal| refusal.reason.to_string()),
             pointer: refusal.map(|refusal| refusal.pointer),
             hash,
+            held: held.map(HeldBody::from),
             warnings: warnings.into_iter().map(warning).collect(),
         }
     }

@@ -9,7 +9,7 @@ use crate::{
     ledger::{error::Fault, keys::Keys, tx::fetch},
 };
 
-use super::entry::Entry;
+use super::{entry::Entry, verify::SealedHead};
 
 /// The end of the chain: the number and hash of its newest record; number 0 and an empty hash for none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -28,6 +28,15 @@ pub(in crate::ledger) struct Link {
 }
 
 impl ChainHead {
+    /// This head, sealed.
+    pub(in crate::ledger) fn sealed_at(&self, sealed_at: UnixMillis) -> SealedHead {
+        SealedHead {
+            seq: self.seq,
+            hash: self.hash.clone(),
+            sealed_at,
+        }
+    }
+
     /// The record that follows this head.
     pub(in crate::ledger) fn next(&self, entry: &Entry, ts: UnixMillis, keys: &Keys) -> Link {
         let seq = self.seq + 1;

@@ -217,14 +217,14 @@ fn target_of(event: &Event) -> Target {
         EventKind::AllowlistChanged { entry_id, .. } => of("entry", entry_id.as_str()),
         EventKind::PolicyChanged { what, .. } => of("policy", what.as_str()),
         EventKind::ConfigRejected { path, .. } => of("policy", path),
-        EventKind::DocumentRefused { .. } => of("policy", "document"),
+        EventKind::DocumentRefused { .. } | EventKind::DocumentHeld { .. } => of("policy", "document"),
         EventKind::ServerShutdown { .. } => of("server", "countersign"),
     }
 }
 
 fn outcome_of(kind: &EventKind) -> AuditOutcome {
     match kind {
-        EventKind::ExecDenied { .. } => AuditOutcome::Denied,
+        EventKind::ExecDenied { .. } | EventKind::DocumentHeld { .. } => AuditOutcome::Denied,
         EventKind::ExecFinished(summary) if summary.status == RunStatus::Completed => AuditOutcome::Ok,
         EventKind::ExecFinished(_) | EventKind::ConfigRejected { .. } | EventKind::DocumentRefused { .. } => {
             AuditOutcome::Failed

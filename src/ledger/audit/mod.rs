@@ -11,7 +11,9 @@ mod entry;
 pub(super) mod head;
 mod list;
 mod verify;
+mod witness;
 
 pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
 pub use list::AuditFilter;
-pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify};
+pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify, verify_with_witness};
+pub use witness::{Witnessed, WitnessedHead, published, read_witness};

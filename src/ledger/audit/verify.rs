@@ -18,6 +18,7 @@ use super::{
     chain::{Anchor, ChainHead, hash_of},
     entry::Body,
     head::{HeadFile, Sealed},
+    witness::{self, Witnessed, WitnessedHead},
 };
 
 vocabulary! {
@@ -100,6 +101,24 @@ pub fn verify(ledger: &Path, key: &Path, head: &Path) -> Result<Verification, Ve
     let keys = Keys::load(key).map_err(VerifyError::Key)?;
     let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
     verify_on(&connection, &keys, &HeadFile::at(head.to_owned()))
+}
+
+/// Verifies as [`verify()`] does, and compares the chain with heads that somebody else has seen: whoever holds the key
+/// can write another history, but not one that has these.
+///
+/// # Errors
+/// As for [`verify()`].
+pub fn verify_with_witness(
+    ledger: &Path,
+    key: &Path,
+    head: &Path,
+    heads: &[WitnessedHead],
+) -> Result<(Verification, Witnessed), VerifyError> {
+    let verification = verify(ledger, key, head)?;
+    let connection = readers::open(ledger).map_err(VerifyError::Ledger)?;
+    let witnessed =
+        witness::compare(&connection, heads).map_err(|fault| VerifyError::Ledger(fault.into()))?;
+    Ok((verification, witnessed))
 }
 
 /// Verifies on a connection.

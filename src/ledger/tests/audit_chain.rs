@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 use super::*;
 use crate::ledger::{
     Page,
-    audit::{AuditAction, AuditFilter, AuditOutcome, Entry, ProblemKind, Target, Verification, verify},
+    audit::{
+        AuditAction, AuditFilter, AuditOutcome, Entry, ProblemKind, Target, Verification, read_witness,
+        verify, verify_with_witness,
+    },
 };
 
 /// A ledger with ten sealed records, at rest.
@@ -181,6 +184,63 @@ async fn records_after_the_sealed_head_are_fine_when_they_chain() {
     let verified = verified(&dir);
     assert_eq!((verified.problem, verified.last_seq), (None, Some(11)));
     assert_eq!(verified.head.map(|head| head.seq), Some(10));
+}
+
+#[tokio::test]
+async fn a_tail_that_was_rewritten_with_the_key_is_found_by_a_witness_only() {
+    let dir = sealed().await;
+    let config = config(dir.path());
+    let connection = rusqlite::Connection::open(&config.path).unwrap();
+    let hash_of = |seq: i64| -> String {
+        connection
+            .query_row("SELECT hash FROM audit WHERE seq = ?1", (seq,), |row| row.get(0))
+            .unwrap()
+    };
+    let log: Vec<String> = [3, 7, 10]
+        .map(|seq| format!("host countersign[1]: audit head {seq} {}", hash_of(seq)))
+        .to_vec();
+    let compare = |lines: &[String]| {
+        let heads = read_witness(lines.join("\n").as_bytes()).unwrap();
+        verify_with_witness(&config.path, &config.audit_key, &config.audit_head, &heads).unwrap()
+    };
+    let (verification, witnessed) = compare(&log);
+    assert!(verification.is_ok());
+    assert_eq!((witnessed.confirmed, witnessed.problem), (3, None));
+
+    // An attacker with the key makes every record from the fifth on anew, and seals the head.
+    let keys = crate::ledger::keys::Keys::load(&config.audit_key).unwrap();
+    let mut prev = hash_of(4);
+    for seq in 5..=10 {
+        let body: String = connection
+            .query_row("SELECT body FROM audit WHERE seq = ?1", (seq,), |row| row.get(0))
+            .unwrap();
+        let mut members: Map<String, Value> = serde_json::from_str(&body).unwrap();
+        members["prevHash"] = prev.into();
+        members["actor"]["name"] = "nobody".into();
+        let body = serde_json::to_string(&members).unwrap();
+        let hash = crate::domain::hex(&<sha2::Sha256 as sha2::Digest>::digest(body.as_bytes()));
+        connection
+            .execute(
+                "UPDATE audit SET body = ?1, hash = ?2, mac = ?3 WHERE seq = ?4",
+                (&body, &hash, keys.mac(&hash), seq),
+            )
+            .unwrap();
+        prev = hash;
+    }
+    let head = crate::ledger::audit::chain::ChainHead { seq: 10, hash: prev };
+    crate::ledger::audit::head::HeadFile::at(config.audit_head.clone())
+        .seal(&head, UnixMillis::new(1), &keys)
+        .unwrap();
+    assert!(verified(&dir).is_ok(), "the key makes any history whole");
+    let (verification, witnessed) = compare(&log);
+    assert!(verification.is_ok());
+    assert_eq!(witnessed.confirmed, 1);
+    let problem = witnessed.problem.expect("a problem");
+    assert_eq!((problem.kind, problem.seq), (ProblemKind::Forged, 7));
+    // One that is shorter is found too.
+    let (_whole, witnessed) = compare(&[format!("11 {}", hash_of(10))]);
+    let problem = witnessed.problem.expect("a problem");
+    assert_eq!((problem.kind, problem.seq), (ProblemKind::Truncated, 11));
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     command::{paths, safe_bin::SafeBinProfile},
-    domain::{AgentId, EnvOverrides, UnixMillis},
+    domain::{AgentId, EnvOverrides, FileIdentity, UnixMillis},
     policy::pattern::{PathCase, PatternCache},
 };
 
@@ -130,6 +130,8 @@ pub struct SkillBin {
 pub struct Protected {
     /// Real path of the server's own binary.
     pub own_binary: Option<String>,
+    /// Device and inode of that file, so that another name of it is it too.
+    pub own_file: Option<(u64, u64)>,
     /// The state directory.
     pub roots: Vec<String>,
     /// Workspaces inside it.
@@ -138,11 +140,28 @@ pub struct Protected {
 
 impl Protected {
     /// Whether a normalised path belongs to the server.
-    pub fn holds(&self, path: &str) -> bool {
-        self.roots.iter().any(|root| paths::is_within(path, root))
+    pub fn holds(&self, path: &str, case: PathCase) -> bool {
+        self.roots.iter().any(|root| is_within(path, root, case))
             && !self
                 .exceptions
                 .iter()
-                .any(|exception| paths::is_within(path, exception))
+                .any(|exception| is_within(path, exception, case))
+    }
+
+    /// Whether something of the server's lies below a normalised path.
+    pub(super) fn lies_below(&self, path: &str, case: PathCase) -> bool {
+        self.roots.iter().any(|root| is_within(root, path, case))
+    }
+
+    /// Whether a file is the server's own program, by whatever name.
+    pub(super) fn is_own_binary(&self, real: &str, file: &FileIdentity) -> bool {
+        self.own_binary.as_deref() == Some(real) || self.own_file == Some((file.dev, file.ino))
+    }
+}
+
+fn is_within(path: &str, directory: &str, case: PathCase) -> bool {
+    match case {
+        PathCase::Sensitive => paths::is_within(path, directory),
+        PathCase::Insensitive => paths::is_within(&path.to_lowercase(), &directory.to_lowercase()),
     }
 }

@@ -1,7 +1,7 @@
 //! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
 
 use super::{
-    Match, MatchKind, SegmentReport,
+    Match, MatchKind, Protected, SegmentReport,
     denial::Scan,
     directory::Directory,
     evaluation::Evaluation,
@@ -15,6 +15,9 @@ use crate::command::{
     parser, paths,
     syntax::{Segment, WordClass},
 };
+
+/// Directories above the server's state that the words of one segment are tried with.
+const MAX_BASES: usize = 8;
 
 impl Evaluation<'_> {
     /// Judges one segment of a list.
@@ -38,26 +41,27 @@ impl Evaluation<'_> {
     /// A word that is, or holds behind a separator or an option's letter, a path of the server's own state; or any
     /// command in there, which may look around without naming a path (P6).
     fn check_protected(&self, work: &mut Work<'_>) {
-        if self.policy.protected.roots.is_empty() {
+        let Protected { roots, .. } = self.policy.protected;
+        if roots.is_empty() {
             return;
         }
         let directory = work.place.directory;
         let is_inside = directory
             .candidates()
-            .is_some_and(|candidates| candidates.iter().any(|path| self.policy.protected.holds(path)));
+            .is_some_and(|candidates| candidates.iter().any(|path| self.holds(path)));
+        let bases = self.bases(work);
         let hit = work.values.iter().zip(&work.segment.words).find(|(value, _)| {
-            let parts = value
-                .match_indices(['=', ':', '@', ','])
-                .filter_map(|(at, _)| value.get(at + 1..));
-            // `-f/path`: where the letters end and the path begins is the program's secret.
-            let glued = value
-                .find(['/', '~'])
-                .filter(|_| value.starts_with('-'))
-                .and_then(|at| value.get(at..));
-            std::iter::once(value.as_str())
-                .chain(parts)
-                .chain(glued)
-                .any(|text| self.is_protected(text, directory))
+            let named = parts_of(value).any(|text| self.is_protected(text, directory, &bases));
+            // Wherever else a path may begin: `s/x/y/w /path`.
+            named
+                || roots.iter().any(|root| {
+                    let mut found = value.match_indices(root.as_str());
+                    found.any(|(at, _)| {
+                        value
+                            .get(at..)
+                            .is_some_and(|path| self.holds(&paths::normalise(path)))
+                    })
+                })
         });
         let span = match hit {
             Some((_, word)) => word.span,
@@ -69,7 +73,31 @@ impl Evaluation<'_> {
             .push(Finding::new(Code::Protected, "P6", span, detail));
     }
 
-    fn is_protected(&self, text: &str, directory: &Directory) -> bool {
+    fn holds(&self, path: &str) -> bool {
+        self.policy.protected.holds(path, self.policy.path_case)
+    }
+
+    /// Directories above the server's state that words name: a program may take its other words from there
+    /// (`tar -C ~ -cf - .openclaw`).
+    fn bases(&self, work: &Work<'_>) -> Vec<String> {
+        let mut bases = Vec::new();
+        for text in work.values.iter().flat_map(|value| parts_of(value)) {
+            let path = paths::expand_home(text, self.lookup.home());
+            let places = work.place.directory.candidates().unwrap_or_default();
+            for base in places.iter().map(|place| paths::join_normalised(place, &path)) {
+                let real = self.lookup.real(&base);
+                for base in [Some(base), real].into_iter().flatten() {
+                    let is_above = self.policy.protected.lies_below(&base, self.policy.path_case);
+                    if is_above && bases.len() < MAX_BASES && !bases.contains(&base) {
+                        bases.push(base);
+                    }
+                }
+            }
+        }
+        bases
+    }
+
+    fn is_protected(&self, text: &str, directory: &Directory, bases: &[String]) -> bool {
         if text.is_empty() {
             return false;
         }
@@ -77,27 +105,33 @@ impl Evaluation<'_> {
         if path.starts_with('/') {
             return self.leads_to_protected("/", &path);
         }
-        directory
-            .candidates()
-            .is_none_or(|candidates| candidates.iter().any(|base| self.leads_to_protected(base, &path)))
+        directory.candidates().is_none_or(|candidates| {
+            let mut places = candidates.iter().chain(bases);
+            places.any(|base| self.leads_to_protected(base, &path))
+        })
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
     /// part that is counts.
     fn leads_to_protected(&self, base: &str, path: &str) -> bool {
-        let protected = &self.policy.protected;
-        if protected.holds(&paths::join_normalised(base, path)) {
+        if self.holds(&paths::join_normalised(base, path)) {
             return true;
         }
-        let mut rest = path.trim_end_matches('/');
-        while !rest.is_empty() {
-            let whole = if rest.starts_with('/') {
+        let whole = |rest: &str| {
+            if rest.starts_with('/') {
                 rest.to_owned()
             } else {
                 format!("{base}/{rest}")
-            };
-            if let Some(real) = self.lookup.real(&whole) {
-                return protected.holds(&real);
+            }
+        };
+        let mut rest = path.trim_end_matches('/');
+        // It may be there for the command and not for us.
+        if self.lookup.depends_on_process(&whole(rest)) {
+            return true;
+        }
+        while !rest.is_empty() {
+            if let Some(real) = self.lookup.real(&whole(rest)) {
+                return self.holds(&real);
             }
             rest = rest
                 .rsplit_once('/')
@@ -279,6 +313,19 @@ impl Evaluation<'_> {
             changes_to: None,
         }
     }
+}
+
+/// The texts of a word that may be paths of their own.
+fn parts_of(value: &str) -> impl Iterator<Item = &str> {
+    let parts = value
+        .match_indices(['=', ':', '@', ','])
+        .filter_map(|(at, _)| value.get(at + 1..));
+    // `-f/path`: where the letters end and the path begins is the program's secret. `-fname` is one too.
+    let glued = value
+        .find(['/', '~', '.'])
+        .filter(|_| value.starts_with('-'))
+        .and_then(|at| value.get(at..));
+    std::iter::once(value).chain(parts).chain(glued)
 }
 
 fn check_assignments(work: &mut Work<'_>) {

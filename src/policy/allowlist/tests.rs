@@ -63,6 +63,10 @@ impl PathLookup for Machine {
         )
     }
 
+    fn depends_on_process(&self, path: &str) -> bool {
+        path.starts_with("/proc/self/cwd")
+    }
+
     fn home(&self) -> &'static str {
         "/home/agent"
     }
@@ -528,6 +532,7 @@ fn the_servers_own_state_is_never_covered() {
     let mut world = World::allowing(&["*"]);
     world.protected = Protected {
         own_binary: Some("/usr/bin/git".to_owned()),
+        own_file: None,
         roots: vec!["/home/agent/.openclaw".to_owned()],
         exceptions: vec!["/home/agent/.openclaw/workspace".to_owned()],
     };
@@ -542,9 +547,23 @@ fn the_servers_own_state_is_never_covered() {
         "cd ~/.openclaw",
         "bash -c 'cat ~/.openclaw/a'",
         "git status",
+        "cat //home//agent/./.openclaw/a",
+        "rg -e 'x /home/agent/.openclaw/a'",
+        "cat file:///home/agent/.openclaw/a",
+        "cat user@host:~/.openclaw/a",
+        "cat /proc/self/cwd/a",
+        "rg -C /home/agent .openclaw/a",
+        "rg -C ~ -f.openclaw/a",
+        "rg --directory=/home agent/.openclaw/a",
     ] {
         world.asks(text, Code::Protected);
     }
+    world.allows("rg -C /home/agent x");
+    world.allows("rg -C /srv .openclaw/a");
+    world.allows("cat /home/agent/.OPENCLAW/a");
+    world.path_case = PathCase::Insensitive;
+    world.asks("cat /home/agent/.OPENCLAW/a", Code::Protected);
+    world.path_case = PathCase::Sensitive;
     world.allows("cat ~/.openclaw/workspace/a");
     world.allows("cat ~/.openclawx");
     world.allows("cd ~ && cat x");

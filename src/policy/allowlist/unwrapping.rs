@@ -19,7 +19,11 @@ impl Evaluation<'_> {
                 if !self.executables.contains(&executable.identity) {
                     self.executables.push(executable.identity.clone());
                 }
-                if self.policy.protected.own_binary.as_ref() == Some(&executable.real) {
+                if self
+                    .policy
+                    .protected
+                    .is_own_binary(&executable.real, &executable.identity)
+                {
                     work.fail(Code::Protected, "P6", "this is the server's own program");
                 }
             }

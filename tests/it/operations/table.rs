@@ -203,6 +203,7 @@ pub(super) const TABLE: &[Row] = &[
         201,
     ),
     get("/v1/audit", ADMIN),
+    get("/v1/audit/head", READ),
     get("/v1/audit/verify", ADMIN),
     get("/v1/config", READ),
     row("PATCH", "/v1/config", ADMIN, Body::Tagged(config), 200),

@@ -198,3 +198,29 @@ async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
         "same-user"
     );
 }
+
+#[tokio::test]
+async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
+    let allowing = |program: &str| {
+        json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": program }] } } }).to_string()
+    };
+    let server = TestServer::asking()
+        .document_text(&allowing("/**/date"))
+        .start()
+        .await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    browser.says("#head", "Audit record sealed at").await;
+    server.agent().exec(json!({ "argv": ["date"] })).await.expect(200);
+    server.edit_document(&allowing("/**/id"));
+    browser.says("#notice-held", "\"/**/id\" is allowed").await;
+    browser.shoot("edit-held").await;
+    browser
+        .run("document.querySelector('#notice-held button').click()", json!([]))
+        .await;
+    browser
+        .until("document.querySelector('#notice-held') === null")
+        .await;
+    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+}

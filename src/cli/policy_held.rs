@@ -1,0 +1,178 @@
+//! `countersign policy diff`, `accept` and `history`: edits of policy from outside, and who changed what when.
+
+use serde_json::{Value, json};
+
+use super::{
+    client::{Client, Query},
+    console::{Format, Tone},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
+};
+
+/// Which edit.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy diff
+  countersign policy accept
+
+With a hash only that edit is accepted. Without one, what `countersign policy diff` shows is accepted: of both files, if an edit of each is held.")]
+pub(crate) struct AcceptArgs {
+    /// The hash that `policy diff` shows
+    hash: Option<String>,
+}
+
+/// How far back.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy history
+  countersign policy history --limit 20 --json")]
+pub(crate) struct HistoryArgs {
+    /// At most this many
+    #[arg(long, default_value_t = 100)]
+    limit: usize,
+}
+
+/// What the audit record says of changes of policy.
+const ACTIONS: [&str; 7] = [
+    "policy.changed",
+    "allowlist.changed",
+    "config.changed",
+    "config.rejected",
+    "document.replaced",
+    "document.refused",
+    "document.held",
+];
+
+/// An edit that is held, with the file that it is of.
+struct HeldEdit {
+    file: &'static str,
+    hash: String,
+    edit: Value,
+}
+
+/// Shows what held edits would newly allow.
+pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
+    let edits = held(client).await?;
+    if context.console.format() == Format::Json {
+        let members = edits.iter().map(|held| (held.file.to_owned(), held.edit.clone()));
+        context.console.document(&members.collect())?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    if edits.is_empty() {
+        context.console.line("nothing is held")?;
+    }
+    for held in &edits {
+        show(context, held)?;
+    }
+    if let Some(HeldEdit { hash, .. }) = edits.first() {
+        context
+            .console
+            .hint(&format!("to let it count: countersign policy accept {hash}"));
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Accepts held edits.
+pub(crate) async fn accept(
+    context: &Context,
+    client: &Client,
+    args: AcceptArgs,
+) -> Result<ExitStatus, Failure> {
+    let hashes = if let Some(hash) = args.hash {
+        vec![hash]
+    } else {
+        let edits = held(client).await?;
+        for held in &edits {
+            show(context, held)?;
+        }
+        edits.into_iter().map(|held| held.hash).collect()
+    };
+    let mut document = Value::Null;
+    for hash in &hashes {
+        let path = ["v1", "policy", "document", "accept"];
+        document = client.post(&path, &json!({ "hash": hash })).await?;
+    }
+    if context.console.format() == Format::Json {
+        context
+            .console
+            .document(&json!({ "accepted": hashes, "document": document }))?;
+    } else if hashes.is_empty() {
+        context.console.line("nothing is held")?;
+    } else {
+        for hash in &hashes {
+            context
+                .console
+                .line(&format!("in force: {}", value::visible(hash)))?;
+        }
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Lists changes of policy from the audit record.
+pub(crate) async fn history(
+    context: &Context,
+    client: &Client,
+    args: HistoryArgs,
+) -> Result<ExitStatus, Failure> {
+    let mut records = Vec::new();
+    for action in ACTIONS {
+        let query: Query = vec![("action", action.to_owned())];
+        records.extend(client.list(&["v1", "audit"], &query, usize::MAX).await?);
+    }
+    records.sort_by_key(|record| record.get("seq").and_then(Value::as_i64));
+    let skipped = records.len().saturating_sub(args.limit);
+    let records = records.split_off(skipped);
+    if context.console.format() == Format::Json {
+        context.console.document(&json!({ "items": records }))?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let null = Value::Null;
+    let mut table = Table::new(&["SEQ", "TIME", "ACTOR", "ACTION", "DETAIL"]);
+    for record in &records {
+        let actor = record.get("actor").unwrap_or(&null);
+        let detail = record.get("detail").unwrap_or(&null);
+        table.row([
+            value::text(record, "seq"),
+            value::time(record, "ts"),
+            value::text(actor, "name"),
+            value::text(record, "action"),
+            value::spelled(detail),
+        ]);
+    }
+    context.console.table(&table, "no changes")?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
+    let policy = client.get(&["v1", "policy", "effective"], &Vec::new()).await?;
+    let document = policy.get("document").and_then(|document| document.get("held"));
+    let found = [
+        ("exec-approvals.json", document),
+        ("openclaw.json", policy.get("configHeld")),
+    ];
+    let edits = found.into_iter().filter_map(|(file, edit)| {
+        Some(HeldEdit {
+            file,
+            hash: edit?.get("hash")?.as_str()?.to_owned(),
+            edit: edit?.clone(),
+        })
+    });
+    Ok(edits.collect())
+}
+
+fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
+    let HeldEdit { file, hash, edit } = held;
+    let console = &context.console;
+    let title = format!(
+        "{file} was edited from outside ({}); it would newly allow:",
+        value::time(edit, "sinceMs")
+    );
+    console.line(&console.paint(Tone::Caution, &title))?;
+    for line in edit.get("allows").and_then(Value::as_array).into_iter().flatten() {
+        console.line(&format!("  + {}", value::spelled(line)))?;
+    }
+    console.line(&format!("  hash {}", value::visible(hash)))
+}

@@ -1,0 +1,596 @@
+//! Which policy is in force: the files as they are, or what was accepted of them (`design/trust.md`).
+//!
+//! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
+//! edit from outside that allows more than what was accepted is held: whoever judges asks the accepted policy and the
+//! edited one, and the stricter answer counts. What was accepted is kept in private files beside the ledger, so that a
+//! restart accepts nothing. This owns those files and the memory of what is ours; it never decides about a command.
+//! Entry point: [`PolicyHold::look`].
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    approvals::{
+        document::Document,
+        store::{DocumentStatus, DocumentStore, Snapshot},
+    },
+    clock::Clock,
+    domain::UnixMillis,
+    ledger::PolicyStamp,
+    policy::hold::{Content, Held, Hold, Origin, Step},
+    settings::{PolicyConfig, PolicyText, Settings, SettingsStore, StateDir},
+    sys::fs::{PRIVATE_FILE, read_bounded, replace_file},
+};
+
+/// A file of the largest size, escaped.
+const MAX_COPY_BYTES: usize = 32 * 1024 * 1024;
+
+/// The policy of one moment.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The settings that count.
+    pub settings: Arc<Settings>,
+    /// The approvals document that counts.
+    pub document: Arc<Snapshot>,
+    /// The files as they are, while an edit of one is held: what they forbid counts too.
+    pub edited: Option<(Arc<Settings>, Arc<Snapshot>)>,
+    /// The edit of the document that is held.
+    pub held_document: Option<HeldEdit>,
+    /// The edit of `openclaw.json` that is held.
+    pub held_config: Option<HeldEdit>,
+    /// The document as it is on disk.
+    pub on_disk: Arc<Snapshot>,
+    /// Generation of the settings on disk.
+    pub generation: u64,
+    /// Counts every change of what is in force.
+    revision: u64,
+}
+
+/// An edit that waits to be accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldEdit {
+    /// The hash of the file as it is.
+    pub hash: String,
+    /// Since when something is held.
+    pub since: UnixMillis,
+    /// What it would newly allow, in words.
+    pub allows: Vec<String>,
+}
+
+/// Which of the two files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PolicyFile {
+    /// The approvals document.
+    Document,
+    /// `openclaw.json`.
+    Config,
+}
+
+/// What we write ourselves, and how much of it an operator answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ours {
+    /// A change of a part.
+    Part,
+    /// The whole content.
+    Whole,
+}
+
+/// The two files, and what of them is accepted.
+#[derive(Debug)]
+pub struct PolicyHold {
+    settings: Arc<SettingsStore>,
+    documents: Arc<DocumentStore>,
+    clock: Arc<dyn Clock>,
+    document_copy: PathBuf,
+    config_copy: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    document: Hold<Arc<Snapshot>>,
+    config: Hold<Arc<ConfigContent>>,
+    announced_document: Option<(String, Ours)>,
+    announced_config: Option<(String, Ours)>,
+    /// Whether a gateway run began since a content was last accepted.
+    began: bool,
+    /// When that was.
+    quiet_since: i64,
+    revision: u64,
+    standing: Option<Arc<Standing>>,
+}
+
+#[derive(Debug)]
+struct ConfigContent {
+    text: Option<String>,
+    /// `None` for an accepted text that cannot be read any more; then nothing of a later one is accepted by itself.
+    policy: Option<PolicyConfig>,
+}
+
+/// What is kept of an accepted content.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Copy {
+    hash: String,
+    text: Option<String>,
+    quiet_since_ms: i64,
+    /// What we are about to put in its place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    coming: Option<Coming>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Coming {
+    hash: String,
+    whole: bool,
+}
+
+impl Standing {
+    /// What names this policy.
+    pub fn stamp(&self) -> PolicyStamp {
+        PolicyStamp {
+            document_hash: self.on_disk.hash.clone(),
+            // Both only ever grow, so that no two policies have one sum.
+            settings_generation: self.generation + self.revision,
+        }
+    }
+}
+
+impl PolicyHold {
+    /// Reads what an earlier server had accepted. Until [`Self::begin`] every edit counts as one of a command.
+    pub fn open(
+        settings: Arc<SettingsStore>,
+        documents: Arc<DocumentStore>,
+        clock: Arc<dyn Clock>,
+        state_dir: &StateDir,
+    ) -> Self {
+        let (document_copy, config_copy) = (state_dir.accepted_document(), state_dir.accepted_config());
+        let (document, config) = (Copy::read(&document_copy), Copy::read(&config_copy));
+        let quiet_since = [&document, &config].into_iter().flatten();
+        let quiet_since = quiet_since
+            .map(|copy| copy.quiet_since_ms)
+            .max()
+            .unwrap_or(i64::MIN);
+        let announced = |copy: &Option<Copy>| {
+            let coming = copy.as_ref()?.coming.as_ref()?;
+            let ours = if coming.whole { Ours::Whole } else { Ours::Part };
+            Some((coming.hash.clone(), ours))
+        };
+        let state = State {
+            announced_document: announced(&document),
+            announced_config: announced(&config),
+            document: Hold::of(document.map(Copy::into_snapshot)),
+            config: Hold::of(config.map(|copy| copy.into_config(&settings))),
+            began: true,
+            quiet_since,
+            revision: 0,
+            standing: None,
+        };
+        Self {
+            settings,
+            documents,
+            clock,
+            document_copy,
+            config_copy,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Since when a gateway run counts.
+    pub(super) fn quiet_since(&self) -> UnixMillis {
+        UnixMillis::new(self.lock().quiet_since)
+    }
+
+    /// Says whether a gateway run began since [`Self::quiet_since`], and looks for the first time.
+    pub(super) fn begin(&self, began: bool) {
+        {
+            let mut state = self.lock();
+            // A clock that went back says nothing.
+            state.began = began || state.quiet_since > self.clock.now().get();
+        }
+        drop(self.look());
+        let mut state = self.lock();
+        state.announced_document = None;
+        state.announced_config = None;
+    }
+
+    /// Looks at both files. A few stats when nothing changed.
+    pub fn look(&self) -> Arc<Standing> {
+        // What it found is in `current` and `config_error`, and told of from there.
+        drop(self.settings.refresh());
+        let mut state = self.lock();
+        self.look_with(&mut state)
+    }
+
+    /// Looks just before a run begins: from then on an edit may be the run's.
+    pub(super) fn look_and_launch(&self) -> Arc<Standing> {
+        drop(self.settings.refresh());
+        let mut state = self.lock();
+        let standing = self.look_with(&mut state);
+        state.began = true;
+        standing
+    }
+
+    /// A content of ours is about to be put in place.
+    pub(super) fn announce(&self, file: PolicyFile, hash: &str, ours: Ours) {
+        let mut state = self.lock();
+        *state.announced(file) = Some((hash.to_owned(), ours));
+        self.keep(&state, file);
+    }
+
+    /// A note that allows nothing is about to be written into the document.
+    pub(super) fn announce_note(&self, hash: &str) {
+        self.lock().announced_document = Some((hash.to_owned(), Ours::Part));
+    }
+
+    /// What was announced is in place, or will not be. `is_idle` says that no gateway run is under way.
+    pub(super) fn settle(&self, file: PolicyFile, is_idle: bool) {
+        drop(self.look());
+        let mut state = self.lock();
+        let Some((hash, _ours)) = state.announced(file).take() else {
+            return;
+        };
+        let accepted = match file {
+            PolicyFile::Document => state.document.accepted().map(|content| &content.hash),
+            PolicyFile::Config => state.config.accepted().map(|content| &content.hash),
+        };
+        if accepted == Some(&hash) {
+            state.calm_down(is_idle, self.clock.now().get());
+        }
+        self.keep(&state, file);
+    }
+
+    /// Forgets a note that was announced.
+    pub(super) fn settle_note(&self) {
+        drop(self.look());
+        self.lock().announced_document = None;
+    }
+
+    /// Accepts a held edit with this hash. False when there is none.
+    pub(super) fn accept(&self, file: PolicyFile, hash: &str, is_idle: bool) -> bool {
+        drop(self.look());
+        let mut state = self.lock();
+        let now = self.clock.now().get();
+        let is_held = match file {
+            PolicyFile::Document => accept(&mut state.document, hash, now),
+            PolicyFile::Config => accept(&mut state.config, hash, now),
+        };
+        if is_held {
+            state.revision += 1;
+            state.standing = None;
+            state.calm_down(is_idle, now);
+            self.keep(&state, file);
+        }
+        is_held
+    }
+
+    /// Makes a change of ours in the accepted document too while an edit of it is held. What cannot be done there is
+    /// left until the edit is accepted.
+    pub(super) fn amend_document<E>(&self, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
+        let mut state = self.lock();
+        if state.document.held().is_none() {
+            return;
+        }
+        let accepted = state
+            .document
+            .accepted()
+            .and_then(|content| content.value.document());
+        let Some(before) = accepted.cloned() else { return };
+        let mut document = before.clone();
+        if edit(&mut document).is_err() || document == before {
+            return;
+        }
+        let snapshot = Arc::new(Snapshot::of_edited(&document));
+        let content = Content {
+            hash: snapshot.hash.clone(),
+            value: snapshot,
+        };
+        if state.document.amend(content, document_allows) != Step::Same {
+            state.revision += 1;
+            state.standing = None;
+            self.keep(&state, PolicyFile::Document);
+        }
+    }
+
+    fn look_with(&self, state: &mut State) -> Arc<Standing> {
+        let document = self.documents.snapshot();
+        let generation = self.settings.current().generation;
+        if let Some(standing) = &state.standing {
+            if standing.generation == generation && Arc::ptr_eq(&standing.on_disk, &document) {
+                return Arc::clone(standing);
+            }
+            // The same content may be refused now, or not be any more: who owns a file or may write it counts too.
+            if standing.on_disk.status != document.status {
+                state.revision += 1;
+            }
+        }
+        let (settings, text) = self.settings.with_policy_text();
+        if let Some(text) = text {
+            self.see_config(state, text, &settings);
+        }
+        self.see_document(state, &document);
+        let standing = Arc::new(state.stand(settings, document));
+        state.standing = Some(Arc::clone(&standing));
+        standing
+    }
+
+    fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, settings: &Settings) {
+        let origin = state.origin(state.announced_config.as_ref(), &hash);
+        let policy = Some(settings.policy.clone());
+        let value = Arc::new(ConfigContent { text, policy });
+        let before = state.config.accepted().map(|content| Arc::clone(&content.value));
+        let now = self.clock.now().get();
+        match state
+            .config
+            .see(Content { hash, value }, origin, now, config_allows)
+        {
+            Step::Same => {}
+            Step::Held => state.revision += 1,
+            Step::Accepted => {
+                state.revision += 1;
+                let is_same = before.zip(state.config.accepted()).is_some_and(|(before, now)| {
+                    before.policy.is_some() && before.policy == now.value.policy
+                });
+                if !is_same {
+                    self.keep(state, PolicyFile::Config);
+                }
+            }
+        }
+    }
+
+    fn see_document(&self, state: &mut State, document: &Arc<Snapshot>) {
+        if let DocumentStatus::Refused(_) = document.status {
+            if state.document.forget_edit() != Step::Same {
+                state.revision += 1;
+            }
+            return;
+        }
+        let origin = state.origin(state.announced_document.as_ref(), &document.hash);
+        let content = Content {
+            hash: document.hash.clone(),
+            value: Arc::clone(document),
+        };
+        let before = state
+            .document
+            .accepted()
+            .map(|content| Arc::clone(&content.value));
+        let now = self.clock.now().get();
+        match state.document.see(content, origin, now, document_allows) {
+            Step::Same => {}
+            Step::Held => state.revision += 1,
+            Step::Accepted => {
+                state.revision += 1;
+                // Notes of use are written every second while commands run; they allow nothing and need no copy.
+                let is_same = before.is_some_and(|before| {
+                    document_allows(&before, document).is_empty()
+                        && document_allows(document, &before).is_empty()
+                });
+                if !is_same {
+                    self.keep(state, PolicyFile::Document);
+                }
+            }
+        }
+    }
+
+    /// Keeps what counts, so that a restart does not accept anything else. A copy that cannot be written leaves the
+    /// one before: the next server may hold more than this one does, never less.
+    fn keep(&self, state: &State, file: PolicyFile) {
+        let coming = |announced: &Option<(String, Ours)>| {
+            announced.as_ref().map(|(hash, ours)| Coming {
+                hash: hash.clone(),
+                whole: *ours == Ours::Whole,
+            })
+        };
+        let (path, content) = match file {
+            PolicyFile::Document => (
+                &self.document_copy,
+                state.document.accepted().map(copy_of_document),
+            ),
+            PolicyFile::Config => {
+                let content = state.config.accepted();
+                let copied = content.map(|content| (content.hash.clone(), content.value.text.clone()));
+                (&self.config_copy, copied)
+            }
+        };
+        let Some((hash, text)) = content else { return };
+        let copy = Copy {
+            hash,
+            text,
+            quiet_since_ms: state.quiet_since,
+            coming: match file {
+                PolicyFile::Document => coming(&state.announced_document),
+                PolicyFile::Config => coming(&state.announced_config),
+            },
+        };
+        if let Err(error) = copy.write(path) {
+            tracing::error!(
+                file.path = %path.display(),
+                error = &error as &dyn std::error::Error,
+                "the accepted policy cannot be kept; after a restart edits may have to be accepted again"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The files of policy that allow more than what a server accepted of them last, and what, in words.
+pub fn edits_since_accepted(
+    state_dir: &StateDir,
+    settings: &SettingsStore,
+    document: &Arc<Snapshot>,
+    document_path: &Path,
+) -> Vec<(PathBuf, Vec<String>)> {
+    let mut edits = Vec::new();
+    if let Some(copy) = Copy::read(&state_dir.accepted_document())
+        && copy.hash != document.hash
+    {
+        let accepted = copy.into_snapshot().value;
+        edits.push((document_path.to_owned(), document_allows(&accepted, document)));
+    }
+    let (current, text) = settings.with_policy_text();
+    if let (Some(copy), Some(text)) = (Copy::read(&state_dir.accepted_config()), text)
+        && copy.hash != text.hash
+    {
+        let accepted = copy.into_config(settings).value;
+        let later = Arc::new(ConfigContent {
+            text: text.text,
+            policy: Some(current.policy.clone()),
+        });
+        edits.push((state_dir.config(), config_allows(&accepted, &later)));
+    }
+    edits.retain(|(_path, allows)| !allows.is_empty());
+    edits
+}
+
+impl State {
+    fn announced(&mut self, file: PolicyFile) -> &mut Option<(String, Ours)> {
+        match file {
+            PolicyFile::Document => &mut self.announced_document,
+            PolicyFile::Config => &mut self.announced_config,
+        }
+    }
+
+    fn origin(&self, announced: Option<&(String, Ours)>, hash: &str) -> Origin {
+        match announced {
+            Some((announced, Ours::Part)) if announced == hash => Origin::Part,
+            Some((announced, Ours::Whole)) if announced == hash => Origin::Whole,
+            Some(_) | None if self.began => Origin::OutsideRisky,
+            Some(_) | None => Origin::OutsideQuiet,
+        }
+    }
+
+    /// From here on only runs that begin later count, unless one is under way or something is held.
+    fn calm_down(&mut self, is_idle: bool, now: i64) {
+        if is_idle && self.document.held().is_none() && self.config.held().is_none() {
+            self.began = false;
+            self.quiet_since = now;
+        }
+    }
+
+    fn stand(&self, settings: Arc<Settings>, document: Arc<Snapshot>) -> Standing {
+        let accepted = self.config.accepted().filter(|_| self.config.held().is_some());
+        let is_unknown = accepted.is_some_and(|content| content.value.policy.is_none());
+        let counted = match accepted.and_then(|content| content.value.policy.clone()) {
+            Some(policy) => Arc::new(settings.with_policy(policy)),
+            // Nothing is held, or only the edit is known, and then the document below denies.
+            None => Arc::clone(&settings),
+        };
+        let counted_document = match (self.document.held(), self.document.accepted()) {
+            _ if is_unknown => Arc::new(Snapshot::of_accepted(Some(b""), document.hash.clone())),
+            (Some(_), Some(accepted)) => Arc::clone(&accepted.value),
+            (_, _) => Arc::clone(&document),
+        };
+        let is_held = self.document.held().is_some() || self.config.held().is_some();
+        Standing {
+            on_disk: Arc::clone(&document),
+            generation: settings.generation,
+            revision: self.revision,
+            held_document: self.document.held().map(held_edit),
+            held_config: self.config.held().map(held_edit),
+            settings: counted,
+            document: counted_document,
+            edited: is_held.then_some((settings, document)),
+        }
+    }
+}
+
+impl Copy {
+    /// What was kept, if anything was. What cannot be read counts as an accepted content that allows nothing.
+    fn read(path: &Path) -> Option<Self> {
+        let read = read_bounded(path, MAX_COPY_BYTES)
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from));
+        match read {
+            Ok(copy) => Some(copy),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::error!(
+                    file.path = %path.display(),
+                    error = &error as &dyn std::error::Error,
+                    "the accepted policy cannot be read; nothing runs until an admin accepts the files as they are"
+                );
+                Some(Self {
+                    hash: String::new(),
+                    text: Some(String::new()),
+                    quiet_since_ms: i64::MIN,
+                    coming: None,
+                })
+            }
+        }
+    }
+
+    fn into_snapshot(self) -> Content<Arc<Snapshot>> {
+        let text = self.text.as_deref().map(str::as_bytes);
+        Content {
+            value: Arc::new(Snapshot::of_accepted(text, self.hash.clone())),
+            hash: self.hash,
+        }
+    }
+
+    fn into_config(self, settings: &SettingsStore) -> Content<Arc<ConfigContent>> {
+        let policy = settings.policy_of(self.text.as_deref()).ok();
+        let content = ConfigContent {
+            text: self.text,
+            policy,
+        };
+        Content {
+            hash: self.hash,
+            value: Arc::new(content),
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        replace_file(path, &serde_json::to_vec(self)?, PRIVATE_FILE)
+    }
+}
+
+fn accept<T: Clone>(hold: &mut Hold<T>, hash: &str, now: i64) -> bool {
+    let held = hold.held().filter(|held| held.content.hash == hash);
+    let Some(content) = held.map(|held| held.content.clone()) else {
+        return false;
+    };
+    hold.see(content, Origin::Whole, now, |_, _| Vec::new()) == Step::Accepted
+}
+
+fn held_edit<T>(held: &Held<T>) -> HeldEdit {
+    HeldEdit {
+        hash: held.content.hash.clone(),
+        since: UnixMillis::new(held.since_ms),
+        allows: held.allows.clone(),
+    }
+}
+
+/// The text to keep. It is as secret as the document is, the socket's token being in it.
+fn copy_of_document(content: &Content<Arc<Snapshot>>) -> (String, Option<String>) {
+    let text = match (&content.value.status, content.value.document()) {
+        (DocumentStatus::Missing, _) => None,
+        (DocumentStatus::Ok, Some(document)) => Some(document.print()),
+        // One that was refused when it was read back stays so.
+        (DocumentStatus::Ok | DocumentStatus::Refused(_), _) => Some(String::new()),
+    };
+    (content.hash.clone(), text)
+}
+
+fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String> {
+    match (before.document(), later.document()) {
+        (Some(before), Some(later)) => before.difference(later).allows,
+        (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
+        (Some(_), None) => Vec::new(),
+    }
+}
+
+fn config_allows(before: &Arc<ConfigContent>, later: &Arc<ConfigContent>) -> Vec<String> {
+    match (&before.policy, &later.policy) {
+        (Some(before), Some(later)) => before.newly_allowed_by(later),
+        (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
+        (Some(_), None) => Vec::new(),
+    }
+}

@@ -1,0 +1,316 @@
+//! Which content of a policy file counts when somebody else edits it (`design/trust.md`).
+//!
+//! A command runs with rights that may reach the file, so an edit from outside that allows more than the accepted
+//! content does not count while a command could have made it: it is held until an operator accepts it. What it
+//! forbids counts at once, because whoever decides asks both contents and takes the stricter answer. Pure: files,
+//! clock and who runs what are the caller's. Entry point: [`Hold::see`].
+
+/// A content of the file, with what names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content<T> {
+    /// Its hash.
+    pub hash: String,
+    /// What it says.
+    pub value: T,
+}
+
+/// An edit that does not count yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held<T> {
+    /// The edited content.
+    pub content: Content<T>,
+    /// When it was first seen, in Unix milliseconds.
+    pub since_ms: i64,
+    /// What it would newly allow, in words. Never empty.
+    pub allows: Vec<String>,
+}
+
+/// Who made the content that is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Somebody else, while no command can have been it.
+    OutsideQuiet,
+    /// Somebody else, after a command began: it may have been that.
+    OutsideRisky,
+    /// We, by changing a part of what was there. That accepts nothing else of it.
+    Part,
+    /// An operator, who answers for the whole content.
+    Whole,
+}
+
+/// What came of a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// Nothing changed.
+    Same,
+    /// The content counts now, alone.
+    Accepted,
+    /// The content is held.
+    Held,
+}
+
+/// The accepted content, and the edit that is held, if there is one.
+#[derive(Debug, Clone)]
+pub struct Hold<T> {
+    accepted: Option<Content<T>>,
+    held: Option<Held<T>>,
+}
+
+impl<T> Default for Hold<T> {
+    fn default() -> Self {
+        Self {
+            accepted: None,
+            held: None,
+        }
+    }
+}
+
+impl<T> Hold<T> {
+    /// A hold that an earlier server left.
+    pub const fn of(accepted: Option<Content<T>>) -> Self {
+        Self { accepted, held: None }
+    }
+
+    /// The content that counts. `None` before the first look.
+    pub const fn accepted(&self) -> Option<&Content<T>> {
+        self.accepted.as_ref()
+    }
+
+    /// The edit that is held.
+    pub const fn held(&self) -> Option<&Held<T>> {
+        self.held.as_ref()
+    }
+
+    /// Takes note of what lies on the disk. `allows` says in words what its second argument allows and its first
+    /// does not; no word means that it allows nothing new.
+    pub fn see(
+        &mut self,
+        content: Content<T>,
+        origin: Origin,
+        now_ms: i64,
+        allows: impl FnOnce(&T, &T) -> Vec<String>,
+    ) -> Step {
+        let Some(accepted) = &self.accepted else {
+            return self.accept(content);
+        };
+        if accepted.hash == content.hash {
+            // Whoever edited it took the edit back.
+            return if self.held.take().is_some() {
+                Step::Accepted
+            } else {
+                Step::Same
+            };
+        }
+        let held = self.held.as_ref();
+        let is_judged = match origin {
+            Origin::Whole => false,
+            Origin::Part | Origin::OutsideQuiet => held.is_some(),
+            Origin::OutsideRisky => true,
+        };
+        if !is_judged {
+            return self.accept(content);
+        }
+        if held.is_some_and(|held| held.content.hash == content.hash) {
+            return Step::Same;
+        }
+        let allows = allows(&accepted.value, &content.value);
+        if allows.is_empty() {
+            return self.accept(content);
+        }
+        self.held = Some(Held {
+            content,
+            since_ms: held.map_or(now_ms, |held| held.since_ms),
+            allows,
+        });
+        Step::Held
+    }
+
+    /// Changes what counts while an edit is held, as a change of ours demands that does not accept the edit. What is
+    /// held stays held as long as it allows more than the new content.
+    pub fn amend(&mut self, accepted: Content<T>, allows: impl FnOnce(&T, &T) -> Vec<String>) -> Step {
+        let Some(held) = &mut self.held else {
+            return Step::Same;
+        };
+        let allowed = allows(&accepted.value, &held.content.value);
+        self.accepted = Some(accepted);
+        if !allowed.is_empty() {
+            held.allows = allowed;
+            return Step::Held;
+        }
+        if let Some(held) = self.held.take() {
+            self.accepted = Some(held.content);
+        }
+        Step::Accepted
+    }
+
+    /// The content on disk cannot be used at all: nothing is held while that is so.
+    pub fn forget_edit(&mut self) -> Step {
+        if self.held.take().is_some() {
+            Step::Accepted
+        } else {
+            Step::Same
+        }
+    }
+
+    fn accept(&mut self, content: Content<T>) -> Step {
+        self.accepted = Some(content);
+        self.held = None;
+        Step::Accepted
+    }
+}
+
+/// A list of things that would newly be allowed, bounded so that a large edit does not make a large answer.
+#[derive(Debug, Default)]
+pub struct Allowances {
+    lines: Vec<String>,
+    left_off: usize,
+}
+
+/// How many are told in words.
+const MAX_LINES: usize = 50;
+/// How long a quoted text may be.
+const MAX_QUOTED_CHARS: usize = 200;
+
+impl Allowances {
+    /// One more.
+    pub fn add(&mut self, line: String) {
+        if self.lines.len() < MAX_LINES {
+            self.lines.push(line);
+        } else {
+            self.left_off += 1;
+        }
+    }
+
+    /// The words.
+    pub fn into_lines(self) -> Vec<String> {
+        let Self { mut lines, left_off } = self;
+        if left_off > 0 {
+            lines.push(format!("and {left_off} more"));
+        }
+        lines
+    }
+}
+
+/// Text of the file as it can be shown: quoted, cut, everything hidden spelled out.
+pub fn quoted(text: &str) -> String {
+    let mut shown: String = text.chars().take(MAX_QUOTED_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("{shown:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A policy is a set of allowed things.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature is that of any policy"
+    )]
+    fn newly(before: &u8, after: &u8) -> Vec<String> {
+        (0..8)
+            .filter(|bit| after & !before & (1 << bit) != 0)
+            .map(|bit| format!("bit {bit}"))
+            .collect()
+    }
+
+    fn content(value: u8) -> Content<u8> {
+        Content {
+            hash: value.to_string(),
+            value,
+        }
+    }
+
+    /// What may happen: both contents must allow it.
+    fn in_force(hold: &Hold<u8>) -> u8 {
+        let accepted = hold.accepted().map_or(0, |content| content.value);
+        hold.held().map_or(accepted, |held| accepted & held.content.value)
+    }
+
+    #[test]
+    fn a_widening_edit_waits_and_a_narrowing_one_counts() {
+        let mut hold = Hold::default();
+        assert_eq!(
+            hold.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            Step::Accepted
+        );
+        assert_eq!(
+            hold.see(content(0b0111), Origin::OutsideRisky, 2, newly),
+            Step::Held
+        );
+        assert_eq!(in_force(&hold), 0b0011);
+        assert_eq!(
+            hold.see(content(0b0111), Origin::OutsideRisky, 3, newly),
+            Step::Same
+        );
+        assert_eq!(
+            hold.see(content(0b0101), Origin::OutsideRisky, 4, newly),
+            Step::Held
+        );
+        assert_eq!(in_force(&hold), 0b0001, "what it takes away is gone at once");
+        assert_eq!(hold.held().map(|held| held.since_ms), Some(2));
+        assert_eq!(
+            hold.see(content(0b0011), Origin::OutsideRisky, 5, newly),
+            Step::Accepted
+        );
+        assert!(hold.held().is_none());
+        assert_eq!(
+            hold.see(content(0b0001), Origin::OutsideRisky, 6, newly),
+            Step::Accepted
+        );
+        assert_eq!(
+            hold.see(content(0b0011), Origin::OutsideRisky, 7, newly),
+            Step::Held,
+            "what was narrowed cannot be put back by a command"
+        );
+    }
+
+    #[test]
+    fn a_change_of_ours_accepts_itself_and_not_what_is_held() {
+        let mut hold = Hold::of(Some(content(0b0001)));
+        assert_eq!(
+            hold.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            Step::Held
+        );
+        // We add bit 3 to what lies there, and to what counts.
+        assert_eq!(hold.see(content(0b1011), Origin::Part, 2, newly), Step::Held);
+        assert_eq!(hold.amend(content(0b1001), newly), Step::Held);
+        assert_eq!(in_force(&hold), 0b1001);
+        assert_eq!(hold.see(content(0b1011), Origin::Whole, 3, newly), Step::Accepted);
+        assert_eq!(in_force(&hold), 0b1011);
+    }
+
+    #[test]
+    fn words_are_bounded_and_hide_nothing() {
+        let mut allowances = Allowances::default();
+        for line in 0..1000 {
+            allowances.add(line.to_string());
+        }
+        let lines = allowances.into_lines();
+        assert_eq!(
+            (lines.len(), lines.last().map(String::as_str)),
+            (51, Some("and 950 more"))
+        );
+        assert_eq!(quoted("a\u{202e}b\u{1b}["), "\"a\\u{202e}b\\u{1b}[\"");
+        assert!(quoted(&"x".repeat(1000)).len() < 300);
+    }
+
+    proptest! {
+        /// Whatever commands do to the file, nothing is allowed that no operator accepted.
+        #[test]
+        fn nothing_that_commands_write_widens_what_is_in_force(first: u8, edits: Vec<u8>) {
+            let mut hold = Hold::default();
+            let _accepted = hold.see(content(first), Origin::OutsideQuiet, 0, newly);
+            for edit in edits {
+                let _step = hold.see(content(edit), Origin::OutsideRisky, 0, newly);
+                prop_assert_eq!(in_force(&hold) & !first, 0);
+                prop_assert_eq!(in_force(&hold) & !edit, 0, "what is on disk is never exceeded");
+            }
+        }
+    }
+}

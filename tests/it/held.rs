@@ -1,0 +1,376 @@
+//! Edits of policy from outside: what a command could have written does not count until an admin accepts it.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, TestServer, eventually, lines, write_file_mode};
+
+const ACCEPT: &str = "/v1/policy/document/accept";
+const EFFECTIVE: &str = "/v1/policy/effective";
+
+fn document(patterns: &[&str]) -> Value {
+    let entries: Vec<Value> = patterns
+        .iter()
+        .map(|pattern| json!({ "pattern": pattern }))
+        .collect();
+    json!({ "version": 1, "agents": { "main": { "allowlist": entries } } })
+}
+
+/// A server whose agent may run `date`, and has done so.
+async fn server_with_a_run() -> TestServer {
+    let server = TestServer::allowlist_only()
+        .document(&document(&["/**/date"]))
+        .start()
+        .await;
+    runs(&server, "date").await;
+    server
+}
+
+async fn runs(server: &TestServer, program: &str) {
+    server
+        .agent()
+        .exec(json!({ "argv": [program] }))
+        .await
+        .expect(200);
+}
+
+async fn is_denied(server: &TestServer, program: &str) -> Value {
+    let answer = server.agent().exec(json!({ "argv": [program] })).await;
+    answer.problem(403, "exec-denied")["reason"].clone()
+}
+
+async fn held(api: &Api) -> Value {
+    api.get(EFFECTIVE).await.expect(200)["document"]["held"].clone()
+}
+
+#[tokio::test]
+async fn an_edit_that_widens_waits_for_an_admin() {
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    let before = operator.get(EFFECTIVE).await.expect(200)["document"]["hash"].clone();
+    let mut events = operator.events("?types=document", None).await;
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    runs(&server, "date").await;
+
+    let effective = operator.get(EFFECTIVE).await.expect(200);
+    let held = &effective["document"]["held"];
+    let hash = held["hash"].as_str().unwrap();
+    assert_eq!(
+        effective["document"]["hash"], before,
+        "what counts is what was accepted"
+    );
+    assert!(held["sinceMs"].as_i64().is_some_and(|since| since > 0), "{held}");
+    assert_eq!(held["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
+    let event = events.next().await;
+    assert_eq!(
+        (event.kind.as_str(), event.data["hash"].as_str()),
+        ("document.held", Some(hash))
+    );
+    let ready = server.anonymous().get("/readyz").await.expect(200);
+    assert_eq!(ready["degraded"], true);
+    assert_eq!(ready["checks"]["document"]["ok"], false);
+    let shown = operator.get("/v1/policy/document").await;
+    assert_eq!(shown.header("countersign-policy"), Some("held"));
+    assert_eq!(shown.header("etag"), Some(format!("\"{hash}\"").as_str()));
+
+    for stale in [before.as_str().unwrap(), "0000"] {
+        let problem = operator.post(ACCEPT, json!({ "hash": stale })).await;
+        assert_eq!(problem.problem(412, "base-hash-mismatch")["currentHash"], hash);
+    }
+    server
+        .agent()
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .problem(403, "forbidden");
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let accepted = operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    assert_eq!(
+        (&accepted["hash"], &accepted["held"]),
+        (&json!(hash), &Value::Null)
+    );
+    runs(&server, "id").await;
+    let shown = operator.get("/v1/policy/document").await;
+    assert_eq!(shown.header("countersign-policy"), Some("in-force"));
+    let records = operator
+        .get("/v1/audit?action=document.held&limit=500")
+        .await
+        .expect(200);
+    let records: Vec<Value> = records["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|record| {
+            json!([
+                record["actor"]["kind"],
+                record["outcome"],
+                record["detail"]["accepted"]
+            ])
+        })
+        .collect();
+    assert_eq!(
+        records,
+        [json!(["system", "denied", null]), json!(["token", "ok", true])],
+        "when it was held, and who accepted it"
+    );
+    assert_eq!(operator.get("/v1/audit/verify").await.expect(200)["ok"], true);
+}
+
+#[tokio::test]
+async fn what_an_edit_takes_away_is_gone_at_once() {
+    let server = server_with_a_run().await;
+    server.edit_document(&document(&["/**/id"]).to_string());
+    assert_eq!(is_denied(&server, "date").await, "allowlist-miss");
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    server.edit_document(&document(&["/**/date"]).to_string());
+    runs(&server, "date").await;
+    assert_eq!(
+        held(&server.operator()).await,
+        Value::Null,
+        "the edit was taken back"
+    );
+    server.edit_document(&document(&[]).to_string());
+    assert_eq!(is_denied(&server, "date").await, "allowlist-miss");
+    assert_eq!(
+        held(&server.operator()).await,
+        Value::Null,
+        "narrowing is not held"
+    );
+    server.edit_document(&document(&["/**/date"]).to_string());
+    assert_eq!(is_denied(&server, "date").await, "allowlist-miss");
+}
+
+#[tokio::test]
+async fn without_a_run_since_the_last_accepted_content_an_edit_counts() {
+    let server = TestServer::allowlist_only()
+        .document(&document(&[]))
+        .start()
+        .await;
+    let operator = server.operator();
+    is_denied(&server, "date").await;
+    server.edit_document(&document(&["/**/date"]).to_string());
+    runs(&server, "date").await;
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    let hash = held(&operator).await["hash"].clone();
+    operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    server.edit_document(&document(&["/**/date", "/**/id", "/**/uname"]).to_string());
+    runs(&server, "uname").await;
+    // Removing the file takes the agent's deny rules with it.
+    fs::remove_file(server.document_path()).unwrap();
+    assert_eq!(is_denied(&server, "uname").await, "allowlist-miss");
+}
+
+#[tokio::test]
+async fn a_restart_accepts_nothing() {
+    let mut server = server_with_a_run().await;
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    is_denied(&server, "id").await;
+    server.stop().await;
+    server.start().await;
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    runs(&server, "date").await;
+    assert_ne!(held(&server.operator()).await, Value::Null);
+    // Nor does an edit count that was made while no server looked.
+    server.edit_document(&document(&["/**/date"]).to_string());
+    runs(&server, "date").await;
+    server.stop().await;
+    server.edit_document(&document(&["/**/date", "/**/uname"]).to_string());
+    server.start().await;
+    assert_eq!(is_denied(&server, "uname").await, "allowlist-miss");
+    let copy = server.state().join("countersign/accepted-document.json");
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    // A copy that says nothing lets nothing run.
+    server.stop().await;
+    write_file_mode(&copy, "{", 0o600);
+    server.start().await;
+    for program in ["uname", "date"] {
+        is_denied(&server, program).await;
+    }
+    let hash = held(&server.operator()).await["hash"].clone();
+    server
+        .operator()
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .expect(200);
+    runs(&server, "uname").await;
+}
+
+#[tokio::test]
+async fn changes_of_ours_count_while_an_edit_is_held_and_accept_nothing_of_it() {
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    is_denied(&server, "id").await;
+    let entry = json!({ "pattern": "/**/uname" });
+    operator
+        .post("/v1/agents/main/allowlist", entry)
+        .await
+        .expect(201);
+    runs(&server, "uname").await;
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let rule = json!({ "pattern": "date" });
+    operator.post("/v1/agents/main/denylist", rule).await.expect(201);
+    assert_eq!(is_denied(&server, "date").await, "denylist");
+    let held = held(&operator).await;
+    assert_eq!(held["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
+    // Whoever sends the whole document answers for the whole document.
+    let shown = operator.get("/v1/policy/document").await;
+    let tag = shown.header("etag").unwrap().to_owned();
+    let put = operator
+        .request(reqwest::Method::PUT, "/v1/policy/document")
+        .header("If-Match", tag)
+        .json(&shown.json());
+    operator.send(put).await.expect(200);
+    runs(&server, "id").await;
+    assert_eq!(is_denied(&server, "date").await, "denylist");
+}
+
+#[tokio::test]
+async fn the_configuration_is_held_too() {
+    let exec = |members: Value| json!({ "tools": { "exec": members } }).to_string();
+    let allowlist = json!({ "host": "gateway", "security": "allowlist", "ask": "off" });
+    let full = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    let mut server = server_with_a_run().await;
+    let operator = server.operator();
+    server.edit_config(&exec(full.clone()));
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let effective = operator.get(EFFECTIVE).await.expect(200);
+    assert_eq!(effective["security"]["value"], "allowlist");
+    assert!(
+        effective["configError"]
+            .as_str()
+            .unwrap()
+            .contains("countersign policy accept"),
+        "{effective}"
+    );
+    assert_eq!(
+        effective["configHeld"]["allows"],
+        json!(["every agent: tools.exec.security becomes full"])
+    );
+    let ready = server.anonymous().get("/readyz").await.expect(200);
+    assert_eq!(ready["checks"]["config"]["ok"], false);
+    server.stop().await;
+    server.start().await;
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let operator = server.operator();
+    let hash = operator.get(EFFECTIVE).await.expect(200)["configHeld"]["hash"].clone();
+    operator.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    runs(&server, "id").await;
+    // Back again, which only narrows.
+    server.edit_config(&exec(allowlist));
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    // An edit that widens one thing and takes another away.
+    let mut other = full;
+    other["safeBins"] = json!([]);
+    server.edit_config(&json!({ "tools": { "exec": other, "deny": ["exec"] } }).to_string());
+    assert_eq!(is_denied(&server, "date").await, "tool-denied");
+}
+
+#[tokio::test]
+async fn a_command_that_writes_itself_a_policy_gains_nothing() {
+    let server = TestServer::allowlist_only().start().await;
+    let work = server.scratch().dir("work");
+    let (script, marks) = (work.join("build.sh"), server.scratch().join("marks"));
+    let wider = work.join("wider.json");
+    write_file_mode(&wider, document(&["/**"]).to_string(), 0o600);
+    let text = format!(
+        "#!/bin/sh\ncp {0} {1}.new\nchmod 600 {1}.new\nmv {1}.new {1}\necho done >> {2}\n",
+        wider.display(),
+        server.document_path().display(),
+        marks.display()
+    );
+    write_file_mode(&script, text, 0o755);
+    server
+        .operator()
+        .post("/v1/agents/main/allowlist", json!({ "pattern": script }))
+        .await
+        .expect(201);
+    let agent = server.agent();
+    agent.exec(json!({ "argv": [script] })).await.expect(200);
+    assert_eq!(
+        lines(&marks),
+        ["done"],
+        "the level is same-user: the command reaches the file"
+    );
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    assert_ne!(held(&server.operator()).await, Value::Null);
+    // Nor by taking the file away and bringing another one, nor by way of a broken one.
+    fs::remove_file(server.document_path()).unwrap();
+    is_denied(&server, "id").await;
+    server.edit_document("{");
+    assert_eq!(is_denied(&server, "id").await, "document-refused");
+    server.edit_document(&document(&["/**"]).to_string());
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+}
+
+#[tokio::test]
+async fn an_allow_always_is_remembered_while_an_edit_is_held() {
+    let server = TestServer::asking()
+        .document(&document(&["/**/date"]))
+        .start()
+        .await;
+    runs(&server, "date").await;
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    let operator = server.operator();
+    let asked = server
+        .agent()
+        .exec(json!({ "argv": ["uname"], "approvalWaitMs": 0 }))
+        .await
+        .expect(202);
+    operator
+        .decide(asked["approvalId"].as_str().unwrap(), "allow-always")
+        .await
+        .expect(200);
+    server.agent().finished(asked["runId"].as_str().unwrap()).await;
+    eventually(
+        "remembered",
+        || async { server.document_on_disk()["agents"]["main"]["allowlist"].clone() },
+        |entries| entries.as_array().is_some_and(|entries| entries.len() == 3),
+    )
+    .await;
+    runs(&server, "uname").await;
+    let asked = server
+        .agent()
+        .exec(json!({ "argv": ["id"], "approvalWaitMs": 0 }))
+        .await;
+    asked.expect(202);
+    assert_eq!(
+        held(&operator).await["allows"],
+        json!(["agent \"main\": \"/**/id\" is allowed"])
+    );
+}
+
+#[tokio::test]
+async fn the_command_line_shows_and_accepts_a_held_edit() {
+    let server = server_with_a_run().await;
+    let nothing = server.cli(&["policy", "diff"]).await;
+    assert_eq!(
+        (nothing.code, nothing.stdout.trim()),
+        (Some(0), "nothing is held"),
+        "{nothing:?}"
+    );
+    server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+    let diff = server.cli(&["policy", "diff"]).await;
+    assert_eq!(diff.code, Some(0), "{diff:?}");
+    assert!(
+        diff.stdout.contains("agent \"main\": \"/**/id\" is allowed"),
+        "{diff:?}"
+    );
+    let wrong = server.cli(&["policy", "accept", "00ff"]).await;
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+    let accepted = server.cli(&["policy", "accept"]).await;
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    runs(&server, "id").await;
+    let history = server.cli(&["policy", "history"]).await;
+    assert!(history.stdout.contains("policy.changed"), "{history:?}");
+    // Not from within a command.
+    let inside = TestServer::finish(
+        server
+            .invocation(&["policy", "accept"])
+            .env("OPENCLAW_SHELL", "exec"),
+    )
+    .await;
+    assert_ne!(inside.code, Some(0), "{inside:?}");
+}
