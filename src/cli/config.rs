@@ -25,7 +25,7 @@ pub(crate) enum ConfigCommand {
     #[command(after_help = "Examples:
   countersign config get tools.exec.ask --json")]
     Get {
-        /// Path of the key, e.g. tools.exec.ask or agents.list[0].tools.exec.node
+        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
         path: Option<String>,
     },
     /// Give a key a value
@@ -33,7 +33,7 @@ pub(crate) enum ConfigCommand {
   countersign config set tools.exec.timeoutSec 600
   countersign config set 'commands.allowFrom.\"*\"' '[\"somebody\"]'")]
     Set {
-        /// Path of the key, e.g. tools.exec.ask or agents.list[0].tools.exec.node
+        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
         path: String,
         /// Its value: JSON5, or a word that stands for itself
         #[arg(allow_hyphen_values = true)]
@@ -43,7 +43,7 @@ pub(crate) enum ConfigCommand {
     #[command(after_help = "Examples:
   countersign config unset tools.exec.ask")]
     Unset {
-        /// Path of the key, e.g. tools.exec.ask or agents.list[0].tools.exec.node
+        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
         path: String,
     },
 }

@@ -143,7 +143,7 @@ impl Standing {
 }
 
 impl PolicyHold {
-    /// Reads what an earlier server had accepted. Until [`Self::begin`] every edit counts as one of a command.
+    /// Reads what an earlier server had accepted. Until `begin` every edit counts as one of a command.
     pub fn open(
         settings: Arc<SettingsStore>,
         documents: Arc<DocumentStore>,
