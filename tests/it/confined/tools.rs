@@ -95,10 +95,6 @@ async fn tools_that_look_at_accounts_owners_and_processes_work() {
             "printf 'int main(void){return 7;}\\n' > a.c && cc -g -o a a.c && gdb -batch -ex 'break main' -ex run -ex 'info locals' -ex continue ./a 2>&1 | grep -q 'exited with code 07'",
         ),
         (vec!["strace"], "strace -o log true && grep -q execve log"),
-        (
-            vec!["tmux"],
-            "tmux -L own new-session -d 'sleep 100' && tmux -L own list-sessions && tmux -L own kill-server",
-        ),
         (vec!["ssh"], "ssh -G example.test > /dev/null"),
         (
             vec!["ssh-keygen"],
