@@ -121,6 +121,11 @@ impl Snapshot {
             .map_or_else(Vec::new, |document| document.entries(agent))
     }
 
+    /// How many entries there are for an agent.
+    pub fn entry_count(&self, agent: &str) -> usize {
+        self.document().map_or(0, |document| document.entry_count(agent))
+    }
+
     /// The grants for an agent in matching order; none while the document is refused.
     pub fn grants(&self, agent: &str) -> Vec<Listed<'_, Grant>> {
         self.document()

@@ -9,19 +9,21 @@ use std::{
 };
 
 use crate::{
+    approvals::document::{self, Listed},
     command::{Code, PathLookup, Plan, safe_bin},
     domain::{Binding, Bound, EntryId, UnixMillis},
     engine::{
         Engine,
         call::Call,
+        entry_indexes::{EntryIndexes, MIN_INDEXED},
         judge::{PolicyNow, PolicyView},
     },
     hosts::{path_lookup::SystemLookup, workdir::Workdir},
     ledger::GrantUse,
     policy::{
         allowlist::{
-            self, Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, DenyRule, Entry,
-            Grant, MatchKind, Protected, SkillBin,
+            self, Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, DenyRule, Entries,
+            Entry, EntryIndex, Grant, MatchKind, Protected, SkillBin,
         },
         pattern::{PathCase, PatternCache},
     },
@@ -69,8 +71,9 @@ impl TrustedDirs {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files<'a> {
     pub(super) lookup: &'a dyn PathLookup,
-    /// What is remembered of patterns depends on what `lookup` says, so the two go together.
+    /// What is remembered of patterns depends on what `lookup` says, so these go together.
     pub(super) patterns: &'a PatternCache,
+    pub(super) indexes: &'a EntryIndexes,
 }
 
 impl Engine {
@@ -80,6 +83,7 @@ impl Engine {
         let files = Files {
             lookup: &lookup,
             patterns: &self.patterns,
+            indexes: &self.indexes,
         };
         self.analyse_with(call, now, spent, files)
     }
@@ -92,21 +96,29 @@ impl Engine {
         spent: &[EntryId],
         files: Files<'_>,
     ) -> Analysis {
-        let Files { lookup, patterns } = files;
+        let Files {
+            lookup,
+            patterns,
+            indexes,
+        } = files;
         let agent = call.agent.as_str();
         let document = &now.document;
-        let entries = document.entries(agent);
-        let entries: Vec<Entry<'_>> = entries
-            .iter()
-            .map(|listed| Entry {
-                owner: listed.owner,
-                id: listed.id.as_str(),
-                pattern: &listed.item.pattern,
-                arg_pattern: listed.item.arg_pattern.as_deref(),
-                source: listed.item.source.as_deref(),
-                command_sha256: listed.item.command_sha256.as_deref(),
-            })
-            .collect();
+        let case = path_case(now.settings.server.policy.path_case);
+        let few;
+        let many;
+        let entries = if document.entry_count(agent) < MIN_INDEXED {
+            let listed = document.entries(agent);
+            few = listed.iter().map(entry_of).collect::<Vec<_>>();
+            Entries::Listed(&few)
+        } else {
+            many = indexes.of(&document.hash, &call.agent, case, &*self.clock, || {
+                let listed = document.entries(agent);
+                EntryIndex::new(listed.iter().map(entry_of), case, lookup.home(), |path| {
+                    lookup.real(path)
+                })
+            });
+            Entries::Indexed(&many)
+        };
         let grants = document.grants(agent);
         let grants: Vec<Grant<'_>> = grants
             .iter()
@@ -154,7 +166,7 @@ impl Engine {
                 agent: &call.agent,
             },
             &AnalysisPolicy {
-                entries: &entries,
+                entries,
                 grants: &grants,
                 deny_rules: &deny_rules,
                 safe_bins: &exec.safe_bins,
@@ -164,7 +176,7 @@ impl Engine {
                 strict_inline_eval: exec.strict_inline_eval.value,
                 strict_delegation: exec.strict_delegation.value && path_policy.delegation_table,
                 exact_text_grants: path_policy.exact_text_grants,
-                path_case: path_case(path_policy.path_case),
+                path_case: case,
                 now: self.clock.now(),
                 protected: &self.protected,
                 cache: patterns,
@@ -290,6 +302,17 @@ fn safe_bin_profiles(
         .iter()
         .map(|(name, profile)| (name.clone(), convert(profile)))
         .collect()
+}
+
+fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
+    Entry {
+        owner: listed.owner,
+        id: listed.id.as_str(),
+        pattern: &listed.item.pattern,
+        arg_pattern: listed.item.arg_pattern.as_deref(),
+        source: listed.item.source.as_deref(),
+        command_sha256: listed.item.command_sha256.as_deref(),
+    }
 }
 
 /// What no command may be auto-allowed to touch (rule P6): the state directory but its workspaces, and this

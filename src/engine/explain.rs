@@ -14,6 +14,7 @@ use crate::{
         Engine,
         analyse::Files,
         call::Call,
+        entry_indexes::EntryIndexes,
         judge::{Judgement, PolicyNow},
         reply::ExecError,
     },
@@ -180,6 +181,7 @@ impl Engine {
         let files = Files {
             lookup: &lookup,
             patterns: &PatternCache::default(),
+            indexes: &EntryIndexes::default(),
         };
         self.analyse_with(call, &now.counted, spent, files)
     }

@@ -9,6 +9,7 @@ pub mod reply;
 
 mod analyse;
 mod call;
+mod entry_indexes;
 mod judge;
 
 mod approve;
@@ -111,6 +112,7 @@ pub struct Engine {
     protected: Protected,
     patterns: PatternCache,
     trusted_dirs: analyse::TrustedDirs,
+    indexes: entry_indexes::EntryIndexes,
     broker: Arc<Broker>,
     live: live::LiveRuns,
     slots: Arc<slots::Slots>,
@@ -168,6 +170,7 @@ impl Engine {
             boot_id,
             patterns: PatternCache::default(),
             trusted_dirs: analyse::TrustedDirs::default(),
+            indexes: entry_indexes::EntryIndexes::default(),
             broker: Arc::default(),
             live: live::LiveRuns::default(),
             slots: Arc::default(),

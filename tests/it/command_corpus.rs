@@ -6,7 +6,9 @@ use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, env_policy, paths},
     domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
-        allowlist::{Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entry, Protected, analyze},
+        allowlist::{
+            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, analyze,
+        },
         pattern::{PathCase, PatternCache},
     },
 };
@@ -158,7 +160,7 @@ fn analyze_text(case: &Case, text: &str, env: &EnvOverrides) -> Analysis {
         agent: &agent,
     };
     let policy = AnalysisPolicy {
-        entries: &entries,
+        entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],
         safe_bins: &case.safe_bins,

@@ -267,6 +267,14 @@ impl Document {
         self.listed(agent, |part| part.allowlist.as_deref())
     }
 
+    /// How many entries there are for an agent.
+    pub fn entry_count(&self, agent: &str) -> usize {
+        let lists = self
+            .speakers(agent)
+            .filter_map(|(_owner, part)| part.allowlist.as_deref());
+        lists.map(<[_]>::len).sum()
+    }
+
     /// The grants for an agent in matching order. All entries come before any of them.
     pub fn grants(&self, agent: &str) -> Vec<Listed<'_, Grant>> {
         self.listed(agent, |part| part.grants.as_deref())

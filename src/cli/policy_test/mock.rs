@@ -10,7 +10,7 @@ use crate::{
     command::{DirectoryTrust, Inspected, PathLookup, env_policy},
     domain::{AgentId, Command, FileIdentity, UnixMillis},
     policy::{
-        allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entry, Protected},
+        allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected},
         pattern::{PathCase, PatternCache},
     },
 };
@@ -58,7 +58,7 @@ pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
         agent: &agent,
     };
     let policy = AnalysisPolicy {
-        entries: &entries,
+        entries: Entries::Listed(&entries),
         grants: &[],
         deny_rules: &[],
         safe_bins: &safe_bins,

@@ -99,8 +99,8 @@ impl Coverage<'_> {
     }
 
     fn entry(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {
-        let mut path_only: Option<&Entry<'_>> = None;
-        for entry in self.policy.entries {
+        let mut path_only: Option<Entry<'_>> = None;
+        for entry in self.policy.entries.naming(candidate.executable) {
             let rule = ArgumentRule::of(entry.arg_pattern, entry.source);
             if (rule == ArgumentRule::Any && path_only.is_some())
                 || !self.names(entry.pattern, rule, candidate)
@@ -111,11 +111,11 @@ impl Coverage<'_> {
                 ArgumentRule::Inert => *miss = Code::GeneratedEntryInert,
                 ArgumentRule::Any if candidate.need == Need::Any => path_only = Some(entry),
                 ArgumentRule::Any => {}
-                rule if self.has_arguments(rule, candidate) => return Some(entry_cover(entry, candidate)),
+                rule if self.has_arguments(rule, candidate) => return Some(entry_cover(&entry, candidate)),
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
             }
         }
-        path_only.map(|entry| entry_cover(entry, candidate))
+        path_only.map(|entry| entry_cover(&entry, candidate))
     }
 
     fn grant(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {

@@ -16,7 +16,7 @@ use crate::{
         syntax::{Item, Join, List, Segment, Word},
     },
     domain::{Command, FileIdentity, Pattern},
-    policy::pattern::{ArgumentRule, COMMAND_MARKER, GENERATED_SOURCE, command_digest, command_marker},
+    policy::pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
 };
 
 /// Analyses a command against every rule. Never fails: what is not understood is a finding and a miss.
@@ -317,14 +317,11 @@ impl<'a> Evaluation<'a> {
         let Command::Shell(text) = command else {
             return None;
         };
-        let entry = self.policy.entries.iter().find(|entry| {
-            entry.source == Some(GENERATED_SOURCE) && entry.pattern.trim().starts_with(COMMAND_MARKER) && {
-                let digest = command_digest(text);
-                entry.pattern.trim() == command_marker(text)
-                    && entry
-                        .command_sha256
-                        .is_none_or(|whole| whole.eq_ignore_ascii_case(&digest))
-            }
+        let digest = command_digest(text);
+        let marked = self.policy.entries.marked(&command_marker(text));
+        let entry = marked.into_iter().find(|entry| {
+            let is_whole = |whole: &str| whole.eq_ignore_ascii_case(&digest);
+            entry.source == Some(GENERATED_SOURCE) && entry.command_sha256.is_none_or(is_whole)
         })?;
         let outranked = !unknown.is_empty()
             || self.inline_eval

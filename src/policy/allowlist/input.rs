@@ -8,6 +8,8 @@ use crate::{
     policy::pattern::{PathCase, PatternCache},
 };
 
+use super::Entries;
+
 /// Where and for whom a command is analysed.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisRequest<'a> {
@@ -24,8 +26,8 @@ pub struct AnalysisRequest<'a> {
 /// Every rule an analysis looks at. Lists are in matching order.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisPolicy<'a> {
-    /// Allowlist entries, those of `*` first.
-    pub entries: &'a [Entry<'a>],
+    /// Allowlist entries.
+    pub entries: Entries<'a>,
     /// Limited entries, looked at after all entries.
     pub grants: &'a [Grant<'a>],
     /// Deny rules.

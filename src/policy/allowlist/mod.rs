@@ -7,6 +7,7 @@
 mod analysis;
 mod evaluation;
 mod explain;
+mod index;
 mod input;
 
 mod entries;
@@ -25,6 +26,7 @@ pub use analysis::{
     WrapperReport,
 };
 pub use evaluation::analyze;
+pub use index::{Entries, EntryIndex};
 pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin};
 
 #[cfg(test)]

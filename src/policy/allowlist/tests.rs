@@ -189,7 +189,7 @@ impl World {
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();
         let policy = AnalysisPolicy {
-            entries: &self.entries,
+            entries: Entries::Listed(&self.entries),
             grants: &self.grants,
             deny_rules: &self.deny_rules,
             safe_bins: &self.safe_bins,
@@ -204,7 +204,21 @@ impl World {
             protected: &self.protected,
             cache: &cache,
         };
-        analyze(command, &request, &policy, &self.machine)
+        let listed = analyze(command, &request, &policy, &self.machine);
+        let real = |path: &str| self.machine.real(path);
+        let index = EntryIndex::new(
+            self.entries.iter().copied(),
+            self.path_case,
+            self.machine.home(),
+            real,
+        );
+        let policy = AnalysisPolicy {
+            entries: Entries::Indexed(&index),
+            ..policy
+        };
+        let indexed = analyze(command, &request, &policy, &self.machine);
+        assert_eq!(listed, indexed, "an index changes nothing");
+        listed
     }
 
     fn text(&self, text: &str) -> Analysis {

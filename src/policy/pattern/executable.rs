@@ -182,7 +182,7 @@ fn lies_below(path: &str, directory: &str, case: PathCase) -> bool {
 }
 
 /// Simple case folding, one character to one character.
-pub(super) fn fold(text: &str) -> String {
+pub(crate) fn fold(text: &str) -> String {
     text.chars().map(fold_character).collect()
 }
 

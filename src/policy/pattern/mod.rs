@@ -9,6 +9,7 @@ mod generated;
 pub use arguments::{ArgumentMatch, ArgumentPattern, ArgumentRule, InvalidArgumentPattern};
 pub use cache::PatternCache;
 pub use dialect::UnsupportedSyntax;
+pub(crate) use executable::fold;
 pub use executable::{ExecutablePattern, InertPattern, PathCase, has_wildcard};
 pub use generated::{
     COMMAND_MARKER, CWD_ARGV_PREFIX, GENERATED_SOURCE, command_digest, command_marker, cwd_argv_pattern,
