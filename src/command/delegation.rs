@@ -258,6 +258,7 @@ const GIT_VALUE_OPTIONS: &[&str] = &[
     "--namespace",
     "--attr-source",
     "--super-prefix",
+    "--shallow-file",
 ];
 
 /// The argument that makes one of these programs start another, if any.
@@ -330,21 +331,24 @@ fn is_old_bundle(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
+/// An option takes at most so many of the words behind it (`nix --option NAME VALUE`).
+const MAX_OPTION_VALUES: usize = 2;
+
 /// Where the subcommand may stand: the first operand, and any that could still be it because the ones before
 /// might be values of options.
 fn subcommand_candidates(arguments: &[&str]) -> Vec<usize> {
     let mut candidates = Vec::new();
-    let mut behind_option = false;
+    let mut possible_values = 0;
     for (at, word) in arguments.iter().enumerate() {
         if word.starts_with('-') && *word != "-" {
-            behind_option = !word.contains('=');
+            possible_values = if word.contains('=') { 0 } else { MAX_OPTION_VALUES };
             continue;
         }
         candidates.push(at);
-        if !behind_option {
+        if possible_values == 0 {
             break;
         }
-        behind_option = false;
+        possible_values -= 1;
     }
     candidates
 }
@@ -388,9 +392,7 @@ fn git(arguments: &[&str]) -> Option<usize> {
 
 /// Git compares sections and keys without case.
 fn is_harmless_setting(setting: &str) -> bool {
-    let Some((key, _)) = setting.split_once('=') else {
-        return false;
-    };
+    let key = setting.split_once('=').map_or(setting, |(key, _)| key);
     let key = key.to_ascii_lowercase();
     GIT_HARMLESS_KEYS.contains(&key.as_str())
         || GIT_HARMLESS_SECTIONS
@@ -433,6 +435,7 @@ mod tests {
             "git grep -Oid x",
             "git difftool --extcmd=x",
             "git mergetool",
+            "git --shallow-file f mergetool",
             "git filter-branch",
             "git fetch ext::x",
             "tar -I x",
@@ -466,6 +469,8 @@ mod tests {
             "mise x y",
             "bundle exec y",
             "nix develop",
+            "nix --option sandbox false run x",
+            "rg -e -- --pre=x",
             "git archive --exec=x",
         ] {
             assert!(delegates(line), "{line}");
@@ -479,6 +484,7 @@ mod tests {
             "rg --pre-glob x y",
             "git -c user.name=x commit",
             "git -c color.ui=never log",
+            "git -c color.ui log",
             "git -c commit.gpgsign=false commit",
             "git commit -c HEAD",
             "git push -u origin main",

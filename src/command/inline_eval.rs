@@ -14,15 +14,25 @@ pub enum InlineEval {
 struct Interpreter {
     names: &'static [&'static str],
     /// Letters of short options that are code, in clusters too.
-    short: &'static str,
-    /// Letters of short options that take a value which is not code.
+    code: &'static str,
+    /// Letters without a value.
+    flags: &'static str,
+    /// Letters whose value, which is not code, is the rest of the word or the next one.
     values: &'static str,
-    /// Long options that are code.
+    /// Letters that take the rest of the word and never the next one.
+    attached: &'static str,
+    /// Letters whose value names what is run, so that the rest are arguments of that.
+    scripts: &'static str,
+    /// Long options that are code; abbreviations count.
     long: &'static [&'static str],
+    /// Long options whose value is the next word.
+    long_values: &'static [&'static str],
     /// Words with one dash that are code.
     words: &'static [&'static str],
     /// Subcommands that are code.
     subcommands: &'static [&'static str],
+    /// Subcommands before the script.
+    runs: &'static [&'static str],
     /// What it reads when no operand is given.
     operand: Operand,
 }
@@ -31,32 +41,42 @@ struct Interpreter {
 enum Operand {
     /// The script; without it, standard input.
     Script,
-    /// The program text, unless an option of these letters names a file.
-    Program(&'static str),
+    /// The program text, unless an option of this letter or `--file` names a file.
+    Program(char),
     /// Nothing that is code.
     Other,
 }
 
 const NONE: Interpreter = Interpreter {
     names: &[],
-    short: "",
+    code: "",
+    flags: "",
     values: "",
+    attached: "",
+    scripts: "",
     long: &[],
+    long_values: &[],
     words: &[],
     subcommands: &[],
+    runs: &[],
     operand: Operand::Script,
 };
 
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         names: &["python", "pypy"],
-        short: "c",
-        values: "WX",
+        code: "c",
+        flags: "BEIOPRSbdiqsuvxhV?",
+        values: "WXQ",
+        scripts: "m",
+        long_values: &["check-hash-based-pycs"],
         ..NONE
     },
     Interpreter {
         names: &["node", "nodejs"],
-        short: "epr",
+        code: "epr",
+        flags: "ichv",
+        values: "C",
         long: &[
             "eval",
             "print",
@@ -65,56 +85,127 @@ const INTERPRETERS: &[Interpreter] = &[
             "loader",
             "experimental-loader",
         ],
-        values: "C",
+        long_values: &[
+            "conditions",
+            "diagnostic-dir",
+            "disable-warning",
+            "dns-result-order",
+            "env-file",
+            "icu-data-dir",
+            "input-type",
+            "inspect-port",
+            "max-http-header-size",
+            "openssl-config",
+            "redirect-warnings",
+            "stack-trace-limit",
+            "test-name-pattern",
+            "test-reporter",
+            "title",
+            "trace-event-categories",
+            "unhandled-rejections",
+            "watch-path",
+        ],
         ..NONE
     },
     Interpreter {
         names: &["deno"],
-        short: "e",
+        code: "e",
+        flags: "ArqLhV",
         long: &["eval"],
         subcommands: &["eval", "repl"],
+        runs: &["run"],
         ..NONE
     },
     Interpreter {
         names: &["bun"],
-        short: "ep",
+        code: "ep",
         long: &["eval", "print"],
+        runs: &["run"],
         ..NONE
     },
     Interpreter {
         names: &["ruby", "jruby", "irb"],
-        short: "erI",
-        values: "CEFK",
+        code: "erI",
+        flags: "acdKlnpsSTvwWyhU0123456789",
+        values: "CEX",
+        attached: "Fix",
+        long_values: &[
+            "encoding",
+            "external-encoding",
+            "internal-encoding",
+            "enable",
+            "disable",
+        ],
         ..NONE
     },
     Interpreter {
         names: &["perl"],
-        short: "eEMmI",
+        code: "eEMmI",
+        flags: "aCcDdfglnpsStTuUvwWXh0123456789",
+        attached: "FiVx",
         ..NONE
     },
     Interpreter {
         names: &["php"],
-        short: "rBRE",
-        values: "cdz",
+        code: "rBRE",
+        flags: "aCeHhilmnqsvw",
+        values: "cdStTz",
+        scripts: "fF",
+        long: &["run", "process-begin", "process-code", "process-end"],
         ..NONE
     },
     Interpreter {
-        names: &["lua", "luajit", "groovy", "raku"],
-        short: "e",
+        names: &["lua", "luajit"],
+        code: "e",
+        flags: "ivEW",
+        values: "l",
+        attached: "jO",
         ..NONE
     },
     Interpreter {
-        names: &[
-            "R", "Rscript", "julia", "elixir", "iex", "clojure", "guile", "ghc", "scala", "erl", "runghc",
-        ],
-        short: "eEcs",
-        long: &["eval", "print", "expr"],
+        names: &["groovy", "ghc", "runghc", "scala", "R", "Rscript"],
+        words: &["-e"],
+        ..NONE
+    },
+    Interpreter {
+        names: &["raku"],
+        code: "e",
+        flags: "cnp",
+        values: "IM",
+        ..NONE
+    },
+    Interpreter {
+        names: &["julia"],
+        code: "eE",
+        flags: "iqhv",
+        values: "pCtJHLm",
+        attached: "Og",
+        long: &["eval", "print"],
+        ..NONE
+    },
+    Interpreter {
+        names: &["elixir", "iex", "clojure", "clj"],
+        code: "e",
+        long: &["eval", "rpc-eval"],
+        ..NONE
+    },
+    Interpreter {
+        names: &["guile"],
+        code: "ce",
+        flags: "q",
+        values: "Llx",
+        scripts: "s",
+        ..NONE
+    },
+    Interpreter {
+        names: &["erl"],
         words: &["-eval", "-run", "-s"],
         ..NONE
     },
     Interpreter {
         names: &["osascript"],
-        short: "e",
+        code: "e",
+        flags: "i",
         values: "ls",
         ..NONE
     },
@@ -128,21 +219,32 @@ const INTERPRETERS: &[Interpreter] = &[
             "busybox-awk",
             "goawk",
         ],
-        short: "e",
+        code: "e",
+        flags: "bcChnNOPrstSVkM",
+        values: "vFilEW",
+        attached: "dDopL",
         long: &["source"],
-        operand: Operand::Program("f"),
+        long_values: &["assign", "field-separator", "include", "load"],
+        operand: Operand::Program('f'),
         ..NONE
     },
     Interpreter {
         names: &["sed", "gsed"],
-        short: "e",
+        code: "e",
+        flags: "nErsuz",
+        values: "l",
+        attached: "i",
         long: &["expression"],
-        operand: Operand::Program("f"),
+        long_values: &["line-length"],
+        operand: Operand::Program('f'),
         ..NONE
     },
     Interpreter {
         names: &["make", "gmake"],
-        short: "fE",
+        code: "fE",
+        flags: "bmBdehikLnpqrRsStvw",
+        values: "CIoW",
+        attached: "jlO",
         long: &["file", "makefile", "eval"],
         operand: Operand::Other,
         ..NONE
@@ -165,6 +267,27 @@ fn of(names: &[&str]) -> Option<&'static Interpreter> {
         .find(|interpreter| names.iter().any(|name| interpreter.is_named(name)))
 }
 
+/// How one option is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// Code.
+    Code,
+    /// The end of a reading: what is run is named here.
+    Script,
+    /// The next word is its value.
+    TakesNext,
+    /// It is whole.
+    Whole,
+    /// Nobody knows whether the next word belongs to it.
+    Unknown,
+}
+
+/// A read option, and whether it named a file with the program.
+struct Read {
+    reading: Reading,
+    program_file: bool,
+}
+
 impl Interpreter {
     /// Versions and flavours behind a name do not hide it: `python3.12-dbg` is python.
     fn is_named(&self, name: &str) -> bool {
@@ -172,7 +295,11 @@ impl Interpreter {
             - name
                 .trim_start_matches(|character: char| character.is_ascii_alphabetic())
                 .len();
-        let stem = name.get(..letters).unwrap_or(name);
+        let (stem, rest) = name.split_at_checked(letters).unwrap_or((name, ""));
+        let is_version = rest
+            .trim_start_matches('-')
+            .starts_with(|first: char| first.is_ascii_digit());
+        let stem = if is_version { stem } else { name };
         [name, without_version(name), stem]
             .iter()
             .any(|candidate| self.names.contains(candidate))
@@ -181,38 +308,45 @@ impl Interpreter {
     fn inline_eval(&self, arguments: &[&str]) -> Option<InlineEval> {
         let mut words = arguments.iter().enumerate();
         let mut program_file = false;
+        // The last option may take the word behind it, or not.
+        let mut unknown = false;
+        // A word that is the operand unless that option took it.
+        let mut doubtful = None;
         while let Some((at, word)) = words.next() {
-            if matches!(*word, "--version" | "--help") && arguments.len() == 1 {
-                return None;
-            }
             if *word == "--" {
-                return self.operand(words.next().map(|(at, word)| (at, *word)), program_file);
+                let next = words.next().map(|(at, word)| (at, *word));
+                return self.operand(next.or(doubtful), program_file);
             }
-            if *word == "-" || !word.starts_with('-') {
-                if self.operand == Operand::Other {
-                    // make: targets and options mix in any order.
-                    continue;
+            if *word != "-" && word.starts_with('-') {
+                let read = self.read(word);
+                program_file |= read.program_file;
+                unknown = read.reading == Reading::Unknown;
+                match read.reading {
+                    Reading::Code => return Some(InlineEval::Argument(at)),
+                    Reading::Script => return None,
+                    Reading::TakesNext => drop(words.next()),
+                    Reading::Whole | Reading::Unknown => {}
                 }
-                if self.operand == Operand::Script && !self.subcommands.is_empty() {
-                    return self.subcommand(at, word).or_else(|| read_from_input(arguments));
-                }
-                return self
-                    .operand(Some((at, word)), program_file)
-                    .or_else(|| self.later(arguments, at));
+                continue;
             }
-            if self.is_code(word) {
+            if self.subcommands.contains(word) {
                 return Some(InlineEval::Argument(at));
             }
-            program_file |= self.names_program_file(word);
-            if self.takes_next(word) {
-                words.next();
+            if self.runs.contains(word) || self.operand == Operand::Other {
+                // Options and targets of make mix in any order.
+                continue;
             }
-            // python -m MODULE runs a file; the module is the operand.
-            if self.names.contains(&"python") && is_short(word) && word.contains('m') {
-                return None;
+            let is_doubtful = unknown && *word != "-" && self.operand == Operand::Script;
+            unknown = false;
+            if is_doubtful {
+                doubtful = Some((at, *word));
+                continue;
             }
+            return self
+                .operand(Some((at, word)), program_file)
+                .or_else(|| self.later(arguments, at));
         }
-        self.operand(None, program_file)
+        self.operand(doubtful, program_file)
     }
 
     /// Programs whose options may follow the operand are searched to the end.
@@ -222,12 +356,10 @@ impl Interpreter {
         };
         let rest = arguments.get(from + 1..)?;
         rest.iter()
-            .position(|word| self.is_code(word))
+            .position(|word| {
+                word.len() > 1 && word.starts_with('-') && self.read(word).reading == Reading::Code
+            })
             .map(|at| InlineEval::Argument(from + 1 + at))
-    }
-
-    fn subcommand(&self, at: usize, word: &str) -> Option<InlineEval> {
-        (word == "-" || self.subcommands.contains(&word)).then_some(InlineEval::Argument(at))
     }
 
     fn operand(&self, operand: Option<(usize, &str)>, program_file: bool) -> Option<InlineEval> {
@@ -239,54 +371,74 @@ impl Interpreter {
         }
     }
 
-    fn is_code(&self, word: &str) -> bool {
+    fn read(&self, word: &str) -> Read {
         if self.words.contains(&word) {
-            return true;
+            return Read::of(Reading::Code);
         }
-        if let Some(long) = word.strip_prefix("--") {
-            let name = long.split_once('=').map_or(long, |(name, _)| name);
-            return !name.is_empty() && self.long.iter().any(|code| code.starts_with(name));
+        match word.strip_prefix("--") {
+            Some(long) => self.read_long(long),
+            None => self.read_cluster(word),
         }
-        for letter in word.chars().skip(1) {
-            if self.short.contains(letter) {
-                return true;
-            }
-            if self.values.contains(letter) {
-                return false;
-            }
-        }
-        false
     }
 
-    fn names_program_file(&self, word: &str) -> bool {
-        let Operand::Program(letters) = self.operand else {
-            return false;
+    fn read_long(&self, long: &str) -> Read {
+        let (name, value) = match long.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (long, None),
         };
-        (is_short(word) && word.chars().skip(1).any(|letter| letters.contains(letter)))
-            || word
-                .strip_prefix("--")
-                .is_some_and(|long| long == "file" || long.starts_with("file="))
+        if self.long.iter().any(|code| code.starts_with(name)) {
+            return Read::of(Reading::Code);
+        }
+        let names_file = matches!(self.operand, Operand::Program(_)) && name == "file";
+        Read {
+            reading: match value {
+                Some(_) => Reading::Whole,
+                None if names_file || self.long_values.contains(&name) => Reading::TakesNext,
+                None => Reading::Unknown,
+            },
+            program_file: names_file,
+        }
     }
 
-    /// Whether an option's value is the next word, so that it is not taken for the script.
-    fn takes_next(&self, word: &str) -> bool {
-        let file_letter = matches!(self.operand, Operand::Program(letters) if word.ends_with(letters));
-        is_short(word)
-            && (file_letter
-                || word
-                    .chars()
-                    .next_back()
-                    .is_some_and(|last| self.values.contains(last)))
+    fn read_cluster(&self, word: &str) -> Read {
+        let mut known = true;
+        let mut letters = word.chars();
+        letters.next();
+        while let Some(letter) = letters.next() {
+            let names_file = self.operand == Operand::Program(letter);
+            if self.code.contains(letter) {
+                return Read::of(Reading::Code);
+            }
+            if self.scripts.contains(letter) {
+                return Read::of(Reading::Script);
+            }
+            if names_file || self.values.contains(letter) {
+                let reading = if letters.as_str().is_empty() {
+                    Reading::TakesNext
+                } else {
+                    Reading::Whole
+                };
+                return Read {
+                    reading,
+                    program_file: names_file,
+                };
+            }
+            if self.attached.contains(letter) {
+                return Read::of(Reading::Whole);
+            }
+            known &= self.flags.contains(letter);
+        }
+        Read::of(if known { Reading::Whole } else { Reading::Unknown })
     }
 }
 
-/// Whether a lone dash among the arguments makes standard input the script.
-fn read_from_input(arguments: &[&str]) -> Option<InlineEval> {
-    arguments.contains(&"-").then_some(InlineEval::StandardInput)
-}
-
-fn is_short(word: &str) -> bool {
-    word.len() > 1 && word.starts_with('-') && !word.starts_with("--")
+impl Read {
+    const fn of(reading: Reading) -> Self {
+        Self {
+            reading,
+            program_file: false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +456,25 @@ mod tests {
             "python3 -c x",
             "python3.12 -Bc x",
             "python -W ignore -c x",
+            "python --check-hash-based-pycs default -c x",
+            "node --input-type module -e x",
+            "node --some-new-option value -e x",
+            "lua -l m -e x",
+            "groovy -cp . -e x",
+            "elixir -pa ebin -e x",
+            "php --run x",
+            "sed -i.foo s/a/b/e file",
+            "awk -vfoo=1 BEGIN{} data",
+            "awk -Ff p",
+            "make -j -f x",
+            "erl -noshell -run x",
+            "guile -c x",
+            "perl -de 1",
+            "python3.12-dbg -c x",
+            "perl5.36-x86_64-linux-gnu -e x",
+            "perl -l012ne x",
+            "ghc -e x",
+            "julia --pr x",
             "pypy3 -c x",
             "node -e 1",
             "node --eval=1",
@@ -353,6 +524,10 @@ mod tests {
             "python3 -W ignore",
             "ruby -- -",
             "deno run -",
+            "bun run -",
+            "python3 --version",
+            "node --input-type module",
+            "php -S localhost:8000",
         ] {
             let words: Vec<&str> = line.split(' ').collect();
             assert_eq!(
@@ -376,7 +551,18 @@ mod tests {
             "sed -f prog data",
             "make test",
             "make -j8 all",
-            "python3 --version",
+            "make -Cfoo all",
+            "python3 -mcProfile app.py",
+            "python3 -u app.py -c x",
+            "node --enable-source-maps app.js",
+            "awk -v f=1 -f prog data",
+            "node_exporter --port 1",
+            "lua-language-server",
+            "sed -nf prog data",
+            "sed --file prog data",
+            "php -f x.php",
+            "erl -noshell -pa ebin",
+            "ruby --yjit bin/rails server -e production",
             "git status",
             "deno run x.ts",
         ] {

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use super::{
-    paths,
+    Rule, RuleSet, paths,
     syntax::{Word, WordClass},
 };
 use crate::domain::FileIdentity;
@@ -90,9 +90,18 @@ impl Executable {
         directory: Option<&str>,
         lookup: &dyn PathLookup,
     ) -> Result<Self, Unresolved> {
+        Self::resolve_under(RuleSet::ALL, word, directory, lookup)
+    }
+
+    pub(crate) fn resolve_under(
+        rules: RuleSet,
+        word: &Word,
+        directory: Option<&str>,
+        lookup: &dyn PathLookup,
+    ) -> Result<Self, Unresolved> {
         let typed = word.value.clone();
         let (form, resolved) = match word.class {
-            WordClass::InnerTilde => return Err(Unresolved::Dynamic),
+            WordClass::InnerTilde | WordClass::BothTildes => return Err(Unresolved::Dynamic),
             WordClass::HomeTilde => (
                 ExecutableForm::Path,
                 paths::normalise(&paths::expand_home(&typed, lookup.home())),
@@ -103,11 +112,21 @@ impl Executable {
                 (ExecutableForm::Path, paths::join_normalised(directory, &typed))
             }
             WordClass::Literal => {
-                let found = lookup.search(&typed).filter(|path| path.starts_with('/'));
+                let is_absolute = |path: &String| rules.holds(Rule::P1, path.starts_with('/'));
+                let found = lookup.search(&typed).filter(is_absolute);
                 (ExecutableForm::Name, found.ok_or(Unresolved::NotFound)?)
             }
         };
-        let Inspected { real, identity } = lookup.inspect(&resolved).ok_or(Unresolved::NotFound)?;
+        let found = lookup.inspect(&resolved);
+        if form == ExecutableForm::Path && rules.holds(Rule::P2, found.is_none()) {
+            return Err(Unresolved::NotFound);
+        }
+        let Inspected { real, identity } = found.ok_or(Unresolved::NotFound)?;
+        let real = if rules.on(Rule::P4) {
+            real
+        } else {
+            resolved.clone()
+        };
         Ok(Self {
             typed,
             form,

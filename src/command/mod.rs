@@ -6,6 +6,7 @@
 //! [`Finding`], never a weaker reading. Entry points: [`parse`] and [`Executable::resolve`].
 
 pub mod finding;
+pub mod rule;
 pub mod span;
 
 pub mod characters;
@@ -36,4 +37,5 @@ pub use finding::{Code, Finding};
 pub use lookup::{DirectoryTrust, Executable, Inspected, PathLookup};
 pub use parser::parse;
 pub use rendering::{Plan, PlanStep};
+pub use rule::{Rule, RuleSet};
 pub use span::{SourceMap, Span};

@@ -1,7 +1,7 @@
 //! Text to [`List`]: one linear pass, no recovery (G1 to G10).
 
 use super::{
-    Code, Finding, SourceMap,
+    Code, Finding, Rule, RuleSet, SourceMap,
     characters::is_forbidden,
     syntax::{Assignment, Item, Join, List, Segment, Word, WordClass},
     word_reader::{Cursor, read_word},
@@ -16,6 +16,13 @@ pub const MAX_SEGMENTS: usize = 64;
 
 /// Whether text is a bad request, which is not even asked (G10): NUL, or far too long.
 pub fn rejection(text: &str) -> Option<Finding> {
+    rejection_under(RuleSet::ALL, text)
+}
+
+pub(crate) fn rejection_under(rules: RuleSet, text: &str) -> Option<Finding> {
+    if !rules.on(Rule::G10) {
+        return None;
+    }
     let map = SourceMap::identity();
     if let Some(nul) = text.find('\0') {
         return Some(Finding::new(
@@ -46,15 +53,19 @@ pub fn parse(text: &str) -> Result<List, Finding> {
     parse_mapped(text, &SourceMap::identity())
 }
 
-/// Parses the payload of a shell, whose bytes come from elsewhere in the source.
+/// Parses a text whose bytes come from elsewhere in the source, as the payload of a shell does.
 ///
 /// # Errors
 /// As [`parse`], with spans of the source.
 pub fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
-    if let Some(finding) = rejection(text) {
+    parse_under(RuleSet::ALL, text, map)
+}
+
+pub(crate) fn parse_under(rules: RuleSet, text: &str, map: &SourceMap) -> Result<List, Finding> {
+    if let Some(finding) = rejection_under(rules, text) {
         return Err(finding);
     }
-    if text.len() > MAX_ANALYSED_BYTES {
+    if rules.holds(Rule::G10, text.len() > MAX_ANALYSED_BYTES) {
         let detail = format!("{} bytes; at most {MAX_ANALYSED_BYTES} are analysed", text.len());
         return Err(Finding::new(
             Code::TooLong,
@@ -65,7 +76,7 @@ pub fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
     }
     if let Some((at, character)) = text
         .char_indices()
-        .find(|(_, character)| is_forbidden(*character))
+        .find(|(_, character)| rules.holds(Rule::G10, is_forbidden(*character)))
     {
         let detail = format!(
             "the character U+{:04X} is not accepted, quoted or not",
@@ -75,24 +86,31 @@ pub fn parse_mapped(text: &str, map: &SourceMap) -> Result<List, Finding> {
         return Err(Finding::new(Code::ForbiddenCharacter, "G10", span, detail));
     }
     Parser {
+        rules,
         cursor: Cursor::new(text, map),
         segments: 0,
+        max_segments: MAX_SEGMENTS,
     }
     .list(text.len())
 }
 
-/// Parses a script of our own rendering, whose words may hold any character and be of any length.
+/// Parses a script of our own rendering, whose words may hold any character and be of any length; what
+/// it renders was counted before.
 pub(crate) fn parse_rendered(script: &str) -> Result<List, Finding> {
     Parser {
+        rules: RuleSet::ALL,
         cursor: Cursor::new(script, &SourceMap::identity()),
         segments: 0,
+        max_segments: usize::MAX,
     }
     .list(script.len())
 }
 
 struct Parser<'a> {
+    rules: RuleSet,
     cursor: Cursor<'a>,
     segments: usize,
+    max_segments: usize,
 }
 
 /// What follows a segment.
@@ -106,13 +124,14 @@ impl Parser<'_> {
     fn list(mut self, length: usize) -> Result<List, Finding> {
         let mut items = Vec::new();
         let mut join = None;
-        self.skip_lines();
+        self.skip_lines()?;
         // Only a sequence may end here: behind the other operators a missing segment was refused.
         while self.cursor.peek().is_some() {
             let (pipeline, next) = self.pipeline()?;
             items.push(Item { join, pipeline });
-            self.skip_lines();
-            if matches!(next, Some(Join::And | Join::Or)) && self.cursor.peek().is_none() {
+            self.skip_lines()?;
+            let dangles = matches!(next, Some(Join::And | Join::Or)) && self.cursor.peek().is_none();
+            if self.rules.holds(Rule::G1, dangles) {
                 return self.dangling();
             }
             join = next;
@@ -134,8 +153,11 @@ impl Parser<'_> {
             pipeline.push(self.segment()?);
             match self.operator()? {
                 After::Pipe => {
-                    self.skip_lines();
+                    self.skip_lines()?;
                     if self.cursor.peek().is_none() {
+                        if !self.rules.on(Rule::G1) {
+                            return Ok((pipeline, None));
+                        }
                         return self.dangling();
                     }
                 }
@@ -147,7 +169,7 @@ impl Parser<'_> {
 
     fn segment(&mut self) -> Result<Segment, Finding> {
         self.segments += 1;
-        if self.segments > MAX_SEGMENTS {
+        if self.rules.holds(Rule::G10, self.segments > self.max_segments) {
             return self.cursor.fail(
                 Code::TooManySegments,
                 "G10",
@@ -161,10 +183,10 @@ impl Parser<'_> {
         let mut words: Vec<Word> = Vec::new();
         while self.at_word(&words)? {
             let at = self.cursor.position();
-            let word = read_word(&mut self.cursor)?;
+            let word = read_word(self.rules, &mut self.cursor)?;
             end = self.cursor.position();
             if words.is_empty() {
-                match assignment(&word) {
+                match self.assignment(&word) {
                     Some(Ok(found)) => {
                         assignments.push(found);
                         self.skip_blanks();
@@ -178,16 +200,12 @@ impl Parser<'_> {
             self.skip_blanks();
         }
         if words.is_empty() {
-            return if assignments.is_empty() {
-                self.empty_segment()
-            } else {
-                self.cursor.fail(
-                    Code::AssignmentOnly,
-                    "G8",
-                    start,
-                    "an assignment without a command changes what later commands mean",
-                )
-            };
+            return self.cursor.fail(
+                Code::AssignmentOnly,
+                "G8",
+                start,
+                "an assignment without a command changes what later commands mean",
+            );
         }
         Ok(Segment {
             span: self.cursor.span(start, end),
@@ -199,13 +217,16 @@ impl Parser<'_> {
     /// Whether a word begins here; what can only be something that is refused is refused here.
     fn at_word(&self, words: &[Word]) -> Result<bool, Finding> {
         let at = self.cursor.position();
+        if self.cursor.at_redirection() {
+            return if self.rules.on(Rule::G7) {
+                self.redirection()
+            } else {
+                Ok(true)
+            };
+        }
         match self.cursor.peek() {
-            Some('&') if self.cursor.starts_with("&>") => {
-                self.cursor
-                    .fail(Code::Redirection, "G7", at, "redirections are not supported")
-            }
             None | Some('\n' | ';' | '|' | '&') => Ok(false),
-            Some('<' | '>') => self.redirection(),
+            Some('(' | ')') if !self.rules.on(Rule::G9) => Ok(true),
             Some('(') if words.len() == 1 => {
                 self.cursor
                     .fail(Code::Function, "G9", at, "a function definition")
@@ -238,7 +259,7 @@ impl Parser<'_> {
     }
 
     fn check_command_word(&self, word: &Word, at: usize) -> Result<(), Finding> {
-        if word.value.is_empty() {
+        if word.value.is_empty() && self.rules.on(Rule::G3) {
             return self
                 .cursor
                 .fail(Code::EmptyExecutable, "G3", at, "the command word is empty");
@@ -247,9 +268,11 @@ impl Parser<'_> {
             return Ok(());
         }
         match word.value.as_str() {
+            "!" if !self.rules.on(Rule::G2) => Ok(()),
             "!" => self
                 .cursor
                 .fail(Code::Negation, "G2", at, "negation is not supported"),
+            _ if !self.rules.on(Rule::G9) => Ok(()),
             "{" | "}" => self
                 .cursor
                 .fail(Code::Group, "G9", at, "groups are not supported"),
@@ -269,42 +292,29 @@ impl Parser<'_> {
     /// Reads what follows a segment. A sequence operator eats nothing behind itself.
     fn operator(&mut self) -> Result<After, Finding> {
         let at = self.cursor.position();
+        let starts_with = |operator| self.cursor.starts_with(operator);
+        let stderr_pipe = starts_with("|&");
+        let background = starts_with("&") && !starts_with("&&");
         let (length, after) = match self.cursor.peek() {
             None => return Ok(After::End),
-            Some(';') if self.cursor.starts_with(";;") || self.cursor.starts_with(";&") => {
-                return self
-                    .cursor
-                    .fail(Code::EmptySegment, "G1", at, "nothing between the operators");
-            }
-            Some('\n' | ';') => (1, After::Join(Join::Sequence)),
-            Some('|') if self.cursor.starts_with("||") => (2, After::Join(Join::Or)),
-            Some('|') if self.cursor.starts_with("|&") => {
-                return self
-                    .cursor
-                    .fail(Code::StderrPipe, "G2", at, "|& is not supported");
-            }
-            Some('|') => (1, After::Pipe),
-            Some('&') if self.cursor.starts_with("&&") => (2, After::Join(Join::And)),
-            Some(_) => {
-                return self.cursor.fail(
-                    Code::Background,
-                    "G2",
-                    at,
-                    "a command is not put into the background with &",
-                );
-            }
+            Some('|') if starts_with("||") => (2, After::Join(Join::Or)),
+            Some('|') => (if stderr_pipe { 2 } else { 1 }, After::Pipe),
+            Some('&') if starts_with("&&") => (2, After::Join(Join::And)),
+            Some(_) => (1, After::Join(Join::Sequence)),
         };
+        if self.rules.holds(Rule::G2, stderr_pipe || background) {
+            let (code, detail) = if stderr_pipe {
+                (Code::StderrPipe, "|& is not supported")
+            } else {
+                (
+                    Code::Background,
+                    "a command is not put into the background with &",
+                )
+            };
+            return self.cursor.fail(code, "G2", at, detail);
+        }
         self.cursor.advance(length);
         Ok(after)
-    }
-
-    fn empty_segment<T>(&self) -> Result<T, Finding> {
-        self.cursor.fail(
-            Code::EmptySegment,
-            "G1",
-            self.cursor.position(),
-            "a command is missing before this operator",
-        )
     }
 
     fn dangling<T>(&self) -> Result<T, Finding> {
@@ -322,8 +332,10 @@ impl Parser<'_> {
             match self.cursor.peek() {
                 Some(' ' | '\t') => self.cursor.advance(1),
                 // Words end at a blank or an operator, so a continuation seen here after a word follows a blank.
-                Some('\\') if self.cursor.peek_after(1) == Some('\n') => self.cursor.advance(2),
-                Some('#') => {
+                Some('\\') if self.cursor.peek_after(1) == Some('\n') && self.rules.on(Rule::G4) => {
+                    self.cursor.advance(2);
+                }
+                Some('#') if self.rules.on(Rule::G4) => {
                     while self.cursor.peek().is_some_and(|character| character != '\n') {
                         self.cursor.next();
                     }
@@ -333,15 +345,59 @@ impl Parser<'_> {
         }
     }
 
-    /// Skips everything between two segments: blanks, comments, empty lines.
-    fn skip_lines(&mut self) {
+    /// Skips everything between two segments: blanks, comments, empty lines. An operator here has no command before it.
+    fn skip_lines(&mut self) -> Result<(), Finding> {
         loop {
             self.skip_blanks();
-            if self.cursor.peek() != Some('\n') {
-                return;
+            let is_operator =
+                matches!(self.cursor.peek(), Some(';' | '|' | '&')) && !self.cursor.at_redirection();
+            if self.rules.holds(Rule::G1, is_operator) {
+                return self.cursor.fail(
+                    Code::EmptySegment,
+                    "G1",
+                    self.cursor.position(),
+                    "a command is missing before this operator",
+                );
+            }
+            if !is_operator && self.cursor.peek() != Some('\n') {
+                return Ok(());
             }
             self.cursor.advance(1);
         }
+    }
+
+    /// Reads a leading word as an assignment: `None` when it is none, an error when it is not a plain one (G8).
+    fn assignment(&self, word: &Word) -> Option<Result<Assignment, Finding>> {
+        let bare = word.value.get(..word.bare_prefix)?;
+        let equals = bare.find('=')?;
+        let (left, value) = (bare.get(..equals)?, word.value.get(equals + 1..)?);
+        let name = left.strip_suffix('+').unwrap_or(left);
+        let mut characters = name.chars();
+        let is_name = characters
+            .next()
+            .is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
+            && characters.all(|rest| rest == '_' || rest.is_ascii_alphanumeric());
+        if !is_name {
+            return None;
+        }
+        if name.len() != left.len() && self.rules.on(Rule::G8) {
+            return Some(Err(Finding::new(
+                Code::Assignment,
+                "G8",
+                word.span,
+                "only NAME=value is understood as an assignment",
+            )));
+        }
+        let class = match word.class {
+            WordClass::Literal => WordClass::Literal,
+            WordClass::HomeTilde | WordClass::InnerTilde | WordClass::BothTildes => WordClass::InnerTilde,
+        };
+        Some(Ok(Assignment {
+            span: word.span,
+            name: name.to_owned(),
+            value: value.to_owned(),
+            class,
+        }))
     }
 }
 
@@ -372,46 +428,12 @@ pub fn is_keyword(word: &str) -> bool {
     )
 }
 
-/// Reads a leading word as an assignment: `None` when it is none, an error when it is not a plain one (G8).
-fn assignment(word: &Word) -> Option<Result<Assignment, Finding>> {
-    let bare = word.value.get(..word.bare_prefix)?;
-    let equals = bare.find('=')?;
-    let (name, rest) = (bare.get(..equals)?, word.value.get(equals + 1..)?);
-    let plain = name.strip_suffix('+').unwrap_or(name);
-    let mut characters = plain.chars();
-    let is_name = characters
-        .next()
-        .is_some_and(|first| first == '_' || first.is_ascii_alphabetic())
-        && characters.all(|rest| rest == '_' || rest.is_ascii_alphanumeric());
-    if !is_name {
-        return None;
-    }
-    if plain.len() != name.len() {
-        return Some(Err(Finding::new(
-            Code::Assignment,
-            "G8",
-            word.span,
-            "only NAME=value is understood as an assignment",
-        )));
-    }
-    let class = if word.class == WordClass::HomeTilde {
-        WordClass::InnerTilde
-    } else {
-        word.class
-    };
-    Some(Ok(Assignment {
-        span: word.span,
-        name: name.to_owned(),
-        value: rest.to_owned(),
-        class,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::command::{rendering::push_quoted, word_reader};
 
     /// Each segment's words, joined; pipelines by `|`, items by their operator.
     fn shape(list: &List) -> String {
@@ -471,8 +493,8 @@ mod tests {
         check("'a'\\''b'", "a'b");
         check("a$ $ \"b$\" \"$ \"", "a$·$·b$·$ ");
         check(
-            "a b=c {} x@{0} HEAD~1 ~/x ~ y=~/z",
-            "a·b=c·{}·x@{0}·HEAD~1·~/x·~·y=~/z",
+            "a b=c {} x@{0} HEAD~1 ~/x ~ y=~/z ~/v:~/w",
+            "a·b=c·{}·x@{0}·HEAD~1·~/x·~·y=~/z·~/v:~/w",
         );
         check("\"a\nb\"", "a\nb");
         check("X=1 a", "a");
@@ -528,7 +550,7 @@ mod tests {
             ("a ~+/b", C::TildeUser),
             ("a ~'b'", C::TildeUser),
             ("a b=~c", C::TildeUser),
-            ("a ~/b:~/c", C::TildeUser),
+            ("a ~/b:~c", C::TildeUser),
             ("(a)", C::Subshell),
             ("a (b)", C::Function),
             ("a b (c)", C::Subshell),
@@ -575,6 +597,95 @@ mod tests {
         assert_eq!(spans, ["X=1 'a b'\"c\" d", "'a b'\"c\"", "d", "e", "e"]);
     }
 
+    /// A list in the form that plans are rendered in.
+    fn print(list: &List) -> String {
+        let mut text = String::new();
+        for item in &list.items {
+            if let Some(join) = item.join {
+                text.push_str(join.as_str());
+            }
+            for (index, segment) in item.pipeline.iter().enumerate() {
+                if index > 0 {
+                    text.push('|');
+                }
+                for assignment in &segment.assignments {
+                    text.push_str(&assignment.name);
+                    text.push('=');
+                    push_quoted(&mut text, &assignment.value);
+                    text.push(' ');
+                }
+                for word in &segment.words {
+                    push_quoted(&mut text, &word.value);
+                    text.push(' ');
+                }
+            }
+        }
+        text
+    }
+
+    /// Every byte of a value stands where its map says, also through payloads inside payloads.
+    fn check_map(text: &str, word: &Word, depth: u8) {
+        for (offset, character) in word.value.char_indices() {
+            let source = word.map.source(offset) as usize;
+            let stands = text.get(source..).is_some_and(|rest| rest.starts_with(character));
+            assert!(stands, "{text:?}: byte {offset} of {:?}", word.value);
+        }
+        let inner = (depth < 4)
+            .then(|| parse_mapped(&word.value, &word.map).ok())
+            .flatten();
+        for segment in inner.iter().flat_map(List::segments) {
+            let span = segment.span.start as usize..segment.span.end as usize;
+            assert!(text.get(span).is_some(), "{text:?}: {segment:?}");
+            for word in &segment.words {
+                check_map(text, word, depth + 1);
+            }
+        }
+    }
+
+    fn shell_like() -> impl Strategy<Value = String> {
+        let piece = prop::sample::select(vec![
+            "a", "bc", " ", "  ", "'", "\"", "\\", "\n", ";", "|", "&&", "||", "#", "'x y'", "\"x'y\"",
+            "\\ ", "é", "X=1 ", "~/", "$ ", "=", ":~/", "{", "}", "\t", "'\\''", "日",
+        ]);
+        prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+    }
+
+    #[test]
+    fn words_of_payloads_stand_in_the_outermost_source() {
+        for text in [
+            r#"sh -c 'rg "a b" c'"#,
+            r#"sh -c "sh -c 'rg \"x\" é; y'""#,
+            r"sh -c 'sh -c '\''rg x'\'''",
+            r"sh -c rg\ x",
+        ] {
+            for word in parse(text).unwrap().segments().flat_map(|segment| &segment.words) {
+                check_map(text, word, 0);
+            }
+        }
+    }
+
+    /// Counts how often the parser looks at a character: twice the text is twice the work and a little more.
+    #[test]
+    fn the_work_grows_with_the_text_and_no_faster() {
+        let looks = |unit: &str, size: usize| {
+            let text = unit.repeat(size / unit.len());
+            word_reader::LOOKS.set(0);
+            drop(parse(&text));
+            word_reader::LOOKS.get()
+        };
+        for unit in [
+            "a", "a ", "'a' ", "\"\\a\" ", "\\\n ", " ", "#", "\n", "''", "a=", "{", "{,", "~", "=~/", "$ ",
+            "a;", "a|", "\\a", "'a", "\"$", "é", "..", "X=1 ",
+        ] {
+            let (half, whole) = (looks(unit, 4_096), looks(unit, 8_192));
+            assert!(
+                whole <= 2 * half + 64,
+                "{unit:?}: {half} and {whole} for twice as much"
+            );
+            assert!(whole <= 16 * 8_192, "{unit:?}: {whole}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_is_read_or_refused_inside_its_bounds(text in any::<String>()) {
@@ -583,6 +694,36 @@ mod tests {
                 Err(finding) => {
                     let span = finding.span.start as usize..finding.span.end as usize;
                     prop_assert!(text.get(span).is_some(), "{finding:?}");
+                }
+            }
+        }
+
+        #[test]
+        fn what_was_read_and_printed_reads_the_same(text in shell_like()) {
+            if let Ok(list) = parse(&text) {
+                let printed = print(&list);
+                let again = parse(&printed)
+                    .map_err(|finding| TestCaseError::fail(format!("{printed:?}: {finding:?}")))?;
+                prop_assert_eq!(shape(&list), shape(&again));
+                prop_assert_eq!(print(&again), printed);
+            }
+        }
+
+        #[test]
+        fn spans_cover_the_word_that_they_are_of(text in shell_like()) {
+            if let Ok(list) = parse(&text) {
+                for word in list.segments().flat_map(|segment| &segment.words) {
+                    let source = text.get(word.span.start as usize..word.span.end as usize);
+                    let source = source.ok_or_else(|| TestCaseError::fail("a span off the characters' borders"))?;
+                    let alone = parse(&format!("x {source}"))
+                        .map_err(|finding| TestCaseError::fail(format!("{source:?}: {finding:?}")))?;
+                    let values: Vec<&str> = alone
+                        .segments()
+                        .flat_map(|segment| &segment.words)
+                        .map(|word| word.value.as_str())
+                        .collect();
+                    prop_assert_eq!(values, vec!["x", word.value.as_str()]);
+                    check_map(&text, word, 0);
                 }
             }
         }

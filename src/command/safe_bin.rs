@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{inline_eval, names::NameClass};
+use super::{
+    Rule, RuleSet, inline_eval,
+    names::{self, NameClass},
+};
 
 /// Names that are never safe bins, whatever the configuration says (SB6).
 const NEVER: &[&str] = &["jq", "find", "xargs", "env"];
@@ -300,6 +303,7 @@ const BUILT_IN: &[BuiltIn] = &[
 /// What one safe bin accepts: the built-in limits, narrowed or widened field by field by the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits<'a> {
+    rules: RuleSet,
     operands: (usize, usize),
     value_flags: Vec<&'a str>,
     boolean_flags: Vec<&'a str>,
@@ -311,12 +315,21 @@ pub struct Limits<'a> {
 impl<'a> Limits<'a> {
     /// The limits of a safe bin of that name, `None` when it has no profile or can never be one.
     pub fn of(name: &str, profiles: &'a BTreeMap<String, SafeBinProfile>) -> Option<Self> {
-        if !may_be_safe(name) {
+        Self::of_under(RuleSet::ALL, name, profiles)
+    }
+
+    pub(crate) fn of_under(
+        rules: RuleSet,
+        name: &str,
+        profiles: &'a BTreeMap<String, SafeBinProfile>,
+    ) -> Option<Self> {
+        if !may_be_safe_under(rules, name) {
             return None;
         }
         let custom = profiles.get(name);
         let mut limits = match (BUILT_IN.iter().find(|built_in| built_in.name == name), custom) {
             (Some(built_in), _) => Self {
+                rules,
                 operands: built_in.operands,
                 value_flags: built_in.value_flags.to_vec(),
                 boolean_flags: built_in.boolean_flags.to_vec(),
@@ -325,6 +338,7 @@ impl<'a> Limits<'a> {
                 required: built_in.required,
             },
             (None, Some(_)) => Self {
+                rules,
                 operands: (0, 0),
                 value_flags: Vec::new(),
                 boolean_flags: Vec::new(),
@@ -390,29 +404,26 @@ impl<'a> Limits<'a> {
                 return Err(SafeBinMiss::Flag(at));
             };
             required |= self.required.contains(&flag.name.as_str());
-            if flag.wants_value && words.next().is_none() {
+            let lacks_value = flag.wants_value && words.next().is_none();
+            if self.rules.holds(Rule::Sb4, lacks_value) {
                 return Err(SafeBinMiss::Flag(at));
             }
         }
-        if !required || operands < self.operands.0 || operands > self.operands.1 {
+        let outside = !required || operands < self.operands.0 || operands > self.operands.1;
+        if self.rules.holds(Rule::Sb4, outside) {
             return Err(SafeBinMiss::Operands);
         }
         Ok(())
     }
 
+    /// Reads `--name`, or `--name=value` of a flag with a value.
     fn long(&self, word: &str) -> Option<Flag> {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (word, None),
         };
-        if self.denied.contains(&name) {
-            return None;
-        }
-        let takes_value = self.value_flags.contains(&name);
-        if !takes_value && (value.is_some() || !self.boolean_flags.contains(&name)) {
-            return None;
-        }
-        Some(Flag {
+        let takes_value = self.takes_value(name)?;
+        (takes_value || value.is_none()).then(|| Flag {
             name: name.to_owned(),
             wants_value: takes_value && value.is_none(),
         })
@@ -431,21 +442,35 @@ impl<'a> Limits<'a> {
         let mut rest = letters.chars();
         while let Some(letter) = rest.next() {
             name = format!("-{letter}");
-            if self.denied.contains(&name.as_str()) {
-                return None;
-            }
-            if self.value_flags.contains(&name.as_str()) {
+            if self.takes_value(&name)? {
                 let wants_value = rest.as_str().is_empty();
                 return Some(Flag { name, wants_value });
-            }
-            if !self.boolean_flags.contains(&name.as_str()) {
-                return None;
             }
         }
         Some(Flag {
             name,
             wants_value: false,
         })
+    }
+
+    /// Whether a flag takes a value; `None` when it fails, as every denied (SB2) or unknown (SB3) one does.
+    fn takes_value(&self, name: &str) -> Option<bool> {
+        let is_denied = self.denied.contains(&name);
+        if self.rules.holds(Rule::Sb2, is_denied) {
+            return None;
+        }
+        let is_one_of = |flags: &[&str]| {
+            // Abbreviations are other flags.
+            let mut alike = flags.iter().filter(|flag| flag.starts_with(name));
+            alike.any(|flag| !self.rules.holds(Rule::Sb3, *flag != name))
+        };
+        if is_one_of(&self.value_flags) {
+            Some(true)
+        } else if is_one_of(&self.boolean_flags) || is_denied || !self.rules.on(Rule::Sb3) {
+            Some(false)
+        } else {
+            None
+        }
     }
 }
 
@@ -456,9 +481,15 @@ struct Flag {
 
 /// Whether a program of that name may be a safe bin at all (SB6).
 pub fn may_be_safe(name: &str) -> bool {
-    NameClass::of(name) == NameClass::Program
-        && !NEVER.contains(&name)
-        && !inline_eval::is_interpreter(&[name])
+    may_be_safe_under(RuleSet::ALL, name)
+}
+
+pub(crate) fn may_be_safe_under(rules: RuleSet, name: &str) -> bool {
+    let runs_code = NameClass::of(name) != NameClass::Program
+        || NEVER.contains(&name)
+        || names::runs_scripts(name)
+        || inline_eval::is_interpreter(&[name]);
+    !rules.holds(Rule::Sb6, runs_code)
 }
 
 #[cfg(test)]
@@ -526,12 +557,12 @@ mod tests {
     fn configuration_cannot_make_everything_safe() {
         let mut profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         for name in [
-            "jq", "python3", "bash", "env", "sed", "busybox", "sudo", "head", "column",
+            "jq", "python3", "bash", "env", "sed", "busybox", "sudo", "tsx", "head", "column",
         ] {
             profiles.insert(name.to_owned(), SafeBinProfile::default());
         }
         for name in [
-            "jq", "python3", "bash", "env", "sed", "busybox", "sudo", "unknown",
+            "jq", "python3", "bash", "env", "sed", "busybox", "sudo", "tsx", "unknown",
         ] {
             assert_eq!(Limits::of(name, &profiles), None, "{name}");
         }

@@ -82,6 +82,20 @@ pub enum WordClass {
     HomeTilde,
     /// `=~/` or `:~/` inside, which some shells expand in some places.
     InnerTilde,
+    /// `~/…` with another `:~/` or `=~/` inside.
+    BothTildes,
+}
+
+impl WordClass {
+    /// Whether some shell might pass on another value than the one that was read.
+    pub const fn is_dynamic(self) -> bool {
+        matches!(self, Self::InnerTilde | Self::BothTildes)
+    }
+
+    /// Whether the word begins with a tilde that stands for the home directory.
+    pub const fn is_below_home(self) -> bool {
+        matches!(self, Self::HomeTilde | Self::BothTildes)
+    }
 }
 
 /// One word after quote removal.

@@ -1,9 +1,15 @@
 //! Reads one word: quotes, escapes, and the refusal of everything a shell would expand (G3 to G6).
 
 use super::{
-    Code, Finding, SourceMap, Span,
+    Code, Finding, Rule, RuleSet, SourceMap, Span,
     syntax::{Word, WordClass},
 };
+
+#[cfg(test)]
+thread_local! {
+    /// How often this thread looked at a character, for tests of the work that is done.
+    pub(crate) static LOOKS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// The text with a position. Positions are byte offsets and always on a character border.
 #[derive(Debug)]
@@ -27,6 +33,8 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn peek(&self) -> Option<char> {
+        #[cfg(test)]
+        LOOKS.set(LOOKS.get() + 1);
         self.rest().chars().next()
     }
 
@@ -36,6 +44,11 @@ impl<'a> Cursor<'a> {
 
     pub(crate) fn starts_with(&self, text: &str) -> bool {
         self.rest().starts_with(text)
+    }
+
+    /// Whether `<`, `>` or `&>` stands here.
+    pub(crate) fn at_redirection(&self) -> bool {
+        matches!(self.peek(), Some('<' | '>')) || self.starts_with("&>")
     }
 
     pub(crate) fn advance(&mut self, bytes: usize) {
@@ -93,8 +106,9 @@ pub(crate) fn ends_word(character: char) -> bool {
 ///
 /// # Errors
 /// The first thing in it that is not literal.
-pub(crate) fn read_word(cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
+pub(crate) fn read_word(rules: RuleSet, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
     WordReader {
+        rules,
         start: cursor.position(),
         value: String::new(),
         map: SourceMap::default(),
@@ -109,6 +123,7 @@ pub(crate) fn read_word(cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
 }
 
 struct WordReader {
+    rules: RuleSet,
     start: usize,
     value: String,
     map: SourceMap,
@@ -126,12 +141,13 @@ impl WordReader {
     fn read(mut self, cursor: &mut Cursor<'_>) -> Result<Word, Finding> {
         while let Some(character) = cursor.peek() {
             match character {
-                character if ends_word(character) => break,
+                character if ends_word(character) && !self.is_switched_off(cursor) => break,
+                '\'' | '"' | '\\' if !self.rules.on(Rule::G3) => self.bare(cursor, character),
                 '\'' => self.single_quoted(cursor)?,
                 '"' => self.double_quoted(cursor)?,
                 '\\' => self.escaped(cursor)?,
                 '$' => self.dollar(cursor)?,
-                '`' => {
+                '`' if self.rules.on(Rule::G5) => {
                     return cursor.fail(
                         Code::CommandSubstitution,
                         "G5",
@@ -139,7 +155,7 @@ impl WordReader {
                         "a backtick runs a command inside the command",
                     );
                 }
-                '*' | '?' | '[' => {
+                '*' | '?' | '[' if self.rules.on(Rule::G6) => {
                     return cursor.fail(
                         Code::Glob,
                         "G6",
@@ -154,8 +170,17 @@ impl WordReader {
         self.finish(cursor)
     }
 
+    /// Whether an operator stands here that its rule no longer refuses, so that it is a letter like others.
+    fn is_switched_off(&self, cursor: &Cursor<'_>) -> bool {
+        let in_redirection =
+            matches!(self.previous, Some('<' | '>')) && matches!(cursor.peek(), Some('&' | '|'));
+        (!self.rules.on(Rule::G7) && (cursor.at_redirection() || in_redirection))
+            || (!self.rules.on(Rule::G9) && matches!(cursor.peek(), Some('(' | ')')))
+    }
+
     fn finish(self, cursor: &Cursor<'_>) -> Result<Word, Finding> {
-        if let Some(brace) = self.brace_at.filter(|_| self.brace_lists) {
+        let expands = |_: &usize| self.rules.holds(Rule::G6, self.brace_lists);
+        if let Some(brace) = self.brace_at.filter(expands) {
             return cursor.fail(
                 Code::BraceExpansion,
                 "G6",
@@ -227,7 +252,7 @@ impl WordReader {
                     cursor.next();
                     return Ok(());
                 }
-                '`' => {
+                '`' if self.rules.on(Rule::G5) => {
                     return cursor.fail(
                         Code::CommandSubstitution,
                         "G5",
@@ -235,11 +260,11 @@ impl WordReader {
                         "a backtick runs a command inside the command, in double quotes too",
                     );
                 }
-                '$' if !matches!(cursor.peek_after(1), Some(' ' | '\t' | '\n' | '"')) => {
+                '$' if self.expands(!matches!(cursor.peek_after(1), Some(' ' | '\t' | '\n' | '"'))) => {
                     return expansion(cursor);
                 }
                 '\\' => match cursor.peek_after(1) {
-                    Some('\n') => {
+                    Some('\n') if self.rules.on(Rule::G4) => {
                         return cursor.fail(
                             Code::LineContinuation,
                             "G4",
@@ -273,7 +298,7 @@ impl WordReader {
                 start,
                 "nothing follows the backslash",
             ),
-            Some('\n') => cursor.fail(
+            Some('\n') if self.rules.on(Rule::G4) => cursor.fail(
                 Code::LineContinuation,
                 "G4",
                 start,
@@ -289,40 +314,46 @@ impl WordReader {
     }
 
     fn dollar(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
-        match cursor.peek_after(1) {
-            None | Some(' ' | '\t' | '\n' | ';' | '&' | '|') => {
-                self.bare(cursor, '$');
-                Ok(())
-            }
-            Some(_) => expansion(cursor),
+        let is_literal = matches!(
+            cursor.peek_after(1),
+            None | Some(' ' | '\t' | '\n' | ';' | '&' | '|')
+        );
+        if self.expands(!is_literal) {
+            return expansion(cursor);
         }
+        self.bare(cursor, '$');
+        Ok(())
+    }
+
+    fn expands(&self, starts_expansion: bool) -> bool {
+        self.rules.holds(Rule::G5, starts_expansion)
     }
 
     fn tilde(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Finding> {
         let at_start = cursor.position() == self.start;
         let after_separator = matches!(self.previous, Some('=' | ':'));
         let next = cursor.peek_after(1);
-        let ends = next.is_none_or(ends_word);
+        let names_directory = if at_start {
+            !next.is_none_or(ends_word) && next != Some('/')
+        } else {
+            after_separator && next != Some('/')
+        };
+        if self.rules.holds(Rule::G6, names_directory) {
+            return cursor.fail(
+                Code::TildeUser,
+                "G6",
+                cursor.position(),
+                "only ~ and ~/ are understood",
+            );
+        }
         if at_start {
-            if !ends && next != Some('/') {
-                return cursor.fail(
-                    Code::TildeUser,
-                    "G6",
-                    cursor.position(),
-                    "only ~ and ~/ are understood",
-                );
-            }
             self.class = WordClass::HomeTilde;
-        } else if after_separator {
-            if next != Some('/') || self.class == WordClass::HomeTilde {
-                return cursor.fail(
-                    Code::TildeUser,
-                    "G6",
-                    cursor.position(),
-                    "a tilde here may stand for a directory",
-                );
-            }
-            self.class = WordClass::InnerTilde;
+        } else if after_separator && self.rules.on(Rule::G6) {
+            self.class = if self.class.is_below_home() {
+                WordClass::BothTildes
+            } else {
+                WordClass::InnerTilde
+            };
         }
         self.bare(cursor, '~');
         Ok(())

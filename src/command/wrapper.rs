@@ -44,21 +44,15 @@ impl Wrapper {
     pub fn own_words(self, arguments: &[&str]) -> Option<usize> {
         let mut reader = Reader { arguments, taken: 0 };
         let accepted = match self {
-            Self::Env | Self::Command | Self::Nohup => true,
+            Self::Env | Self::Command | Self::Nohup => reader.dashes(),
             Self::Time => {
                 reader.flag(&["-p"]);
-                true
+                reader.dashes()
             }
-            Self::Nice => reader.nice(),
+            Self::Nice => reader.nice() && reader.dashes(),
             Self::Stdbuf => reader.stdbuf(),
-            Self::Timeout => {
-                return reader
-                    .timeout()
-                    .then_some(reader.taken)
-                    .filter(|_| reader.inner_follows());
-            }
+            Self::Timeout => reader.timeout(),
         };
-        reader.flag(&["--"]);
         (accepted && reader.inner_follows() && !(self == Self::Env && reader.peek_contains('=')))
             .then_some(reader.taken)
     }
@@ -78,6 +72,12 @@ impl<'a> Reader<'a> {
         self.peek().is_some_and(|word| word.contains(character))
     }
 
+    /// Takes the `--` that ends the options of a wrapper, if it is there.
+    fn dashes(&mut self) -> bool {
+        self.flag(&["--"]);
+        true
+    }
+
     /// Whether a word that cannot be an option of the wrapper stands here, or follows a `--`.
     fn inner_follows(&self) -> bool {
         let behind_dashes = self.taken > 0 && self.arguments.get(self.taken - 1) == Some(&"--");
@@ -93,11 +93,17 @@ impl<'a> Reader<'a> {
 
     /// Takes an option with its value, attached, behind `=`, or in the next word; `None` when it is not here.
     fn value(&mut self, short: &str, long: &str) -> Option<&'a str> {
+        if self.peek() == Some(long) {
+            return self.next_value();
+        }
+        self.value_in_word(short, long)
+    }
+
+    /// The same without a long option that takes the next word.
+    fn value_in_word(&mut self, short: &str, long: &str) -> Option<&'a str> {
         let word = self.peek()?;
-        if word == short || word == long {
-            let value = self.arguments.get(self.taken + 1).copied()?;
-            self.taken += 2;
-            return Some(value);
+        if word == short {
+            return self.next_value();
         }
         let attached = word
             .strip_prefix(long)
@@ -105,6 +111,12 @@ impl<'a> Reader<'a> {
             .or_else(|| word.strip_prefix(short).filter(|_| !word.starts_with("--")))?;
         self.taken += 1;
         Some(attached)
+    }
+
+    fn next_value(&mut self) -> Option<&'a str> {
+        let value = self.arguments.get(self.taken + 1).copied()?;
+        self.taken += 2;
+        Some(value)
     }
 
     fn nice(&mut self) -> bool {
@@ -122,9 +134,9 @@ impl<'a> Reader<'a> {
     fn stdbuf(&mut self) -> bool {
         let mut modes = 0;
         while let Some(mode) = self
-            .value("-i", "--input")
-            .or_else(|| self.value("-o", "--output"))
-            .or_else(|| self.value("-e", "--error"))
+            .value_in_word("-i", "--input")
+            .or_else(|| self.value_in_word("-o", "--output"))
+            .or_else(|| self.value_in_word("-e", "--error"))
         {
             if !is_buffer_mode(mode) {
                 return false;
@@ -242,6 +254,16 @@ mod tests {
             "stdbuf -o L2 rg",
             "stdbuf -oX rg",
             "stdbuf -oL -z rg",
+            "stdbuf --output L rg",
+            "stdbuf --out=L rg",
+            "stdbuf -oL -- rg",
+            "stdbuf -oLeL rg",
+            "nice -n=5 rg",
+            "nice -n 5 -n 6 rg",
+            "nice -n -- rg",
+            "time -p -p rg",
+            "timeout -v5 rg",
+            "timeout --kill=1 5 rg",
             "timeout rg x",
             "timeout 5",
             "timeout --bogus 5 rg",

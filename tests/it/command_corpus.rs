@@ -3,55 +3,61 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use countersign::{
-    command::{DirectoryTrust, Inspected, PathLookup, env_policy, paths},
+    command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths},
     domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, analyze,
+            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, analyze_under,
         },
         pattern::{PathCase, PatternCache},
     },
 };
 use serde::Deserialize;
 
-#[derive(Deserialize)]
-struct Case {
-    id: String,
-    cwd: String,
-    path_dirs: BTreeMap<String, String>,
-    allowlist: Vec<CaseEntry>,
-    safe_bins: Vec<String>,
-    strict_inline_eval: bool,
-    command: String,
+/// A case of the corpus, or one of our own beside a rule.
+#[derive(Clone, Deserialize)]
+pub(crate) struct Case {
+    pub(crate) id: String,
+    pub(crate) cwd: String,
+    pub(crate) path_dirs: BTreeMap<String, String>,
+    pub(crate) allowlist: Vec<CaseEntry>,
+    pub(crate) safe_bins: Vec<String>,
+    pub(crate) strict_inline_eval: bool,
+    pub(crate) command: String,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    pub(crate) env: BTreeMap<String, String>,
     #[serde(default)]
-    files: Vec<String>,
+    pub(crate) files: Vec<String>,
     #[serde(default)]
-    realpaths: BTreeMap<String, String>,
+    pub(crate) realpaths: BTreeMap<String, String>,
     #[serde(default)]
-    trusted_dirs: Vec<String>,
-    expect: String,
-    why: String,
+    pub(crate) trusted_dirs: Vec<String>,
+    pub(crate) expect: String,
+    pub(crate) why: String,
+    /// The rule behind it, with an advisory where there is one.
+    #[serde(rename = "ref")]
+    pub(crate) reference: String,
 }
 
-#[derive(Deserialize)]
+/// An allowlist entry of a case.
+#[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct CaseEntry {
-    pattern: String,
-    arg_pattern: Option<String>,
-    source: Option<String>,
+pub(crate) struct CaseEntry {
+    pub(crate) pattern: String,
+    pub(crate) arg_pattern: Option<String>,
+    pub(crate) source: Option<String>,
 }
 
+/// The files of a case.
 #[derive(Debug)]
-struct CaseLookup {
+pub(crate) struct CaseLookup {
     path_dirs: BTreeMap<String, String>,
     existing: BTreeSet<String>,
     realpaths: BTreeMap<String, String>,
 }
 
 impl CaseLookup {
-    fn of(case: &Case) -> Self {
+    pub(crate) fn of(case: &Case) -> Self {
         let existing = case
             .path_dirs
             .values()
@@ -114,19 +120,30 @@ impl PathLookup for CaseLookup {
     }
 }
 
-fn cases() -> Vec<Case> {
-    include_str!("../data/corpus/commands.jsonl")
+pub(crate) fn cases() -> Vec<Case> {
+    read_cases(include_str!("../data/corpus/commands.jsonl"))
+}
+
+pub(crate) fn read_cases(lines: &str) -> Vec<Case> {
+    lines
         .lines()
-        .map(|line| serde_json::from_str(line).expect("the corpus is valid"))
+        .map(|line| serde_json::from_str(line).expect("a case"))
         .collect()
 }
 
 fn judge(case: &Case) -> &'static str {
-    if let Err(_blocked) = env_policy::check_overrides(&case.env) {
+    judge_under(RuleSet::ALL, case)
+}
+
+/// `allow`, `ask` or `reject`.
+pub(crate) fn judge_under(rules: RuleSet, case: &Case) -> &'static str {
+    let Ok(env) = env_policy::check_overrides_under(rules, &case.env) else {
         return "reject";
-    }
+    };
     // Blank text is refused by the API before it is analysed; the corpus judges the analysis.
-    analysis(case).verdict.as_str()
+    analyze_text_under(rules, case, &case.command, &env)
+        .verdict
+        .as_str()
 }
 
 fn analysis(case: &Case) -> Analysis {
@@ -135,6 +152,10 @@ fn analysis(case: &Case) -> Analysis {
 }
 
 fn analyze_text(case: &Case, text: &str, env: &EnvOverrides) -> Analysis {
+    analyze_text_under(RuleSet::ALL, case, text, env)
+}
+
+fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverrides) -> Analysis {
     let lookup = CaseLookup::of(case);
     let ids: Vec<String> = (0..case.allowlist.len())
         .map(|index| format!("entry-{index}"))
@@ -175,7 +196,13 @@ fn analyze_text(case: &Case, text: &str, env: &EnvOverrides) -> Analysis {
         protected: &Protected::default(),
         cache: &PatternCache::default(),
     };
-    analyze(&Command::Shell(text.to_owned()), &request, &policy, &lookup)
+    analyze_under(
+        rules,
+        &Command::Shell(text.to_owned()),
+        &request,
+        &policy,
+        &lookup,
+    )
 }
 
 #[test]

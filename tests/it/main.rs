@@ -10,6 +10,8 @@
 mod support;
 
 #[cfg(test)]
+mod analysis_rules;
+#[cfg(test)]
 mod api_socket;
 #[cfg(test)]
 mod approvals;

@@ -3,7 +3,10 @@
 use std::{collections::BTreeMap, ffi::OsString};
 
 use super::names;
-use crate::domain::EnvOverrides;
+use crate::{
+    command::{Rule, RuleSet},
+    domain::EnvOverrides,
+};
 
 /// Overrides that are a bad request (E1). Values are never part of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -18,16 +21,28 @@ pub struct BlockedEnv {
 /// # Errors
 /// [`BlockedEnv`] with every malformed or blocked name.
 pub fn check_overrides(overrides: &BTreeMap<String, String>) -> Result<EnvOverrides, BlockedEnv> {
+    check_overrides_under(RuleSet::ALL, overrides)
+}
+
+/// The same under a set of rules.
+///
+/// # Errors
+/// As [`check_overrides`].
+pub fn check_overrides_under(
+    rules: RuleSet,
+    overrides: &BTreeMap<String, String>,
+) -> Result<EnvOverrides, BlockedEnv> {
     let mut blocked: Vec<String> = Vec::new();
     let mut accepted = BTreeMap::new();
     for (name, value) in overrides {
         let upper = name.to_uppercase();
-        if turns_pager_off(&upper, value) && is_well_formed(name) {
-            accepted.insert(name.clone(), String::new());
-        } else if !is_well_formed(name) || value.contains('\0') || is_blocked(&upper) {
+        let turned_off = turns_pager_off(&upper, value);
+        let is_refused = !is_well_formed(name) || value.contains('\0') || (is_blocked(&upper) && !turned_off);
+        if rules.holds(Rule::E1, is_refused) {
             blocked.push(upper);
         } else {
-            accepted.insert(name.clone(), value.clone());
+            let value = if turned_off { String::new() } else { value.clone() };
+            accepted.insert(name.clone(), value);
         }
     }
     if blocked.is_empty() {
@@ -40,9 +55,16 @@ pub fn check_overrides(overrides: &BTreeMap<String, String>) -> Result<EnvOverri
 
 /// The accepted overrides that are not known to be harmless: under allowlist they need a question (E2).
 pub fn unknown_overrides(overrides: &EnvOverrides) -> Vec<String> {
+    unknown_overrides_under(RuleSet::ALL, overrides)
+}
+
+pub(crate) fn unknown_overrides_under(rules: RuleSet, overrides: &EnvOverrides) -> Vec<String> {
     overrides
         .iter()
-        .filter(|(name, value)| !is_accepted(name, value))
+        .filter(|(name, value)| {
+            let is_known = is_harmless_under(rules, name, value) || is_turned_off(name, value);
+            rules.holds(Rule::E2, !is_known)
+        })
         .map(|(name, _)| name.to_owned())
         .collect()
 }
@@ -52,7 +74,7 @@ pub fn harmless_only(overrides: &EnvOverrides) -> EnvOverrides {
     EnvOverrides::accepted(
         overrides
             .iter()
-            .filter(|(name, value)| is_accepted(name, value))
+            .filter(|(name, value)| is_harmless(name, value) || is_turned_off(name, value))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
     )
@@ -61,6 +83,14 @@ pub fn harmless_only(overrides: &EnvOverrides) -> EnvOverrides {
 /// Whether a name with this value changes nothing that matters (E3). Names are compared in exact case. A pager
 /// that is turned off is not among them: it is accepted as an override only.
 pub fn is_harmless(name: &str, value: &str) -> bool {
+    is_harmless_under(RuleSet::ALL, name, value)
+}
+
+pub(crate) fn is_harmless_under(rules: RuleSet, name: &str, value: &str) -> bool {
+    rules.holds(Rule::E3, is_harmless_pair(name, value))
+}
+
+fn is_harmless_pair(name: &str, value: &str) -> bool {
     let known = names::HARMLESS.contains(&name)
         || name.strip_prefix("LC_").is_some_and(|category| {
             !category.is_empty()
@@ -97,8 +127,8 @@ fn is_inherited(upper: &str) -> bool {
         && !upper.starts_with("OPENCLAW_")
 }
 
-fn is_accepted(name: &str, value: &str) -> bool {
-    is_harmless(name, value) || (matches!(name, "PAGER" | "GIT_PAGER") && value.is_empty())
+fn is_turned_off(name: &str, value: &str) -> bool {
+    matches!(name, "PAGER" | "GIT_PAGER") && value.is_empty()
 }
 
 fn turns_pager_off(upper: &str, value: &str) -> bool {

@@ -3,12 +3,14 @@
 use super::{AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind};
 use crate::{
     command::{
-        Code, DirectoryTrust, Executable, PathLookup,
+        Code, DirectoryTrust, Executable, PathLookup, Rule, RuleSet,
         lookup::ExecutableForm,
         paths,
-        safe_bin::{Limits, SafeBinMiss},
+        safe_bin::{Limits, SafeBinMiss, may_be_safe_under},
     },
-    policy::pattern::{ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, cwd_argv_pattern},
+    policy::pattern::{
+        ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, PathCase, cwd_argv_pattern,
+    },
 };
 
 /// Directories anybody may write to (P3).
@@ -28,6 +30,8 @@ pub(super) enum Need {
 /// A segment as entries see it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'a> {
+    /// The command word.
+    pub(super) typed: &'a str,
     /// `None` when nothing was found.
     pub(super) executable: Option<&'a Executable>,
     /// Without the executable.
@@ -51,6 +55,7 @@ pub(super) struct Cover {
 /// The rules of a request with what matching needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Coverage<'a> {
+    pub(super) rules: RuleSet,
     pub(super) request: &'a AnalysisRequest<'a>,
     pub(super) policy: &'a AnalysisPolicy<'a>,
     pub(super) lookup: &'a dyn PathLookup,
@@ -108,9 +113,11 @@ impl Coverage<'_> {
                 continue;
             }
             match rule {
-                ArgumentRule::Inert => *miss = Code::GeneratedEntryInert,
-                ArgumentRule::Any if candidate.need == Need::Any => path_only = Some(entry),
-                ArgumentRule::Any => {}
+                ArgumentRule::Inert if self.rules.on(Rule::M5) => *miss = Code::GeneratedEntryInert,
+                ArgumentRule::Any | ArgumentRule::Inert if candidate.need == Need::Any => {
+                    path_only = path_only.or(Some(entry));
+                }
+                ArgumentRule::Any | ArgumentRule::Inert => {}
                 rule if self.has_arguments(rule, candidate) => return Some(entry_cover(&entry, candidate)),
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
             }
@@ -142,30 +149,57 @@ impl Coverage<'_> {
 
     /// Whether a pattern names the executable. `*` never counts where the arguments must be named too.
     fn names(&self, pattern: &str, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
-        let Ok(pattern) = ExecutablePattern::parse(pattern, self.lookup.home()) else {
+        let Ok(pattern) = ExecutablePattern::parse_under(self.rules, pattern, self.lookup.home()) else {
             return false;
         };
-        let (case, cache) = (self.policy.path_case, self.policy.cache);
+        let (case, cache) = (self.path_case(), self.policy.cache);
         match (&pattern, candidate.executable) {
-            (ExecutablePattern::Any, _) => candidate.need == Need::Any && rule != ArgumentRule::Inert,
-            (_, None) => false,
+            (ExecutablePattern::Any, _) => {
+                let covers = candidate.need == Need::Any && rule != ArgumentRule::Inert;
+                self.rules.holds(Rule::M3, covers)
+            }
+            (_, None) => self.matches_unresolved(&pattern, candidate),
             (ExecutablePattern::Name(_), Some(executable)) => {
-                executable.form == ExecutableForm::Name
+                let matches = executable.form == ExecutableForm::Name
                     && pattern.matches_name(&executable.typed, case, cache) == Some(true)
-                    && self.is_believable(executable)
+                    && self.is_believable(executable);
+                self.rules.holds(Rule::M2, matches)
             }
             (ExecutablePattern::File(_) | ExecutablePattern::Glob { .. }, Some(executable)) => {
                 // A pattern that is the very link that was followed leads to the same file.
-                pattern == ExecutablePattern::File(executable.resolved.clone())
+                let matches = pattern == ExecutablePattern::File(executable.resolved.clone())
                     || pattern.matches_path(&executable.real, case, cache, |path| self.lookup.real(path))
-                        == Some(true)
+                        == Some(true);
+                self.rules.holds(Rule::M1, matches)
             }
+        }
+    }
+
+    /// A text that names no file is matched by nothing (P1, P2).
+    fn matches_unresolved(&self, pattern: &ExecutablePattern, candidate: &Candidate<'_>) -> bool {
+        let (case, cache) = (self.path_case(), self.policy.cache);
+        let rule = if candidate.typed.contains('/') {
+            Rule::P2
+        } else {
+            Rule::P1
+        };
+        !self.rules.on(rule)
+            && (pattern.matches_name(candidate.typed, case, cache) == Some(true)
+                || pattern.matches_path(candidate.typed, case, cache, |_| None) == Some(true))
+    }
+
+    fn path_case(&self) -> PathCase {
+        let is_sensitive = self.policy.path_case == PathCase::Sensitive;
+        if self.rules.holds(Rule::M6, is_sensitive) {
+            PathCase::Sensitive
+        } else {
+            PathCase::Insensitive
         }
     }
 
     /// Whether a bare name that was found there may be believed (P3).
     fn is_believable(&self, executable: &Executable) -> bool {
-        [&executable.resolved, &executable.real].into_iter().all(|file| {
+        let is_believable = [&executable.resolved, &executable.real].into_iter().all(|file| {
             let directory = paths::directory(file);
             let in_cwd = [self.request.cwd, self.request.cwd_real]
                 .iter()
@@ -175,7 +209,8 @@ impl Coverage<'_> {
                     .iter()
                     .any(|shared| paths::is_within(directory, shared))
                 && self.lookup.directory_trust(directory) == DirectoryTrust::Ours
-        })
+        });
+        self.rules.holds(Rule::P3, is_believable)
     }
 
     fn has_arguments(&self, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
@@ -185,15 +220,19 @@ impl Coverage<'_> {
         match rule {
             ArgumentRule::Any => true,
             ArgumentRule::Inert => false,
-            ArgumentRule::Generated(digest) => candidate
-                .directory
-                .is_some_and(|cwd| cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest),
+            ArgumentRule::Generated(digest) => {
+                let is_same = candidate
+                    .directory
+                    .is_some_and(|cwd| cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest);
+                self.rules.holds(Rule::M5, is_same)
+            }
             ArgumentRule::Expression(expression) => {
                 let compiled = self.policy.cache.arguments(expression);
-                compiled
+                let matches = compiled
                     .as_ref()
                     .as_ref()
-                    .is_ok_and(|compiled| compiled.matches(candidate.arguments) == ArgumentMatch::Yes)
+                    .is_ok_and(|compiled| compiled.matches(candidate.arguments) == ArgumentMatch::Yes);
+                self.rules.holds(Rule::M4, matches)
             }
         }
     }
@@ -210,16 +249,17 @@ impl Coverage<'_> {
     /// `None` when it is no configured safe bin at all.
     fn safe_bin(&self, executable: &Executable, candidate: &Candidate<'_>) -> Option<Result<Cover, Code>> {
         let name = paths::base_name(&executable.resolved);
-        if !self.policy.safe_bins.iter().any(|safe_bin| safe_bin == name) {
+        let is_configured = self.policy.safe_bins.iter().any(|safe_bin| safe_bin == name);
+        if !self.rules.holds(Rule::Sb1, is_configured) {
             return None;
         }
-        let limits = Limits::of(name, self.policy.safe_bin_profiles)?;
-        if !executable
+        let limits = Limits::of_under(self.rules, name, self.policy.safe_bin_profiles)?;
+        let is_filter = executable
             .names()
             .into_iter()
-            .all(crate::command::safe_bin::may_be_safe)
-            || !self.is_trusted(&executable.real)
-        {
+            .all(|name| may_be_safe_under(self.rules, name));
+        let is_trusted = self.is_trusted(&executable.real);
+        if !is_filter || !self.rules.holds(Rule::Sb5, is_trusted) {
             return Some(Err(Code::SafeBinUntrusted));
         }
         if !candidate.literal {
@@ -247,7 +287,7 @@ impl Coverage<'_> {
                 .skills
                 .iter()
                 .any(|skill| skill.name == executable.typed && skill.path == executable.real);
-        is_skill.then(|| Cover {
+        self.rules.holds(Rule::K1, is_skill).then(|| Cover {
             matched: Match::plain(MatchKind::Skill),
             credit: None,
             durable: false,

@@ -8,7 +8,10 @@ use super::{
     proposal::{Proposal, Remembered},
     work::{Judged, Work},
 };
-use crate::command::{Code, inline_eval, paths};
+use crate::command::{Code, Rule, inline_eval, paths};
+
+/// Words of a program that runs others which are looked at as interpreters; more count as code.
+const MAX_INNER_WORDS: usize = 64;
 
 /// Why only an entry with an argument pattern can cover a program.
 pub(super) type Reason = (Code, &'static str, &'static str);
@@ -54,6 +57,7 @@ impl Evaluation<'_> {
     /// The code that says best why nothing does.
     pub(super) fn cover(&self, work: &Work<'_>, need: Need) -> Result<Cover, Code> {
         self.coverage().find(&Candidate {
+            typed: work.typed(),
             executable: work.executable(),
             arguments: &work.arguments(),
             literal: work.has_literal_arguments(),
@@ -70,7 +74,7 @@ impl Evaluation<'_> {
         let own = inline_eval::inline_eval(&work.names(), &arguments);
         // A program that runs another may run an interpreter.
         let inner = || {
-            (0..arguments.len()).find_map(|at| {
+            (0..arguments.len().min(MAX_INNER_WORDS)).find_map(|at| {
                 let name = paths::base_name(arguments.get(at)?);
                 match inline_eval::inline_eval(&[name], arguments.get(at + 1..)?)? {
                     found @ inline_eval::InlineEval::Argument(_) => Some(found),
@@ -78,17 +82,19 @@ impl Evaluation<'_> {
                 }
             })
         };
-        let Some(found) = own.or_else(|| reason.and_then(|_| inner())) else {
+        let found = own.or_else(|| reason.and_then(|_| inner()));
+        let is_unseen = reason.is_some() && arguments.len() > MAX_INNER_WORDS;
+        let is_code = is_unseen || matches!(found, Some(inline_eval::InlineEval::Argument(_)));
+        let is_input = found == Some(inline_eval::InlineEval::StandardInput);
+        if self.rules.holds(Rule::I1, is_code) {
+            work.fail(Code::InlineEval, "I1", "code in an argument");
+        } else if self.rules.holds(Rule::I2, is_input) {
+            work.fail(Code::StdinEval, "I2", "code from standard input");
+        } else {
             return;
-        };
+        }
         work.inline_eval = true;
         self.inline_eval = true;
-        match found {
-            inline_eval::InlineEval::Argument(_) => work.fail(Code::InlineEval, "I1", "code in an argument"),
-            inline_eval::InlineEval::StandardInput => {
-                work.fail(Code::StdinEval, "I2", "code from standard input");
-            }
-        }
     }
 
     /// What a person's `allow-always` could store for an uncovered segment (A2).
@@ -96,7 +102,9 @@ impl Evaluation<'_> {
         let Some(executable) = work.executable() else {
             return Proposal::Never;
         };
-        if reason.is_some() || !work.findings.is_empty() || !work.segment.assignments.is_empty() {
+        let is_refused =
+            reason.is_some() || !work.findings.is_empty() || !work.segment.assignments.is_empty();
+        if self.rules.holds(Rule::A2, is_refused) || !self.rules.on(Rule::A1) {
             return Proposal::Never;
         }
         Remembered {

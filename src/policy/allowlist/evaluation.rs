@@ -6,12 +6,13 @@ use super::{
     coverage::Coverage,
     denial::Denial,
     directory::Directory,
+    effort::Effort,
     proposal::{self, Proposal},
     work::Place,
 };
 use crate::{
     command::{
-        Code, Finding, PathLookup, Plan, Span, env_policy, parser,
+        Code, Finding, PathLookup, Plan, Rule, RuleSet, SourceMap, Span, env_policy, parser,
         rendering::PlanItem,
         syntax::{Item, Join, List, Segment, Word},
     },
@@ -26,11 +27,22 @@ pub fn analyze(
     policy: &AnalysisPolicy<'_>,
     lookup: &dyn PathLookup,
 ) -> Analysis {
-    let mut evaluation = Evaluation::new(request, policy, lookup);
+    analyze_under(RuleSet::ALL, command, request, policy, lookup)
+}
+
+/// The same under a set of rules.
+pub fn analyze_under(
+    rules: RuleSet,
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> Analysis {
+    let mut evaluation = Evaluation::new(rules, request, policy, lookup);
     let list = match command {
-        Command::Shell(text) => match parser::rejection(text) {
+        Command::Shell(text) => match parser::rejection_under(rules, text) {
             Some(finding) => return rejected(finding),
-            None => parser::parse(text),
+            None => parser::parse_under(rules, text, &SourceMap::identity()),
         },
         Command::Argv(words) => {
             if let Some(finding) = words.iter().find_map(|word| nul_finding(word)) {
@@ -67,9 +79,12 @@ pub fn analyze(
     reason = "independent facts, each with its own reader"
 )]
 pub(super) struct Evaluation<'a> {
+    pub(super) rules: RuleSet,
     pub(super) request: &'a AnalysisRequest<'a>,
     pub(super) policy: &'a AnalysisPolicy<'a>,
     pub(super) lookup: &'a dyn PathLookup,
+    /// What was spent on paths that may be the server's (P6).
+    pub(super) effort: Effort,
     segments: usize,
     /// Whether all text was understood, payloads included.
     pub(super) parsed: bool,
@@ -103,14 +118,17 @@ pub(super) struct JudgedList {
 
 impl<'a> Evaluation<'a> {
     fn new(
+        rules: RuleSet,
         request: &'a AnalysisRequest<'a>,
         policy: &'a AnalysisPolicy<'a>,
         lookup: &'a dyn PathLookup,
     ) -> Self {
         Self {
+            rules,
             request,
             policy,
             lookup,
+            effort: Effort::default(),
             segments: 0,
             parsed: true,
             opaque: false,
@@ -125,6 +143,7 @@ impl<'a> Evaluation<'a> {
 
     pub(super) fn coverage(&self) -> Coverage<'a> {
         Coverage {
+            rules: self.rules,
             request: self.request,
             policy: self.policy,
             lookup: self.lookup,
@@ -151,7 +170,7 @@ impl<'a> Evaluation<'a> {
             let mut steps = Vec::new();
             for (index, segment) in pipeline.iter().enumerate() {
                 self.segments += 1;
-                if self.segments > parser::MAX_SEGMENTS {
+                if self.rules.holds(Rule::G10, self.segments > parser::MAX_SEGMENTS) {
                     self.parsed = false;
                     judged.findings.push(Finding::new(
                         Code::TooManySegments,
@@ -227,7 +246,7 @@ impl<'a> Evaluation<'a> {
 
     fn conclude(mut self, command: &Command, judged: JudgedList) -> Analysis {
         let mut findings = judged.findings;
-        let unknown = env_policy::unknown_overrides(self.request.env);
+        let unknown = env_policy::unknown_overrides_under(self.rules, self.request.env);
         if !unknown.is_empty() {
             let detail = format!(
                 "environment overrides that are not known to be harmless: {}",
@@ -250,7 +269,8 @@ impl<'a> Evaluation<'a> {
         }
         let marker = self.exact_text(command, &findings, &unknown);
         let is_marked = marker.is_some();
-        let satisfied = self.denylisted.is_none() && (findings.is_empty() || is_marked);
+        let every_segment = self.rules.holds(Rule::A3, findings.is_empty());
+        let satisfied = self.denylisted.is_none() && (every_segment || is_marked);
         let all_durable = findings.is_empty() && self.durable == Some(true);
         if !satisfied {
             // Nothing is used up by a command that was not allowed by it.
@@ -321,7 +341,8 @@ impl<'a> Evaluation<'a> {
         let marked = self.policy.entries.marked(&command_marker(text));
         let entry = marked.into_iter().find(|entry| {
             let is_whole = |whole: &str| whole.eq_ignore_ascii_case(&digest);
-            entry.source == Some(GENERATED_SOURCE) && entry.command_sha256.is_none_or(is_whole)
+            let is_this = entry.source == Some(GENERATED_SOURCE) && entry.command_sha256.is_none_or(is_whole);
+            self.rules.holds(Rule::M5, is_this)
         })?;
         let outranked = !unknown.is_empty()
             || self.inline_eval
@@ -409,10 +430,13 @@ fn argv_list(words: &[String]) -> List {
     let words: Vec<Word> = words
         .iter()
         .map(|word| {
-            let length = Command::Argv(vec![word.clone()]).to_text().len();
-            let span = Span::new(at, at + length);
-            at += length + 1;
-            Word::literal(word.clone(), span)
+            let text = Command::Argv(vec![word.clone()]).to_text();
+            let read = Word {
+                map: canonical_map(word, &text, at),
+                ..Word::literal(word.clone(), Span::new(at, at + text.len()))
+            };
+            at += text.len() + 1;
+            read
         })
         .collect();
     let span = Span::new(0, at.saturating_sub(1));
@@ -427,4 +451,18 @@ fn argv_list(words: &[String]) -> List {
             }],
         }],
     }
+}
+
+/// Where each byte of a word stands in its canonical form, which begins at `at`: as it is, or between double quotes
+/// with a backslash before every double quote (`approvals-store.md` 12).
+fn canonical_map(word: &str, canonical: &str, at: usize) -> SourceMap {
+    let mut map = SourceMap::default();
+    let is_quoted = word.len() != canonical.len();
+    let mut source = at + usize::from(is_quoted);
+    for (offset, character) in word.char_indices() {
+        source += usize::from(is_quoted && character == '"');
+        map.note(offset, u32::try_from(source).unwrap_or(u32::MAX));
+        source += character.len_utf8();
+    }
+    map
 }

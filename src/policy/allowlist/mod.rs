@@ -19,13 +19,14 @@ mod work;
 mod coverage;
 mod denial;
 mod directory;
+mod effort;
 mod proposal;
 
 pub use analysis::{
     Analysis, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match, MatchKind, SegmentReport,
     WrapperReport,
 };
-pub use evaluation::analyze;
+pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};
 pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin};
 

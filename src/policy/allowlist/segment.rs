@@ -1,7 +1,7 @@
 //! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
 
 use super::{
-    Match, MatchKind, Protected, SegmentReport,
+    Match, MatchKind, SegmentReport,
     denial::Scan,
     directory::Directory,
     evaluation::Evaluation,
@@ -9,7 +9,7 @@ use super::{
     work::{Judged, Place, Target, Work},
 };
 use crate::command::{
-    Code, Finding, delegation, env_policy,
+    Code, Finding, Rule, delegation, env_policy,
     lookup::Unresolved,
     names::{self, NameClass},
     parser, paths,
@@ -23,9 +23,9 @@ impl Evaluation<'_> {
     /// Judges one segment of a list.
     pub(super) fn judge(&mut self, segment: &Segment, place: Place<'_>) -> Judged {
         let mut work = Work::new(segment, place, self.lookup.home());
-        check_assignments(&mut work);
+        self.check_assignments(&mut work);
         self.check_protected(&mut work);
-        if is_builtin(&work) {
+        if self.rules.holds(Rule::B1, is_builtin(&work)) {
             return self.judge_builtin(work);
         }
         match self.unwrap(&mut work) {
@@ -41,8 +41,7 @@ impl Evaluation<'_> {
     /// A word that is, or holds behind a separator or an option's letter, a path of the server's own state; or any
     /// command in there, which may look around without naming a path (P6).
     fn check_protected(&self, work: &mut Work<'_>) {
-        let Protected { roots, .. } = self.policy.protected;
-        if roots.is_empty() {
+        if self.policy.protected.roots.is_empty() {
             return;
         }
         let directory = work.place.directory;
@@ -50,27 +49,36 @@ impl Evaluation<'_> {
             .candidates()
             .is_some_and(|candidates| candidates.iter().any(|path| self.holds(path)));
         let bases = self.bases(work);
-        let hit = work.values.iter().zip(&work.segment.words).find(|(value, _)| {
-            let named = parts_of(value).any(|text| self.is_protected(text, directory, &bases));
-            // Wherever else a path may begin: `s/x/y/w /path`.
-            named
-                || roots.iter().any(|root| {
-                    let mut found = value.match_indices(root.as_str());
-                    found.any(|(at, _)| {
-                        value
-                            .get(at..)
-                            .is_some_and(|path| self.holds(&paths::normalise(path)))
-                    })
-                })
+        let mut words = work.values.iter().zip(&work.segment.words);
+        let hit = words.find(|(value, _)| {
+            parts_of(value).any(|text| self.is_protected(text, directory, &bases)) || self.holds_root(value)
         });
         let span = match hit {
             Some((_, word)) => word.span,
             None if is_inside => work.segment.span,
             None => return,
         };
-        let detail = "this belongs to the server itself";
+        if !self.rules.on(Rule::P6) {
+            return;
+        }
+        let detail = if self.effort.is_spent() {
+            "too many words that might be paths of the server itself"
+        } else {
+            "this belongs to the server itself"
+        };
         work.findings
             .push(Finding::new(Code::Protected, "P6", span, detail));
+    }
+
+    /// Wherever else a path may begin in a word: `s/x/y/w /path`.
+    fn holds_root(&self, value: &str) -> bool {
+        let mut roots = self.policy.protected.roots.iter();
+        roots.any(|root| {
+            value.match_indices(root.as_str()).any(|(at, _)| {
+                let path = value.get(at..).unwrap_or_default();
+                !self.effort.spend(path) || self.holds(&paths::normalise(path))
+            })
+        })
     }
 
     fn holds(&self, path: &str) -> bool {
@@ -82,9 +90,12 @@ impl Evaluation<'_> {
     fn bases(&self, work: &Work<'_>) -> Vec<String> {
         let mut bases = Vec::new();
         for text in work.values.iter().flat_map(|value| parts_of(value)) {
-            let path = paths::expand_home(text, self.lookup.home());
             let places = work.place.directory.candidates().unwrap_or_default();
-            for base in places.iter().map(|place| paths::join_normalised(place, &path)) {
+            for place in places {
+                if !self.effort.spend(text) {
+                    return bases;
+                }
+                let base = paths::join_normalised(place, &paths::expand_home(text, self.lookup.home()));
                 let real = self.lookup.real(&base);
                 for base in [Some(base), real].into_iter().flatten() {
                     let is_above = self.policy.protected.lies_below(&base, self.policy.path_case);
@@ -101,6 +112,9 @@ impl Evaluation<'_> {
         if text.is_empty() {
             return false;
         }
+        if !self.effort.spend(text) {
+            return true;
+        }
         let path = paths::expand_home(text, self.lookup.home());
         if path.starts_with('/') {
             return self.leads_to_protected("/", &path);
@@ -112,32 +126,52 @@ impl Evaluation<'_> {
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
-    /// part that is counts.
+    /// part that is counts. Also when there was too much to look at.
     fn leads_to_protected(&self, base: &str, path: &str) -> bool {
         if self.holds(&paths::join_normalised(base, path)) {
             return true;
         }
-        let whole = |rest: &str| {
-            if rest.starts_with('/') {
-                rest.to_owned()
-            } else {
-                format!("{base}/{rest}")
-            }
+        let path = path.trim_end_matches('/');
+        let (whole, given) = if path.starts_with('/') {
+            (path.to_owned(), 0)
+        } else {
+            (format!("{base}/{path}"), base.len() + 1)
         };
-        let mut rest = path.trim_end_matches('/');
         // It may be there for the command and not for us.
-        if self.lookup.depends_on_process(&whole(rest)) {
+        if !self.effort.spend(&whole) || self.lookup.depends_on_process(&whole) {
             return true;
         }
-        while !rest.is_empty() {
-            if let Some(real) = self.lookup.real(&whole(rest)) {
-                return self.holds(&real);
-            }
-            rest = rest
-                .rsplit_once('/')
-                .map_or("", |(before, _missing)| before.trim_end_matches('/'));
+        if let Some(real) = self.lookup.real(&whole) {
+            return self.holds(&real);
         }
-        false
+        let mut reached = None;
+        for prefix in whole
+            .match_indices('/')
+            .filter(|(at, _)| *at > given)
+            .filter_map(|(at, _)| whole.get(..at))
+        {
+            if !self.effort.spend(prefix) {
+                return true;
+            }
+            match self.lookup.real(prefix) {
+                Some(real) => reached = Some(real),
+                None => break,
+            }
+        }
+        reached.is_some_and(|real| self.holds(&real))
+    }
+
+    fn check_assignments(&self, work: &mut Work<'_>) {
+        for assignment in &work.segment.assignments {
+            let is_literal = assignment.class == WordClass::Literal;
+            work.plannable &= is_literal;
+            let is_harmless = env_policy::is_harmless_under(self.rules, &assignment.name, &assignment.value);
+            if self.rules.holds(Rule::G8, !(is_literal && is_harmless)) {
+                let detail = format!("{} with this value is not known to be harmless", assignment.name);
+                work.findings
+                    .push(Finding::new(Code::Assignment, "G8", assignment.span, detail));
+            }
+        }
     }
 
     /// `cd` and the safe builtins (B1).
@@ -174,7 +208,8 @@ impl Evaluation<'_> {
     }
 
     fn judge_program(&mut self, mut work: Work<'_>, class: NameClass) -> Judged {
-        if work.at > 0 && (parser::is_keyword(work.typed()) || work.typed() == "cd") {
+        let is_of_the_shell = work.at > 0 && (parser::is_keyword(work.typed()) || work.typed() == "cd");
+        if self.rules.holds(Rule::G9, is_of_the_shell) {
             work.fail(Code::ReservedWord, "G9", "a word of the shell behind a wrapper");
             work.plannable = false;
         }
@@ -198,7 +233,7 @@ impl Evaluation<'_> {
             work.notes.push("a tilde inside a word is passed on as written");
         }
         match class {
-            NameClass::RefusedBuiltin => {
+            NameClass::RefusedBuiltin if self.rules.on(Rule::W2) => {
                 work.plannable = false;
                 work.fail(
                     Code::ReservedWord,
@@ -208,24 +243,28 @@ impl Evaluation<'_> {
                 self.scan(&mut work);
                 self.miss(work)
             }
-            NameClass::Multiplexer => {
+            NameClass::Multiplexer if self.rules.on(Rule::S3) => {
                 work.fail(Code::Multiplexer, "S3", "many programs in one, shells among them");
                 self.scan(&mut work);
                 self.miss(work)
             }
-            NameClass::Carrier => {
+            NameClass::Carrier if self.rules.on(Rule::W2) => {
                 self.scan(&mut work);
                 self.judge_entries(work, Some((Code::Carrier, "W2", "a program that runs another")))
             }
             NameClass::PayloadShell | NameClass::OtherShell => self.judge_shell(work, class),
-            NameClass::Program | NameClass::Wrapper => self.judge_ordinary(work),
+            NameClass::Program
+            | NameClass::Wrapper
+            | NameClass::Carrier
+            | NameClass::RefusedBuiltin
+            | NameClass::Multiplexer => self.judge_ordinary(work),
         }
     }
 
     fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
         let delegates = self.policy.strict_delegation
             && delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
-        if !delegates {
+        if !self.rules.holds(Rule::D1, delegates) {
             return self.judge_entries(work, None);
         }
         // What else stands in such arguments need not be text for a shell, so it is not called opaque.
@@ -328,18 +367,6 @@ fn parts_of(value: &str) -> impl Iterator<Item = &str> {
     std::iter::once(value).chain(parts).chain(glued)
 }
 
-fn check_assignments(work: &mut Work<'_>) {
-    for assignment in &work.segment.assignments {
-        let is_literal = assignment.class == WordClass::Literal;
-        work.plannable &= is_literal;
-        if !(is_literal && env_policy::is_harmless(&assignment.name, &assignment.value)) {
-            let detail = format!("{} with this value is not known to be harmless", assignment.name);
-            work.findings
-                .push(Finding::new(Code::Assignment, "G8", assignment.span, detail));
-        }
-    }
-}
-
 fn is_builtin(work: &Work<'_>) -> bool {
     if work.typed() == "cd" {
         return true;
@@ -352,7 +379,7 @@ fn cd_target(work: &mut Work<'_>) -> Option<String> {
     if let ([operand], [word]) = (work.arguments().as_slice(), work.argument_words())
         && work.place.alone
         && work.segment.assignments.is_empty()
-        && word.class != WordClass::InnerTilde
+        && !word.class.is_dynamic()
         && !operand.is_empty()
         && !operand.starts_with('-')
     {

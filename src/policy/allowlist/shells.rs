@@ -9,7 +9,7 @@ use super::{
     work::{Judged, Place, Work},
 };
 use crate::command::{
-    Code, Finding, PlanStep,
+    Code, Finding, PlanStep, Rule, RuleSet,
     names::NameClass,
     parser,
     shell::{self, PayloadCall, RefusedCall},
@@ -37,7 +37,7 @@ impl Evaluation<'_> {
                 .into_iter()
                 .all(|name| NameClass::of(name) == NameClass::PayloadShell);
         let call = shell::payload_call(&work.arguments());
-        match payload_word(&work, is_understood, call) {
+        match payload_word(&work, is_understood, call).filter(|_| self.rules.on(Rule::S1)) {
             Some(word) => self.judge_payload_call(work, word),
             None => self.judge_other_call(work, is_understood, call),
         }
@@ -54,6 +54,13 @@ impl Evaluation<'_> {
             // Commands come from standard input, where nothing can be looked at.
             self.opaque = true;
         }
+        if self.rules.holds(Rule::S4, work.place.operator == Some("|")) {
+            work.fail(
+                Code::Shell,
+                "S4",
+                "a shell at the end of a pipe runs whatever comes out of it",
+            );
+        }
         self.scan(&mut work);
         let may_hold_text = !is_understood || call != Err(RefusedCall::NoPayload);
         if self.policy.strict_inline_eval && may_hold_text && work.arguments().into_iter().any(is_text_option)
@@ -63,7 +70,7 @@ impl Evaluation<'_> {
             work.inline_eval = true;
             work.fail(Code::InlineEval, "I1", "a payload that cannot be looked into");
         }
-        self.judge_entries(work, Some(refusal(is_understood, call)))
+        self.judge_entries(work, refusal(self.rules, is_understood, call))
     }
 
     fn judge_payload_call(&mut self, mut work: Work<'_>, word: &Word) -> Judged {
@@ -71,20 +78,20 @@ impl Evaluation<'_> {
         let trusted = work
             .executable()
             .is_some_and(|executable| self.coverage().is_trusted(&executable.real));
-        if !trusted {
+        if !self.rules.holds(Rule::W4, trusted) {
             work.fail(
                 Code::WrapperUntrusted,
                 "W4",
                 "the shell does not lie in a trusted directory",
             );
         }
-        if work.place.depth >= MAX_PAYLOAD_DEPTH {
+        if self.rules.holds(Rule::G10, work.place.depth >= MAX_PAYLOAD_DEPTH) {
             self.opaque = true;
             work.fail(Code::ShellDepth, "G10", "too many shells inside each other");
             return self.miss(work);
         }
         let before = self.usage();
-        let payload = match parser::parse_mapped(&word.value, &word.map) {
+        let payload = match parser::parse_under(self.rules, &word.value, &word.map) {
             Ok(list) => self.judge_payload(&list, work.place),
             Err(finding) => {
                 self.parsed = false;
@@ -98,7 +105,12 @@ impl Evaluation<'_> {
         if !work.findings.is_empty() || !self.may_be_lifted(&payload) {
             return self.uncovered(work, payload);
         }
-        match self.cover(&work, Need::Arguments) {
+        let need = if self.rules.on(Rule::S2) {
+            Need::Arguments
+        } else {
+            Need::Any
+        };
+        match self.cover(&work, need) {
             Ok(cover) => {
                 self.restore_usage(before);
                 let mut judged = self.covered(work, cover);
@@ -190,8 +202,9 @@ fn payload_word<'a>(
     words.get(call.payload).filter(|_| is_literal)
 }
 
-fn refusal(is_understood: bool, call: Result<PayloadCall, RefusedCall>) -> Reason {
-    match call {
+/// Why only an entry that names the arguments covers this call.
+fn refusal(rules: RuleSet, is_understood: bool, call: Result<PayloadCall, RefusedCall>) -> Option<Reason> {
+    let reason = match call {
         _ if !is_understood => (Code::ShellStartup, "S1", "a shell that is not analysed"),
         Err(RefusedCall::Options) => (
             Code::ShellStartup,
@@ -200,7 +213,9 @@ fn refusal(is_understood: bool, call: Result<PayloadCall, RefusedCall>) -> Reaso
         ),
         Err(RefusedCall::Positional) => (Code::ShellPositional, "S1", "words behind the payload"),
         Ok(_) | Err(RefusedCall::NoPayload) => (Code::Shell, "S2", "a shell needs an argument pattern"),
-    }
+    };
+    let rule = if reason.1 == "S1" { Rule::S1 } else { Rule::S2 };
+    rules.on(rule).then_some(reason)
 }
 
 /// Whether a shell may take the next word as text to run.

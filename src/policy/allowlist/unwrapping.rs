@@ -5,7 +5,7 @@ use super::{
     evaluation::Evaluation,
     work::{Target, Work},
 };
-use crate::command::{Code, Executable, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper};
+use crate::command::{Code, Executable, Rule, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper};
 
 /// More wrappers around one command are not followed (W3).
 const MAX_WRAPPERS: usize = 4;
@@ -14,22 +14,23 @@ impl Evaluation<'_> {
     /// Resolves the command word, and the one behind it as long as it is a wrapper in an accepted form.
     pub(super) fn unwrap(&mut self, work: &mut Work<'_>) -> Target {
         while let Some(word) = work.word() {
-            work.executable = Executable::resolve(word, work.place.directory.known(), self.lookup);
+            let directory = work.place.directory.known();
+            work.executable = Executable::resolve_under(self.rules, word, directory, self.lookup);
             if let Ok(executable) = &work.executable {
                 if !self.executables.contains(&executable.identity) {
                     self.executables.push(executable.identity.clone());
                 }
-                if self
+                let is_own = self
                     .policy
                     .protected
-                    .is_own_binary(&executable.real, &executable.identity)
-                {
+                    .is_own_binary(&executable.real, &executable.identity);
+                if self.rules.holds(Rule::P6, is_own) {
                     work.fail(Code::Protected, "P6", "this is the server's own program");
                 }
             }
             self.deny(work);
             let class = NameClass::of_all(work.names());
-            if class != NameClass::Wrapper {
+            if class != NameClass::Wrapper || !self.rules.on(Rule::W1) || !self.rules.on(Rule::W5) {
                 return Target::Program(class);
             }
             if let Err((code, rule, detail)) = self.take_wrapper(work) {
@@ -46,12 +47,8 @@ impl Evaluation<'_> {
         let name = paths::base_name(work.typed()).to_owned();
         let wrapper = Wrapper::named(&name).filter(|wrapper| {
             // A link from one wrapper to another would be read by the wrong table.
-            let others = work
-                .names()
-                .into_iter()
-                .filter_map(Wrapper::named)
-                .collect::<Vec<_>>();
-            others.iter().all(|other| other == wrapper)
+            let mut others = work.names().into_iter().filter_map(Wrapper::named);
+            self.rules.holds(Rule::W4, others.all(|other| other == *wrapper))
         });
         let Some(wrapper) = wrapper else {
             return Err((
@@ -65,14 +62,14 @@ impl Evaluation<'_> {
             .filter(|executable| self.coverage().is_trusted(&executable.real))
             .map(|executable| executable.resolved.clone());
         let is_shell_word = wrapper.is_shell_word() && !work.typed().contains('/');
-        if trusted.is_none() && !is_shell_word {
+        if !self.rules.holds(Rule::W4, trusted.is_some() || is_shell_word) {
             return Err((
                 Code::WrapperUntrusted,
                 "W4",
                 "the wrapper does not lie in a trusted directory",
             ));
         }
-        if work.wrappers.len() >= MAX_WRAPPERS {
+        if self.rules.holds(Rule::W3, work.wrappers.len() >= MAX_WRAPPERS) {
             return Err((Code::WrapperDepth, "W3", "more than four wrappers"));
         }
         let own = wrapper.own_words(&work.arguments()).filter(|own| {

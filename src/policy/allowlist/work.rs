@@ -7,7 +7,7 @@ use crate::command::{
     names::NameClass,
     paths,
     rendering::StepKind,
-    syntax::{Segment, Word, WordClass},
+    syntax::{Segment, Word},
 };
 
 /// Where a segment stands.
@@ -70,9 +70,12 @@ pub(super) struct Work<'a> {
 
 impl<'a> Work<'a> {
     pub(super) fn new(segment: &'a Segment, place: Place<'a>, home: &str) -> Self {
-        let value = |word: &Word| match word.class {
-            WordClass::HomeTilde => paths::expand_home(&word.value, home),
-            WordClass::Literal | WordClass::InnerTilde => word.value.clone(),
+        let value = |word: &Word| {
+            if word.class.is_below_home() {
+                paths::expand_home(&word.value, home)
+            } else {
+                word.value.clone()
+            }
         };
         Self {
             segment,
@@ -117,9 +120,7 @@ impl<'a> Work<'a> {
 
     /// Whether every argument is what a shell would pass on.
     pub(super) fn has_literal_arguments(&self) -> bool {
-        self.argument_words()
-            .iter()
-            .all(|word| word.class != WordClass::InnerTilde)
+        self.argument_words().iter().all(|word| !word.class.is_dynamic())
     }
 
     pub(super) fn executable(&self) -> Option<&Executable> {

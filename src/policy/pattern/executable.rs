@@ -3,7 +3,7 @@
 use globset::GlobBuilder;
 
 use super::{PatternCache, generated};
-use crate::command::paths;
+use crate::command::{Rule, RuleSet, paths};
 
 /// How path and name patterns compare (M6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -59,6 +59,10 @@ impl ExecutablePattern {
     /// # Errors
     /// [`InertPattern`] when it can never match.
     pub fn parse(text: &str, home: &str) -> Result<Self, InertPattern> {
+        Self::parse_under(RuleSet::ALL, text, home)
+    }
+
+    pub(crate) fn parse_under(rules: RuleSet, text: &str, home: &str) -> Result<Self, InertPattern> {
         let text = text.trim();
         if text.is_empty() {
             return Err(InertPattern::Blank);
@@ -84,7 +88,8 @@ impl ExecutablePattern {
         if !path.starts_with('/') {
             return Err(InertPattern::Relative);
         }
-        if path.split('/').any(|component| matches!(component, "." | "..")) {
+        let has_dots = path.split('/').any(|component| matches!(component, "." | ".."));
+        if rules.holds(Rule::P5, has_dots) {
             return Err(InertPattern::DotComponent);
         }
         let path = paths::normalise(&path);

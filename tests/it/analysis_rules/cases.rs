@@ -1,0 +1,90 @@
+//! Our own cases: `tests/data/analysis/RULE.jsonl`, in the form of the shared corpus.
+
+use std::{fs, path::PathBuf};
+
+use countersign::command::{Rule, RuleSet};
+use serde_json::json;
+
+use crate::{
+    command_corpus::{Case, judge_under, read_cases},
+    support::{Scratch, countersign, run_program, write_file},
+};
+
+/// At least so many cases stand beside each rule.
+const CASES_OF_A_RULE: usize = 6;
+
+fn files() -> Vec<PathBuf> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/analysis");
+    let mut files: Vec<PathBuf> = fs::read_dir(directory)
+        .expect("the folder of cases")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    files.sort();
+    files
+}
+
+/// All of them with the rule that each names.
+pub(super) fn all() -> Vec<(Rule, Case)> {
+    let read = |file: PathBuf| read_cases(&fs::read_to_string(file).expect("a file of cases"));
+    files()
+        .into_iter()
+        .flat_map(read)
+        .map(|case| (case.reference.parse().expect("a rule"), case))
+        .collect()
+}
+
+#[test]
+fn our_cases_are_judged_as_the_rules_say() {
+    let wrong: Vec<String> = all()
+        .iter()
+        .map(|(_, case)| (case, judge_under(RuleSet::ALL, case)))
+        .filter(|(case, judged)| case.expect != *judged)
+        .map(|(case, judged)| {
+            format!(
+                "{}: {:?} is {judged}, not {} ({})",
+                case.id, case.command, case.expect, case.why
+            )
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} cases:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_file_is_that_of_its_rule_and_has_enough_cases() {
+    let cases = all();
+    for file in files() {
+        let stem = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        let of_rule = cases
+            .iter()
+            .filter(|(rule, _)| rule.as_str().to_lowercase() == stem);
+        let count = of_rule.clone().count();
+        assert!(count >= CASES_OF_A_RULE, "{stem}: {count}");
+        for (index, (_, case)) in of_rule.enumerate() {
+            assert!(case.id.starts_with(&format!("{stem}-")), "{index}: {}", case.id);
+        }
+    }
+    let mut ids: Vec<&str> = cases.iter().map(|(_, case)| case.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), cases.len(), "ids are given once");
+}
+
+#[test]
+fn policy_test_judges_our_cases_alike() {
+    let scratch = Scratch::new();
+    let file = scratch.join("cases.jsonl");
+    let text: String = files()
+        .into_iter()
+        .map(|file| fs::read_to_string(file).expect("a file of cases"))
+        .collect();
+    let total = text.lines().count();
+    write_file(&file, text);
+    let call = countersign()
+        .args(&["policy", "test", "--json"])
+        .arg(&file)
+        .env("OPENCLAW_STATE_DIR", scratch.join("nothing"));
+    let done = run_program(&call);
+    let told: serde_json::Value = serde_json::from_str(&done.stdout).expect("one document");
+    assert_eq!(told, json!({ "total": total, "passed": total, "failed": [] }));
+    assert_eq!(done.code, Some(0));
+}

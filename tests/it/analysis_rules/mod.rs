@@ -1,0 +1,9 @@
+//! The rules of the command analysis one by one: cases of our own beside each, and a switch for each that shows that
+//! the rule decides and that no case is idle.
+
+mod cases;
+mod properties;
+#[cfg(feature = "test-hooks")]
+mod switches;
+#[cfg(feature = "test-hooks")]
+mod worlds;
