@@ -237,7 +237,7 @@ fn show(context: &Context, entry: &Value) -> Result<(), Failure> {
         .into_iter()
         .flatten()
     {
-        table.fact("warning", &value::spelled(warning));
+        table.fact("warning", &value::text(warning, "message"));
     }
     context.console.table(&table, "")
 }

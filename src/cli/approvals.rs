@@ -128,6 +128,14 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
     }
     // The command stands alone and whole: it is what the person answers for.
     context.console.line(&shown_command_whole(&approval))?;
+    let display = approval.get("display");
+    if display.and_then(|display| display.get("truncated")) == Some(&Value::Bool(true)) {
+        context.console.line("")?;
+        context.console.line("the whole text:")?;
+        context
+            .console
+            .line(&display::escape(&value::command(&approval)).text)?;
+    }
     context.console.table(&facts(context, &approval), "")?;
     if value::string(&approval, "status") == "pending" {
         let slug = value::string(&approval, "slug");
@@ -163,30 +171,7 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
             .map(|inner| value::text(inner, member))
             .unwrap_or_default()
     };
-    for (index, segment) in approval
-        .get("segments")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        let (file, covered) = (
-            value::text(segment, "resolvedPath"),
-            segment
-                .get("match")
-                .map(|by| value::text(by, "kind"))
-                .unwrap_or_default(),
-        );
-        let file = if file.is_empty() {
-            "no such file".to_owned()
-        } else {
-            file
-        };
-        table.fact(
-            &format!("part {}", index + 1),
-            &format!("{}  [{file}, {covered}]", value::command(segment)),
-        );
-    }
+    parts(&mut table, approval, "part ");
     table.fact("asked by", &part("requestedBy", "name"));
     table.fact("why", &part("why", "detail"));
     table.fact(
@@ -226,6 +211,31 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
         table.fact("warning", &value::text(warning, "message"));
     }
     table
+}
+
+/// The parts of a command, and below each those of the text that it hands to a shell.
+fn parts(table: &mut Table, object: &Value, name: &str) {
+    let segments = object.get("segments").and_then(Value::as_array);
+    for (index, segment) in segments.into_iter().flatten().enumerate() {
+        let name = format!("{name}{}", index + 1);
+        let file = value::text(segment, "resolvedPath");
+        let file = if file.is_empty() { "no such file" } else { &file };
+        let covered = segment.get("match").map(|by| value::text(by, "kind"));
+        let covered = covered.unwrap_or_default();
+        table.fact(
+            &name,
+            &format!("{}  [{file}, {covered}]", value::command(segment)),
+        );
+        for note in segment
+            .get("notes")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            table.fact("", &value::spelled(note));
+        }
+        parts(table, segment, &format!("{name}."));
+    }
 }
 
 async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Result<ExitStatus, Failure> {
@@ -392,9 +402,12 @@ fn shown_command(approval: &Value) -> String {
         .unwrap_or_else(|| value::command(approval))
 }
 
-/// All of it, line breaks included.
+/// The same string as every other surface shows, line breaks included. The server has spelled out what is hidden; a
+/// terminal must not have to trust that.
 pub(super) fn shown_command_whole(approval: &Value) -> String {
-    display::escape(&shown_command(approval)).text
+    let shown = shown_command(approval);
+    let lines: Vec<String> = shown.split('\n').map(|line| display::escape(line).text).collect();
+    lines.join("\n")
 }
 
 fn time_left(context: &Context, approval: &Value) -> String {
@@ -420,6 +433,15 @@ mod tests {
             chosen(&approval, &["/usr/bin/git".to_owned(), "/usr/bin/ls".to_owned()]),
             Ok(json!([{"pattern": "/usr/bin/git", "argPattern": "^status$"}, {"pattern": "/usr/bin/ls"}]))
         );
+    }
+
+    #[test]
+    fn the_terminal_gets_the_string_that_every_surface_gets() {
+        let shown = |text: &str| shown_command_whole(&json!({"command": "raw", "display": {"text": text}}));
+        let escaped = display::escape("ls \u{202e}x\nrm y").text;
+        assert_eq!(shown(&escaped), escaped);
+        // A server that is none of ours could send anything.
+        assert_eq!(shown("a\u{1b}[2Kb\nc"), "a\\u{1B}[2Kb\nc");
     }
 
     #[test]

@@ -138,5 +138,9 @@ fn show(context: &Context, rule: &Value) -> Result<(), Failure> {
     for member in ["id", "pattern", "argPattern", "reason"] {
         table.fact(member, &value::text(rule, member));
     }
+    let warnings = rule.get("warnings").and_then(Value::as_array);
+    for warning in warnings.into_iter().flatten() {
+        table.fact("warning", &value::text(warning, "message"));
+    }
     context.console.table(&table, "")
 }

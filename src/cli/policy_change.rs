@@ -160,9 +160,14 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     if !dry_run {
         let mut body = Map::from_iter([("name".to_owned(), json!(name))]);
         body.extend(agent.map(|agent| ("agentId".to_owned(), json!(agent))));
-        client
+        let applied = client
             .post(&["v1", "policy", "preset"], &Value::Object(body))
             .await?;
+        let warnings = applied.get("warnings").and_then(Value::as_array);
+        for warning in warnings.into_iter().flatten() {
+            let message = value::text(warning, "message");
+            context.console.note(&format!("warning: {message}"));
+        }
     }
     if context.console.format() == Format::Json {
         let changes: Vec<Value> = changes

@@ -136,6 +136,13 @@ impl Executable {
         })
     }
 
+    /// Whether the name it is called by settles what it does together with its real path: some files are several
+    /// programs, and each name of them is another.
+    pub fn is_settled_by_path(&self) -> bool {
+        let own = paths::base_name(&self.real);
+        !super::multi_call::tells_by_name(own) || paths::base_name(&self.resolved) == own
+    }
+
     /// Every name it goes by: as typed, as found, and that of the real file (P4).
     pub fn names(&self) -> [&str; 3] {
         [

@@ -24,6 +24,7 @@ pub mod wrapper;
 
 pub mod delegation;
 pub mod inline_eval;
+pub mod multi_call;
 pub mod safe_bin;
 pub mod shell;
 

@@ -257,7 +257,58 @@ mod tests {
         assert_eq!(prompt.notices, [Notice::HiddenCharacters, Notice::Omitted(1)]);
     }
 
+    /// Reads the text back from what is shown of each piece, as a person could who knows the five forms.
+    fn read_back(source: &str) -> String {
+        let prompt = Prompt::of(source);
+        let secrets = redaction::secrets(source);
+        let mut text = String::new();
+        for Piece { source: place, shown } in &prompt.pieces {
+            assert_eq!(text.len(), place.start, "nothing is left out between two pieces");
+            let raw = source.get(place.clone()).unwrap();
+            let Some(shown) = shown else {
+                // Left out in the middle of a long text, and counted.
+                text.push_str(raw);
+                continue;
+            };
+            let shown = prompt.text.get(shown.clone()).unwrap();
+            if secrets.contains(place) {
+                assert_eq!(shown, format!("⟨secret of {} characters⟩", raw.chars().count()));
+                assert!(
+                    !raw.contains(['\n', ' ', ';', '|', '&', '$', '`', '(', '<', '>']),
+                    "{raw:?}"
+                );
+                text.push_str(raw);
+            } else if let Some(count) = shown
+                .strip_prefix('⟨')
+                .and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok())
+            {
+                assert!(raw.len() == count && raw.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\n')));
+                text.push_str(raw);
+            } else if let Some(escaped) = shown.strip_prefix("\\u{") {
+                let code = u32::from_str_radix(escaped.split('}').next().unwrap(), 16).unwrap();
+                text.push(char::from_u32(code).unwrap());
+            } else {
+                text.push_str(shown);
+            }
+        }
+        text
+    }
+
     proptest! {
+        /// Every byte that a shell gets stands in what is shown, or in a place that says how many do not.
+        #[test]
+        fn what_is_shown_reads_back_as_the_text(
+            text in "(?s)(?:.{0,12}|[ \t\n]{0,20}|--token=[A-Za-z0-9]{6,12}|[\u{200b}\u{202e}\u{e000}\u{301}\u{fe0f}]{1,3}){0,12}",
+        ) {
+            prop_assert_eq!(read_back(&text), text);
+        }
+
+        #[test]
+        fn the_end_of_a_long_text_reads_back_too(text in "(?s).{20}", repeat in 820_usize..840) {
+            let long = text.repeat(repeat);
+            prop_assert_eq!(read_back(&long), long);
+        }
+
         #[test]
         fn nothing_hidden_is_left_and_every_range_has_its_place(text in "(?s)[ -~\\n\\t\u{202e}\u{200b}é日]{0,60}") {
             let prompt = Prompt::of(&text);

@@ -1,12 +1,21 @@
 //! The judgement: a snapshot in, findings out.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{
     AgentRules, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark, Repair, Scopes,
     ServerState, SettingsState, Severity, Snapshot, TlsState,
 };
-use crate::domain::{Ask, HostChoice, Isolation, Security};
+use crate::{
+    approvals::document::LostRules,
+    domain::{Ask, HostChoice, Isolation, Security},
+    engine::lint::RuleRemark,
+    events::AllowlistList,
+    policy::{
+        hold::quoted,
+        lint::{self, RemarkCode, Weight},
+    },
+};
 
 /// Judges what was seen. The worst come first.
 pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
@@ -35,6 +44,9 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
             .filter_map(|file| private(file, snapshot.us)),
     );
     found.extend(snapshot.edits.iter().map(edit));
+    found.extend(snapshot.lost.iter().map(|lost| lost_rules(lost, snapshot)));
+    found.extend(rules(snapshot));
+    found.extend(snapshot.safe_bins.iter().map(safe_bin));
     found.extend(server(&snapshot.server));
     // Stable: among equals the order above stays, which is the order in which to mend things.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -153,6 +165,158 @@ fn edit((path, allows): &(PathBuf, Vec<String>)) -> Finding {
         ),
         fix: "countersign policy accept, if the edit is yours; otherwise put the file right".to_owned(),
         repair: None,
+    }
+}
+
+/// Rules that a writer dropped which does not know them. Deny rules that are gone deny nothing, and nobody asked for that.
+fn lost_rules(lost: &LostRules, snapshot: &Snapshot) -> Finding {
+    const QUOTED: usize = 10;
+    let LostRules {
+        agent,
+        deny_rules,
+        grants,
+        unbound,
+    } = lost;
+    let unbound = match unbound.as_slice() {
+        [] => String::new(),
+        [(_id, first), rest @ ..] => format!(
+            ". The arguments of the entry {}{} are gone: it covers any arguments now",
+            quoted(first),
+            if rest.is_empty() {
+                String::new()
+            } else {
+                format!(" and of {} more", rest.len())
+            }
+        ),
+    };
+    let mut gone: Vec<String> = deny_rules
+        .iter()
+        .take(QUOTED)
+        .map(|(pattern, _arguments)| quoted(pattern))
+        .collect();
+    if deny_rules.len() > QUOTED {
+        gone.push(format!("{} more", deny_rules.len() - QUOTED));
+    }
+    let rules = if gone.is_empty() {
+        "no deny rules".to_owned()
+    } else {
+        format!("the deny rules {}", gone.join(", "))
+    };
+    Finding {
+        id: "document-lost-rules",
+        severity: Severity::Error,
+        key: snapshot.document_path.display().to_string(),
+        explanation: format!(
+            "another program rewrote this file and dropped what it does not know: of agent {}, {rules} and {grants} \
+             grants. What was denied is not denied any more{unbound}",
+            quoted(agent)
+        ),
+        fix: "put them back with countersign denylist add and countersign allowlist add, or, if nothing is missed, say \
+              so with countersign policy accept and the hash of the document"
+            .to_owned(),
+        repair: None,
+    }
+}
+
+/// One finding for each kind of odd rule, with the first few of them.
+fn rules(snapshot: &Snapshot) -> Vec<Finding> {
+    const NAMED: usize = 5;
+    let mut kinds: BTreeMap<RemarkCode, Vec<&RuleRemark>> = BTreeMap::new();
+    for told in &snapshot.rules.told {
+        kinds.entry(told.remark.code).or_default().push(told);
+    }
+    let mut findings: Vec<Finding> = Vec::new();
+    for (code, told) in kinds {
+        findings.extend(told.iter().take(NAMED).map(|told| rule(code, told, snapshot)));
+        if told.len() > NAMED {
+            findings.push(many(code, told.len() - NAMED, snapshot));
+        }
+    }
+    if snapshot.rules.left_off > 0 {
+        findings.push(Finding {
+            id: "rules-more",
+            severity: Severity::Info,
+            key: snapshot.document_path.display().to_string(),
+            explanation: format!("there are {} more remarks on rules", snapshot.rules.left_off),
+            fix: "mend those that are named and look again".to_owned(),
+            repair: None,
+        });
+    }
+    findings
+}
+
+fn rule(code: RemarkCode, told: &RuleRemark, snapshot: &Snapshot) -> Finding {
+    let RuleRemark {
+        owner,
+        list,
+        id,
+        pattern,
+        remark,
+    } = told;
+    let (kind, command) = match list {
+        AllowlistList::Allowlist => ("entry", "allowlist"),
+        AllowlistList::Grants => ("grant", "allowlist"),
+        AllowlistList::Denylist => ("deny rule", "denylist"),
+    };
+    Finding {
+        id: finding_id(code),
+        severity: severity_of(code),
+        key: format!("{}#/agents/{owner}/{list}/{id}", snapshot.document_path.display()),
+        explanation: format!(
+            "the {kind} {} of agent {}: {}",
+            quoted(pattern),
+            quoted(owner),
+            remark.message
+        ),
+        fix: format!("countersign {command} remove {id} --agent {}", quoted(owner)),
+        repair: None,
+    }
+}
+
+fn many(code: RemarkCode, more: usize, snapshot: &Snapshot) -> Finding {
+    Finding {
+        id: finding_id(code),
+        severity: severity_of(code),
+        key: snapshot.document_path.display().to_string(),
+        explanation: format!("and {more} more rules like these ({code})"),
+        fix: "mend those that are named and look again".to_owned(),
+        repair: None,
+    }
+}
+
+fn safe_bin((name, remark): &(String, lint::Remark)) -> Finding {
+    Finding {
+        id: finding_id(remark.code),
+        severity: severity_of(remark.code),
+        key: "tools.exec.safeBins".to_owned(),
+        explanation: format!("the safe bin {}: {}", quoted(name), remark.message),
+        fix: "take it out of tools.exec.safeBins, or give it a profile in tools.exec.safeBinProfiles"
+            .to_owned(),
+        repair: None,
+    }
+}
+
+const fn severity_of(code: RemarkCode) -> Severity {
+    match code.weight() {
+        Weight::Risky => Severity::Warning,
+        Weight::Idle => Severity::Info,
+    }
+}
+
+const fn finding_id(code: RemarkCode) -> &'static str {
+    match code {
+        RemarkCode::NeverMatches => "rule-never-matches",
+        RemarkCode::Shadowed => "rule-shadowed",
+        RemarkCode::Denied => "rule-denied",
+        RemarkCode::TooBroad => "rule-too-broad",
+        RemarkCode::Interpreter => "rule-interpreter",
+        RemarkCode::NeedsArguments => "rule-needs-arguments",
+        RemarkCode::WritableDirectory => "rule-writable-directory",
+        RemarkCode::MissingFile => "rule-missing-file",
+        RemarkCode::Expired => "grant-expired",
+        RemarkCode::UsedUp => "grant-used-up",
+        RemarkCode::SafeBinWithoutProfile => "safe-bin-without-profile",
+        RemarkCode::SafeBinRefused => "safe-bin-refused",
     }
 }
 
@@ -405,7 +569,10 @@ fn server(server: &ServerState) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::AgentId;
+    use crate::{
+        domain::{AgentId, EntryId},
+        engine::lint::DocumentRemarks,
+    };
 
     use super::*;
 
@@ -425,7 +592,10 @@ mod tests {
             document: DocumentState::Ok(Vec::new()),
             document_path: "/state/exec-approvals.json".into(),
             edits: Vec::new(),
-            agents: vec![rules()],
+            lost: Vec::new(),
+            rules: DocumentRemarks::default(),
+            safe_bins: Vec::new(),
+            agents: vec![main_rules()],
             private: vec![PrivateFile {
                 path: "/state/countersign/operator.token".into(),
                 mode: 0o600,
@@ -444,7 +614,7 @@ mod tests {
         }
     }
 
-    fn rules() -> AgentRules {
+    fn main_rules() -> AgentRules {
         AgentRules {
             agent: AgentId::main(),
             host: (HostChoice::Gateway, "tools.exec.host".to_owned()),
@@ -563,9 +733,67 @@ mod tests {
             )],
         );
         check(
+            |s| {
+                s.lost = vec![LostRules {
+                    agent: "*".to_owned(),
+                    deny_rules: vec![("rm".to_owned(), None)],
+                    grants: 2,
+                    unbound: vec![("id".to_owned(), "/usr/bin/git".to_owned())],
+                }];
+            },
+            &[(
+                "document-lost-rules",
+                Severity::Error,
+                "/state/exec-approvals.json",
+            )],
+        );
+        check(
+            |s| {
+                s.safe_bins = vec![(
+                    "jq".to_owned(),
+                    lint::Remark {
+                        code: RemarkCode::SafeBinRefused,
+                        message: "it is never one".to_owned(),
+                    },
+                )];
+            },
+            &[("safe-bin-refused", Severity::Info, "tools.exec.safeBins")],
+        );
+        check(
             |s| s.server = ServerState::Stale("/state/countersign/server.json".into()),
             &[("server-left", Severity::Info, "/state/countersign/server.json")],
         );
+    }
+
+    #[test]
+    fn odd_rules_are_named_up_to_a_number() {
+        let told = |number: usize, code| RuleRemark {
+            owner: "main".to_owned(),
+            list: AllowlistList::Allowlist,
+            id: EntryId::parse(format!("id-{number}")).unwrap(),
+            pattern: "*".to_owned(),
+            remark: lint::Remark {
+                code,
+                message: "it is odd".to_owned(),
+            },
+        };
+        let mut snapshot = sound();
+        snapshot.rules.told = (0..8).map(|number| told(number, RemarkCode::TooBroad)).collect();
+        snapshot.rules.told.push(told(9, RemarkCode::Expired));
+        snapshot.rules.left_off = 3;
+        let seen: Vec<_> = findings(&snapshot)
+            .iter()
+            .map(|finding| (finding.id, finding.severity))
+            .collect();
+        let broad = ("rule-too-broad", Severity::Warning);
+        let infos = [("grant-expired", Severity::Info), ("rules-more", Severity::Info)];
+        assert_eq!(seen, [vec![broad; 6], infos.to_vec()].concat());
+        let first = &findings(&snapshot)[0];
+        assert_eq!(
+            first.key,
+            "/state/exec-approvals.json#/agents/main/allowlist/id-0"
+        );
+        assert_eq!(first.fix, "countersign allowlist remove id-0 --agent \"main\"");
     }
 
     #[test]

@@ -12,14 +12,22 @@ use super::{
     SettingsState, Snapshot, TlsState,
 };
 use crate::{
-    approvals::store::{self, DocumentStatus, DocumentStore},
+    approvals::{
+        document::Document,
+        store::{self, DocumentStatus, DocumentStore},
+    },
     clock::{Clock, Ids},
-    domain::{AgentId, HostChoice},
-    engine::standing::edits_since_accepted,
-    hosts::confined::Unconfined,
+    domain::{AgentId, HostChoice, UnixMillis},
+    engine::{
+        lint::{self, DocumentRemarks, GrantUses, Judging},
+        standing::{edits_since_accepted, lost_rules},
+    },
+    hosts::{confined::Unconfined, path_lookup::SystemLookup, run_path},
     policy::{
+        self,
         combine::{Effective, PolicyLayers, Wanted, combine},
         layers::Spoken,
+        lint::RemarkCode,
     },
     settings::{
         Environment, IsolationChoice, PolicyConfig, Server, Settings, SettingsFinding, SettingsProblem,
@@ -53,14 +61,23 @@ pub fn gather(
         |settings| state_dir.document(&settings.server),
     );
     let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
-    let document = DocumentStore::open(document_path.clone(), home, clock, ids).snapshot();
+    let now = clock.now();
+    let document = DocumentStore::open(document_path.clone(), home.clone(), clock, ids).snapshot();
     let edits = loaded.as_ref().map_or_else(
         |_broken| Vec::new(),
         |settings| edits_since_accepted(state_dir, settings, &document, &document_path),
     );
+    let lost = lost_rules(state_dir, &document);
+    let odd_rules = match (&loaded, document.document()) {
+        (Ok(store), Some(document)) => remarks(store, document, &home, now),
+        (Err(_), _) | (_, None) => DocumentRemarks::default(),
+    };
     let agents = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
+    let safe_bins = settings
+        .as_ref()
+        .map_or_else(Vec::new, |settings| safe_bins(&settings.policy, &agents));
     let isolation = isolation(state_dir, loaded.as_ref().ok(), try_confining);
     let snapshot = Snapshot {
         state_dir: state_dir.root().to_path_buf(),
@@ -70,6 +87,9 @@ pub fn gather(
         document: document_state(&document),
         document_path,
         edits,
+        lost,
+        rules: odd_rules,
+        safe_bins,
         agents,
         private: private_files(state_dir, settings.as_deref()),
         us,
@@ -77,6 +97,43 @@ pub fn gather(
         server,
     };
     (snapshot, settings)
+}
+
+/// What is odd about the rules of the document, with the files of this machine as a server would see them. The login
+/// shell is not asked for its PATH, so a name that is not found here may be found by a server.
+fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMillis) -> DocumentRemarks {
+    let settings = store.current();
+    let own = store.environment().get("PATH");
+    let path = run_path::compose(
+        &settings.policy.exec(&AgentId::main()).path_prepend,
+        None,
+        own.as_deref(),
+    );
+    let mut remarks = lint::document_remarks(
+        document,
+        Judging {
+            lookup: &SystemLookup::new(path, home.to_string_lossy().into_owned()),
+            path_case: lint::path_case(&settings),
+            now,
+            uses: &GrantUses::new(),
+        },
+    );
+    remarks
+        .told
+        .retain(|told| told.remark.code != RemarkCode::MissingFile || told.pattern.contains('/'));
+    remarks
+}
+
+fn safe_bins(policy: &PolicyConfig, agents: &[AgentRules]) -> Vec<(String, policy::lint::Remark)> {
+    let mut found: Vec<(String, policy::lint::Remark)> = Vec::new();
+    for AgentRules { agent, .. } in agents {
+        for remark in lint::safe_bin_remarks(policy.exec(agent)) {
+            if !found.contains(&remark) {
+                found.push(remark);
+            }
+        }
+    }
+    found
 }
 
 fn directory(path: &Path, us: u32) -> DirectoryState {

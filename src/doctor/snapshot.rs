@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
-use crate::domain::{AgentId, Ask, HostChoice, Isolation, Security};
+use crate::{
+    approvals::document::LostRules,
+    domain::{AgentId, Ask, HostChoice, Isolation, Security},
+    engine::lint::DocumentRemarks,
+    policy::lint::Remark as RuleRemark,
+};
 
 /// Everything that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +26,12 @@ pub struct Snapshot {
     pub document_path: PathBuf,
     /// Files of policy that allow more than what a server accepted of them last, and what, in words.
     pub edits: Vec<(PathBuf, Vec<String>)>,
+    /// Rules that another program took out of the approvals document.
+    pub lost: Vec<LostRules>,
+    /// What is odd about the rules of the document.
+    pub rules: DocumentRemarks,
+    /// What is odd about configured safe bins: name and remark.
+    pub safe_bins: Vec<(String, RuleRemark)>,
     /// The policy of every known agent, `main` first.
     pub agents: Vec<AgentRules>,
     /// Files and directories that are for us alone, as far as they exist.

@@ -14,10 +14,14 @@ use crate::{
     engine::{
         Engine,
         document::{ChangeError, Telling, readable, subject_of},
+        lint::GrantUses,
         reply::StorageTrouble,
     },
     events::{AllowlistChange, AllowlistList, Event, EventKind},
-    policy::pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern},
+    policy::{
+        lint::Remark,
+        pattern::{ArgumentPattern, ExecutablePattern, InertPattern, InvalidArgumentPattern},
+    },
 };
 
 /// The wildcard agent of the approvals document.
@@ -48,7 +52,7 @@ pub struct AllowlistEntry {
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
-    /// Why it never matches.
+    /// What is odd about it; in a list only why it never matches.
     pub warnings: Vec<EntryWarning>,
 }
 
@@ -87,6 +91,24 @@ pub struct EntryWarning {
     pub message: String,
 }
 
+impl From<Remark> for EntryWarning {
+    fn from(Remark { code, message }: Remark) -> Self {
+        Self {
+            code: code.as_str(),
+            message,
+        }
+    }
+}
+
+/// A deny rule that was written, with what is odd about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenRule {
+    /// The rule.
+    pub rule: Keyed<DenyRule>,
+    /// What is odd about it.
+    pub warnings: Vec<EntryWarning>,
+}
+
 /// A pattern that an operator may not add, since it would never match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
@@ -117,22 +139,47 @@ impl Engine {
     ///
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
-    pub fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
+    pub async fn allowlist(&self, agent: &str) -> Result<Vec<AllowlistEntry>, AllowlistError> {
         let snapshot = self.documents().snapshot();
         let document = readable(&snapshot)?;
-        Ok(entries(document, agent, self.clock().now()))
+        let uses = self.grant_uses_of(agent).await?;
+        Ok(entries(document, agent, self.clock().now(), &uses))
     }
 
     /// One entry or grant of an agent; `None` when there is none.
     ///
     /// # Errors
     /// [`AllowlistError::Store`] while the document is refused.
-    pub fn allowlist_entry(
-        &self,
+    pub async fn allowlist_entry(
+        self: &Arc<Self>,
         agent: &str,
         id: &EntryId,
     ) -> Result<Option<AllowlistEntry>, AllowlistError> {
-        Ok(self.allowlist(agent)?.into_iter().find(|entry| entry.id == *id))
+        let snapshot = self.documents().snapshot();
+        readable(&snapshot)?;
+        self.judged_entry(&snapshot, agent, id).await
+    }
+
+    /// One entry or grant of a document, with everything that is odd about it.
+    async fn judged_entry(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        agent: &str,
+        id: &EntryId,
+    ) -> Result<Option<AllowlistEntry>, AllowlistError> {
+        let document = readable(snapshot)?;
+        let uses = self.grant_uses_of(agent).await?;
+        let found = entries(document, agent, self.clock().now(), &uses)
+            .into_iter()
+            .find(|entry| entry.id == *id);
+        let Some(mut entry) = found else { return Ok(None) };
+        let remarks = self.remarks_on(snapshot, agent, entry.list, id).await?;
+        for warning in remarks.into_iter().map(EntryWarning::from) {
+            if entry.warnings.iter().all(|known| known.code != warning.code) {
+                entry.warnings.push(warning);
+            }
+        }
+        Ok(Some(entry))
     }
 
     /// Adds a pattern to an agent, as an entry or, with a limit, as a grant. Says whether it is new; the same
@@ -159,9 +206,7 @@ impl Engine {
             Ok::<_, Infallible>((added, change))
         };
         let (added, snapshot) = self.change_list(by, agent, edit).await?;
-        let entry = entries(readable(&snapshot)?, agent, now)
-            .into_iter()
-            .find(|entry| entry.id == added.id);
+        let entry = self.judged_entry(&snapshot, agent, &added.id).await?;
         Ok((entry.ok_or_else(|| gone(&snapshot))?, added.created))
     }
 
@@ -211,7 +256,7 @@ impl Engine {
             }
             let list = list_of(document, &owner, &wanted);
             if matching_changes(&change) {
-                let changed = entries(document, &owner, UnixMillis::new(0));
+                let changed = entries(document, &owner, UnixMillis::new(0), &GrantUses::new());
                 let changed = changed.into_iter().find(|entry| entry.id == wanted);
                 check_changed(changed.as_ref())?;
             }
@@ -226,8 +271,7 @@ impl Engine {
         if !found {
             return Ok(None);
         }
-        let entries = entries(readable(&snapshot)?, agent, self.clock().now());
-        Ok(entries.into_iter().find(|entry| entry.id == *id))
+        self.judged_entry(&snapshot, agent, id).await
     }
 
     /// The agent's own deny rules as written; for `*` those of the wildcard.
@@ -249,7 +293,7 @@ impl Engine {
         by: &Actor,
         agent: &str,
         rule: DenyRule,
-    ) -> Result<(Keyed<DenyRule>, bool), AllowlistError> {
+    ) -> Result<(WrittenRule, bool), AllowlistError> {
         let pattern = NewPattern {
             pattern: rule.pattern.clone(),
             arg_pattern: rule.arg_pattern.clone(),
@@ -269,7 +313,12 @@ impl Engine {
         let rule = deny_rules(readable(&snapshot)?, agent)
             .into_iter()
             .find(|rule| rule.id == added.id);
-        Ok((rule.ok_or_else(|| gone(&snapshot))?, added.created))
+        let rule = rule.ok_or_else(|| gone(&snapshot))?;
+        let remarks = self
+            .remarks_on(&snapshot, agent, AllowlistList::Denylist, &rule.id)
+            .await?;
+        let warnings = remarks.into_iter().map(EntryWarning::from).collect();
+        Ok((WrittenRule { rule, warnings }, added.created))
     }
 
     /// Removes a deny rule of an agent. False when there is none.
@@ -390,13 +439,19 @@ fn list_of(document: &Document, agent: &str, id: &EntryId) -> AllowlistList {
     }
 }
 
-fn entries(document: &Document, agent: &str, now: UnixMillis) -> Vec<AllowlistEntry> {
+fn entries(document: &Document, agent: &str, now: UnixMillis, uses: &GrantUses) -> Vec<AllowlistEntry> {
     let agent = if agent.is_empty() { WILDCARD } else { agent };
-    let Some(agent) = document.agent(agent) else {
+    let owner = agent;
+    let Some(agent) = document.agent(owner) else {
         return Vec::new();
     };
     let entries = agent.allowlist.iter().flatten().map(entry_of);
-    let grants = agent.grants.iter().flatten().map(|grant| grant_of(grant, now));
+    let counted = |id: &EntryId| uses.get(&(owner.to_owned(), id.clone())).copied();
+    let grants = agent
+        .grants
+        .iter()
+        .flatten()
+        .map(|grant| grant_of(grant, now, counted(&grant.id)));
     entries.chain(grants).collect()
 }
 
@@ -428,12 +483,13 @@ fn entry_of(Keyed { id, item }: &Keyed<Entry>) -> AllowlistEntry {
     }
 }
 
-fn grant_of(Keyed { id, item }: &Keyed<Grant>, now: UnixMillis) -> AllowlistEntry {
+/// `counted` are the uses that the ledger knows of.
+fn grant_of(Keyed { id, item }: &Keyed<Grant>, now: UnixMillis, counted: Option<u64>) -> AllowlistEntry {
     let inert = never_matches(&item.pattern, item.arg_pattern.as_deref());
     let limits = EntryLimits {
         expires_at: item.expires_at_ms.as_ref().map(Number::floor),
         max_uses: item.max_uses,
-        uses: item.uses.as_ref().and_then(Number::as_count),
+        uses: counted.or_else(|| item.uses.as_ref().and_then(Number::as_count)),
         sha256: item.sha256.clone(),
     };
     let state = if inert.is_some() {

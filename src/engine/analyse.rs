@@ -122,7 +122,6 @@ impl Engine {
         let grants = document.grants(agent);
         let grants: Vec<Grant<'_>> = grants
             .iter()
-            .filter(|listed| !spent.contains(listed.id))
             .map(|listed| Grant {
                 owner: listed.owner,
                 id: listed.id.as_str(),
@@ -134,8 +133,8 @@ impl Engine {
                     .as_ref()
                     .map(|at| UnixMillis::new(at.floor())),
                 max_uses: listed.item.max_uses,
-                // The ledger counts, in the transaction that would spend one more.
-                uses: 0,
+                // The ledger counts, in the transaction that would spend one more, and says which have none left.
+                uses: if spent.contains(listed.id) { u64::MAX } else { 0 },
                 sha256: listed.item.sha256.as_deref(),
             })
             .collect();
@@ -280,7 +279,7 @@ impl Analysis {
     }
 }
 
-const fn path_case(setting: settings::PathCase) -> PathCase {
+pub(super) const fn path_case(setting: settings::PathCase) -> PathCase {
     match setting {
         settings::PathCase::Insensitive => PathCase::Insensitive,
         // `auto` on Linux; other platforms decide in their platform module once they are supported.
@@ -288,7 +287,7 @@ const fn path_case(setting: settings::PathCase) -> PathCase {
     }
 }
 
-fn safe_bin_profiles(
+pub(super) fn safe_bin_profiles(
     configured: &BTreeMap<String, settings::SafeBinProfile>,
 ) -> BTreeMap<String, safe_bin::SafeBinProfile> {
     let convert = |profile: &settings::SafeBinProfile| safe_bin::SafeBinProfile {

@@ -4,8 +4,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
     domain::{
-        Approval, ApprovalCard, ApprovalId, ApprovalStatus, Binding, EntryId, Principal, Reason, RunId,
-        Security,
+        Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, EntryId, Principal,
+        Reason, RunId, Security,
     },
     engine::{
         Engine,
@@ -19,7 +19,7 @@ use crate::{
     hosts::workdir::Workdir,
     ledger::{
         self, AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback,
-        GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome,
+        GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome, NotAllowed,
         launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
     },
     policy::{
@@ -186,6 +186,7 @@ impl Engine {
 
     async fn decide_and_follow_up(self: &Arc<Self>, decide: Decide) -> Result<Decided, DecideError> {
         hooks::reach("engine.before-decide");
+        let decision = decide.decision;
         let mut outcome = self.ledger.decide(decide.clone()).await?;
         if let DecideOutcome::Due(approval) = outcome {
             self.expire(&approval, Expiry::Live).await;
@@ -213,9 +214,8 @@ impl Engine {
                 Err(DecideError::Expired(approval))
             }
             DecideOutcome::Cancelled(approval) => Err(DecideError::Cancelled(approval)),
-            DecideOutcome::NotAllowedDecision => Err(DecideError::NotAllowed {
-                detail: "only one of allowedDecisions, and with allow-always only proposedPatterns"
-                    .to_owned(),
+            DecideOutcome::NotAllowedDecision(why) => Err(DecideError::NotAllowed {
+                detail: not_allowed(why, decision).to_owned(),
             }),
             DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
             DecideOutcome::NotFound => Err(DecideError::NotFound),
@@ -482,6 +482,22 @@ impl Engine {
         present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd));
         present.executables = analysis.executables;
         present
+    }
+}
+
+/// Why an answer is not open, in words.
+const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static str {
+    match (why, decision) {
+        (NotAllowed::Decision, ApprovalDecision::AllowAlways) => {
+            "allow-always is not open here: nothing of this command can be remembered safely, or every command is \
+             asked about; allow-once lets it run this time"
+        }
+        (NotAllowed::Decision, ApprovalDecision::AllowOnce | ApprovalDecision::Deny) => {
+            "this decision is not among allowedDecisions"
+        }
+        (NotAllowed::Patterns, _) => {
+            "patterns: one or more of proposedPatterns, each with its argPattern, and only with allow-always"
+        }
     }
 }
 

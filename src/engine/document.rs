@@ -190,6 +190,10 @@ impl Engine {
             // What cannot be used cannot be accepted either, and this says why it cannot be used.
             readable(&standing.document)?;
             let counts = standing.held_document.is_none() && standing.document.has_hash(hash);
+            if counts && self.policy_hold.has_lost_rules() {
+                self.record_blocking(by, accepted(by, PolicyFile::Document, hash))?;
+                self.policy_hold.forget_lost_rules();
+            }
             let current = standing
                 .held_document
                 .as_ref()

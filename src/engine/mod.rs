@@ -37,6 +37,7 @@ pub mod agents;
 pub mod allowlist;
 pub mod config;
 pub mod document;
+pub mod lint;
 pub mod preset;
 pub mod sign_in;
 pub mod tokens;

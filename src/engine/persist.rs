@@ -1,7 +1,7 @@
 //! What "always" leaves in the approvals document, and the notes of which entries are used.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -13,7 +13,7 @@ use crate::{
         document::{Document, Entry, Use},
         store::{Base, DocumentStatus},
     },
-    domain::{Actor, Approval, ApprovalId, ApprovalState, EntryId, Pattern, Persist, UnixMillis},
+    domain::{Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Pattern, Persist, UnixMillis},
     engine::{
         Engine,
         call::Call,
@@ -21,7 +21,10 @@ use crate::{
         standing::{Ours, PolicyFile},
     },
     events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
-    policy::allowlist::CreditKind,
+    policy::{
+        allowlist::CreditKind,
+        pattern::{command_digest, command_marker},
+    },
     sys::hooks,
 };
 
@@ -32,7 +35,14 @@ const MAX_NOTES: usize = 10_000;
 
 /// Notes of used entries that wait to be written, by owner and pattern.
 #[derive(Debug, Default)]
-pub(super) struct UseNotes(Mutex<BTreeMap<NoteKey, Note>>);
+pub(super) struct UseNotes(Mutex<Notes>);
+
+#[derive(Debug, Default)]
+struct Notes {
+    entries: BTreeMap<NoteKey, Note>,
+    /// Grants by owner and id, whose uses the ledger knows.
+    grants: BTreeSet<(String, EntryId)>,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct NoteKey {
@@ -66,7 +76,7 @@ impl Engine {
             .map(|pattern| {
                 (
                     entry_id(&approval.id, pattern),
-                    to_entry(pattern, self.clock.now()),
+                    to_entry(pattern, &approval.card.binding.command, self.clock.now()),
                 )
             })
             .collect();
@@ -154,6 +164,11 @@ impl Engine {
     pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
         let Some(analysis) = &judged.analysis else { return };
         let mut notes = self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for used in &judged.grants {
+            if notes.grants.len() < MAX_NOTES {
+                notes.grants.insert((used.owner.clone(), used.entry_id.clone()));
+            }
+        }
         for credit in analysis
             .credited
             .iter()
@@ -164,13 +179,13 @@ impl Engine {
                 pattern: credit.pattern.clone(),
                 arg_pattern: credit.arg_pattern.clone(),
             };
-            if notes.len() < MAX_NOTES || notes.contains_key(&key) {
+            if notes.entries.len() < MAX_NOTES || notes.entries.contains_key(&key) {
                 let note = Note {
                     at: self.clock.now(),
                     command: call.command.to_text(),
                     resolved_path: credit.resolved.clone(),
                 };
-                notes.insert(key, note);
+                notes.entries.insert(key, note);
             }
         }
     }
@@ -189,9 +204,19 @@ impl Engine {
 
     async fn write_notes_now(self: &Arc<Self>) {
         let notes = std::mem::take(&mut *self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner));
-        if notes.is_empty() {
+        if notes.entries.is_empty() && notes.grants.is_empty() {
             return;
         }
+        let mut uses = Vec::with_capacity(notes.grants.len());
+        for (owner, id) in notes.grants {
+            match self.ledger.grant_uses(&owner, &id).await {
+                Ok(count) => uses.push((owner, id, count)),
+                Err(error) => {
+                    tracing::warn!(error = %error, "the uses of a grant were not noted");
+                }
+            }
+        }
+        let notes = notes.entries;
         let engine = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
             // What is held is shown, accepted or taken back as it was written.
@@ -219,6 +244,9 @@ impl Engine {
                         };
                         document.record_use(&key.owner, &id, used);
                     }
+                }
+                for (owner, id, count) in &uses {
+                    document.record_grant_uses(owner, id, *count);
                 }
                 Ok::<_, std::convert::Infallible>(())
             };
@@ -252,11 +280,17 @@ fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
     EntryId::parse(uuid.to_string()).expect("a UUID is an id")
 }
 
-fn to_entry(pattern: &Pattern, now: UnixMillis) -> Entry {
+fn to_entry(pattern: &Pattern, command: &Command, now: UnixMillis) -> Entry {
+    // The marker holds a part of the digest; we compare the whole.
+    let command_sha256 = match command {
+        Command::Shell(text) if pattern.pattern == command_marker(text) => Some(command_digest(text)),
+        Command::Shell(_) | Command::Argv(_) => None,
+    };
     Entry {
         pattern: pattern.pattern.clone(),
         arg_pattern: pattern.arg_pattern.clone(),
         source: pattern.source.clone(),
+        command_sha256,
         last_used_at: Some(now.get().into()),
         ..Entry::default()
     }

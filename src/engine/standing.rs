@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     approvals::{
-        document::Document,
+        document::{Document, LostRules},
         store::{DocumentStatus, DocumentStore, Snapshot},
     },
     clock::Clock,
@@ -101,6 +101,8 @@ struct State {
     began: bool,
     /// When that was.
     quiet_since: i64,
+    /// Deny rules and grants that somebody else's writing took out of the document and that nobody missed yet.
+    lost: Vec<LostRules>,
     revision: u64,
     standing: Option<Arc<Standing>>,
 }
@@ -122,6 +124,9 @@ struct Copy {
     /// What we are about to put in its place.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     coming: Option<Coming>,
+    /// What others took out of the document.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    lost: Vec<LostRules>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -165,6 +170,7 @@ impl PolicyHold {
         let state = State {
             announced_document: announced(&document),
             announced_config: announced(&config),
+            lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
             document: Hold::of(document.map(Copy::into_snapshot)),
             config: Hold::of(config.map(|copy| copy.into_config(&settings))),
             began: true,
@@ -262,12 +268,28 @@ impl PolicyHold {
             PolicyFile::Config => accept(&mut state.config, hash, now),
         };
         if is_held {
+            if file == PolicyFile::Document {
+                // Whoever accepts it answers for what it lacks.
+                state.lost.clear();
+            }
             state.revision += 1;
             state.standing = None;
             state.calm_down(is_idle, now);
             self.keep(&state, file);
         }
         is_held
+    }
+
+    /// Whether rules were taken out of the document from outside, and nobody missed them yet.
+    pub(super) fn has_lost_rules(&self) -> bool {
+        !self.lock().lost.is_empty()
+    }
+
+    /// An operator knows of the rules that were taken out.
+    pub(super) fn forget_lost_rules(&self) {
+        let mut state = self.lock();
+        state.lost.clear();
+        self.keep(&state, PolicyFile::Document);
     }
 
     /// Makes a change of ours in the accepted document too while an edit of it is held. What cannot be done there is
@@ -360,6 +382,7 @@ impl PolicyHold {
             .document
             .accepted()
             .map(|content| Arc::clone(&content.value));
+        let before_document = before.clone();
         let now = self.clock.now().get();
         match state.document.see(content, origin, now, document_allows) {
             Step::Same => {}
@@ -371,7 +394,7 @@ impl PolicyHold {
                     document_allows(&before, document).is_empty()
                         && document_allows(document, &before).is_empty()
                 });
-                if !is_same {
+                if state.note_lost_rules(before_document.as_ref(), document, origin) || !is_same {
                     self.keep(state, PolicyFile::Document);
                 }
             }
@@ -406,6 +429,10 @@ impl PolicyHold {
             coming: match file {
                 PolicyFile::Document => coming(&state.announced_document),
                 PolicyFile::Config => coming(&state.announced_config),
+            },
+            lost: match file {
+                PolicyFile::Document => state.lost.clone(),
+                PolicyFile::Config => Vec::new(),
             },
         };
         if let Err(error) = copy.write(path) {
@@ -451,7 +478,68 @@ pub fn edits_since_accepted(
     edits
 }
 
+/// Deny rules and grants that a writer from outside took out of the document as a whole, as far as nobody put them back
+/// or said that they are not missed (`approvals-store.md` 3).
+pub fn lost_rules(state_dir: &StateDir, document: &Snapshot) -> Vec<LostRules> {
+    let Some(mut copy) = Copy::read(&state_dir.accepted_document()) else {
+        return Vec::new();
+    };
+    let mut lost = std::mem::take(&mut copy.lost);
+    let accepted = copy.into_snapshot().value;
+    if accepted.hash != document.hash
+        && let (Some(before), Some(later)) = (accepted.document(), document.document())
+    {
+        add_lost(&mut lost, before.lost_rules(later));
+    }
+    still_missing(lost, document)
+}
+
+fn add_lost(lost: &mut Vec<LostRules>, more: Vec<LostRules>) {
+    for rules in more {
+        lost.retain(|known| known.agent != rules.agent);
+        lost.push(rules);
+    }
+}
+
+fn still_missing(lost: Vec<LostRules>, document: &Snapshot) -> Vec<LostRules> {
+    match document.document() {
+        Some(document) => lost
+            .into_iter()
+            .filter_map(|rules| rules.still_missing(document))
+            .collect(),
+        // Nothing runs by a document that is refused, and nothing is known of it.
+        None => lost,
+    }
+}
+
 impl State {
+    /// Notes what a new content that counts lacks. Says whether that is something new.
+    fn note_lost_rules(&mut self, before: Option<&Arc<Snapshot>>, now: &Snapshot, origin: Origin) -> bool {
+        let was = self.lost.clone();
+        match origin {
+            // An operator answers for the whole.
+            Origin::Whole => self.lost.clear(),
+            Origin::Part => {}
+            Origin::OutsideQuiet | Origin::OutsideRisky => {
+                let before = before.and_then(|before| before.document());
+                if let (Some(before), Some(now)) = (before, now.document()) {
+                    let lost = before.lost_rules(now);
+                    for rules in &lost {
+                        tracing::error!(
+                            agent = %rules.agent,
+                            rules = rules.deny_rules.len(),
+                            grants = rules.grants,
+                            "another program took deny rules or grants out of the approvals document"
+                        );
+                    }
+                    add_lost(&mut self.lost, lost);
+                }
+            }
+        }
+        self.lost = still_missing(std::mem::take(&mut self.lost), now);
+        self.lost != was
+    }
+
     fn announced(&mut self, file: PolicyFile) -> &mut Option<(String, Ours)> {
         match file {
             PolicyFile::Document => &mut self.announced_document,
@@ -522,6 +610,7 @@ impl Copy {
                     text: Some(String::new()),
                     quiet_since_ms: i64::MIN,
                     coming: None,
+                    lost: Vec::new(),
                 })
             }
         }

@@ -63,12 +63,21 @@ pub enum DecideOutcome {
     Due(Box<Approval>),
     /// The request was withdrawn before.
     Cancelled(Box<Approval>),
-    /// This answer is not open, or a pattern was not among the proposed ones.
-    NotAllowedDecision,
+    /// This answer is not open.
+    NotAllowedDecision(NotAllowed),
     /// Whoever asked cannot answer.
     OwnRequest,
     /// No such approval.
     NotFound,
+}
+
+/// Why an answer is not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotAllowed {
+    /// The approval does not offer this decision.
+    Decision,
+    /// A pattern is not among the proposed ones, or none is named.
+    Patterns,
 }
 
 impl Job for Decide {
@@ -112,8 +121,9 @@ impl Job for Decide {
 
 impl Decide {
     fn settle(&self, tx: &mut Tx<'_>, mut approval: Box<Approval>) -> Result<DecideOutcome, Fault> {
-        let Some(chosen) = self.chosen(&approval) else {
-            return Ok(DecideOutcome::NotAllowedDecision);
+        let chosen = match self.chosen(&approval) {
+            Ok(chosen) => chosen,
+            Err(why) => return Ok(DecideOutcome::NotAllowedDecision(why)),
         };
         let at = tx.now();
         let persist = if chosen.is_empty() {
@@ -198,11 +208,15 @@ impl Decide {
         })
     }
 
-    /// The patterns to remember, or `None` when the answer is not open.
-    fn chosen(&self, approval: &Approval) -> Option<Vec<Pattern>> {
+    /// The patterns to remember, unless the answer is not open.
+    fn chosen(&self, approval: &Approval) -> Result<Vec<Pattern>, NotAllowed> {
         if !approval.card.allowed_decisions.contains(&self.decision) {
-            return None;
+            return Err(NotAllowed::Decision);
         }
+        self.patterns_of(approval).ok_or(NotAllowed::Patterns)
+    }
+
+    fn patterns_of(&self, approval: &Approval) -> Option<Vec<Pattern>> {
         let proposed = &approval.card.proposed_patterns;
         match (self.decision, &self.patterns) {
             (ApprovalDecision::AllowOnce | ApprovalDecision::Deny, None) => Some(Vec::new()),

@@ -1,5 +1,7 @@
 //! Uses of grants with a limit, counted in the launch transaction so that no race spends one twice.
 
+use std::collections::BTreeMap;
+
 use crate::domain::{EntryId, RunId};
 
 use rusqlite::Connection;
@@ -7,7 +9,7 @@ use rusqlite::Connection;
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
-    tx::{Tx, fetch},
+    tx::{Tx, fetch, list},
 };
 
 /// A grant that lets a run through and has a limit on its uses.
@@ -31,6 +33,36 @@ impl Ledger {
             .here(|connection| uses(connection, owner, entry))
             .await
     }
+}
+
+impl Ledger {
+    /// How many runs each grant has let through, by owner and id. Grants without a use are not among them.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn all_grant_uses(&self) -> Result<BTreeMap<(String, EntryId), u64>, LedgerError> {
+        self.readers.here(all_uses).await
+    }
+}
+
+fn all_uses(connection: &Connection) -> Result<BTreeMap<(String, EntryId), u64>, Fault> {
+    let rows = list(
+        connection,
+        "SELECT owner, entry_id, count(*) FROM grant_uses GROUP BY owner, entry_id",
+        (),
+        |row| {
+            Ok((
+                row.get::<_, String>(0)?,
+                row.get::<_, String>(1)?,
+                row.get::<_, i64>(2)?,
+            ))
+        },
+    )?;
+    let known = rows.into_iter().filter_map(|(owner, id, count)| {
+        let id = EntryId::parse(id).ok()?;
+        Some(((owner, id), u64::try_from(count).unwrap_or(u64::MAX)))
+    });
+    Ok(known.collect())
 }
 
 /// The first grant that has no use left.

@@ -57,7 +57,7 @@ pub use agents::{AgentActivity, Counters};
 pub use approvals::{ApprovalFilter, PendingDeadline};
 pub use ask::{AskOutcome, Asking, NewApproval, NoRoute, NoRouteOutcome};
 pub use config::{Durability, LedgerConfig, PolicyStamp, PolicyWatch, Retention, Tuning};
-pub use decide::{ChosenPattern, Decide, DecideOutcome};
+pub use decide::{ChosenPattern, Decide, DecideOutcome, NotAllowed};
 pub use error::{Inconsistency, LedgerError, OpenError, StorageFault};
 pub use expire::{Expire, ExpireOutcome, Fallback};
 pub use finish::{CancelOutcome, EndOutcome, Finish, Finished, RunOutput};

@@ -11,6 +11,8 @@ pub mod preset;
 pub mod allowlist;
 pub mod pattern;
 
+pub mod lint;
+
 #[cfg(test)]
 mod combine_tests;
 #[cfg(test)]

@@ -49,6 +49,8 @@ mod docs_agents;
 #[cfg(test)]
 mod document_concurrency;
 #[cfg(test)]
+mod entries;
+#[cfg(test)]
 mod events;
 #[cfg(test)]
 mod exec_basics;

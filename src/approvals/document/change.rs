@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     domain::{Ask, EntryId, Security},
     policy::hold::{Allowances, quoted},
 };
 
-use super::model::{Agent, Document, Entry, Grant, WILDCARD};
+use super::model::{Agent, Document, Entry, Grant, Keyed, WILDCARD};
 
 /// Which way a change goes. Where that cannot be seen it counts as widening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,53 @@ pub struct Difference {
     /// Agents (`*` included) that had deny rules or grants and have none of them any more, as after a writer that
     /// does not know them.
     pub lost_members: Vec<String>,
+}
+
+/// More deny rules of one agent are not remembered once they are lost.
+const MAX_LOST: usize = 1_000;
+
+/// Deny rules and grants that a writer dropped which does not know them, as the product's macOS app does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct LostRules {
+    /// `*` or the agent.
+    pub agent: String,
+    /// The deny rules: pattern and argument pattern.
+    pub deny_rules: Vec<(String, Option<String>)>,
+    /// How many grants.
+    pub grants: usize,
+    /// Entries, by id and pattern, that named their arguments and cover any now.
+    pub unbound: Vec<(String, String)>,
+}
+
+impl LostRules {
+    /// What of them a document still lacks; `None` when nothing is missed any more. Lost grants allow nothing, so that
+    /// they are not missed any more once all deny rules or other grants are there.
+    #[must_use]
+    pub fn still_missing(mut self, document: &Document) -> Option<Self> {
+        let agent = document.agent(&self.agent);
+        let present: BTreeSet<RuleReach<'_>> = rules_of(agent).collect();
+        let had_rules = !self.deny_rules.is_empty();
+        self.deny_rules
+            .retain(|(pattern, arg_pattern)| !present.contains(&(pattern.as_str(), arg_pattern.as_deref())));
+        let has_grants =
+            agent.is_some_and(|agent| agent.grants.as_ref().is_some_and(|list| !list.is_empty()));
+        if has_grants || (had_rules && self.deny_rules.is_empty()) {
+            self.grants = 0;
+        }
+        let unbound: HashSet<&str> = unbound_entries(agent).map(|keyed| keyed.id.as_str()).collect();
+        self.unbound
+            .retain(|(id, _pattern)| unbound.contains(id.as_str()));
+        let is_missed = !self.deny_rules.is_empty() || self.grants > 0 || !self.unbound.is_empty();
+        is_missed.then_some(self)
+    }
+}
+
+fn unbound_entries(agent: Option<&Agent>) -> impl Iterator<Item = &Keyed<Entry>> {
+    let entries = agent
+        .into_iter()
+        .flat_map(|agent| agent.allowlist.iter().flatten());
+    entries.filter(|keyed| keyed.item.arg_pattern.is_none())
 }
 
 impl Document {
@@ -72,6 +121,36 @@ impl Document {
             allows,
             lost_members,
         }
+    }
+
+    /// What agents lost of what other writers do not know: deny rules and grants as a whole
+    /// ([`Difference::lost_members`]), and the arguments of entries.
+    pub fn lost_rules(&self, later: &Self) -> Vec<LostRules> {
+        let agents = self.agents.iter().flatten();
+        let lost = agents.map(|(name, agent)| {
+            let is_lost = self.lost(later, name);
+            let bound: HashSet<(&str, &str)> = agent
+                .allowlist
+                .iter()
+                .flatten()
+                .filter(|keyed| keyed.item.arg_pattern.is_some())
+                .map(|keyed| (keyed.id.as_str(), keyed.item.pattern.as_str()))
+                .collect();
+            let deny_rules = rules_of(Some(agent)).filter(|_| is_lost).take(MAX_LOST);
+            LostRules {
+                agent: name.clone(),
+                deny_rules: deny_rules
+                    .map(|(pattern, arg_pattern)| (pattern.to_owned(), arg_pattern.map(str::to_owned)))
+                    .collect(),
+                grants: agent.grants.as_ref().filter(|_| is_lost).map_or(0, Vec::len),
+                unbound: unbound_entries(later.agent(name))
+                    .filter(|keyed| bound.contains(&(keyed.id.as_str(), keyed.item.pattern.as_str())))
+                    .take(MAX_LOST)
+                    .map(|keyed| (keyed.id.as_str().to_owned(), keyed.item.pattern.clone()))
+                    .collect(),
+            }
+        });
+        lost.filter_map(|lost| lost.still_missing(later)).collect()
     }
 
     fn lost(&self, later: &Self, name: &str) -> bool {

@@ -18,7 +18,7 @@ mod write;
 mod tests;
 
 pub use carry::Incoming;
-pub use change::{Change, Difference};
+pub use change::{Change, Difference, LostRules};
 pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, Use};
 pub use form::{EntryForm, Inert};
 pub use json::{Json, Number};

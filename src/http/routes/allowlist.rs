@@ -97,7 +97,7 @@ struct EntryBody {
 /// Something that is odd about an entry.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AllowlistWarning)]
-struct EntryWarningBody {
+pub(super) struct EntryWarningBody {
     #[schema(value_type = String)]
     code: &'static str,
     message: String,
@@ -144,7 +144,7 @@ async fn list(
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<EntryBody>>, Problem> {
-    let entries = state.engine().allowlist(&agent)?;
+    let entries = state.engine().allowlist(&agent).await?;
     Ok(JsonReply(page.cut(
         ListName("allowlist", &agent),
         entries,
@@ -206,7 +206,7 @@ async fn one(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<JsonReply<EntryBody>, Problem> {
-    let found = state.engine().allowlist_entry(&agent, &entry)?;
+    let found = state.engine().allowlist_entry(&agent, &entry).await?;
     found
         .map(|entry| JsonReply(entry.into()))
         .ok_or_else(|| Problem::not_found("entry"))

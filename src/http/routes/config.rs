@@ -11,7 +11,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::document::tagged;
+use super::{allowlist::EntryWarningBody, document::tagged};
 use crate::{
     domain::AgentId,
     engine::config::Config,
@@ -128,6 +128,8 @@ struct AppliedBody {
     document_hash: String,
     /// Hash of `openclaw.json` now.
     config_hash: String,
+    /// What is odd about the rules that count now, by kind and number; `countersign doctor` names each.
+    warnings: Vec<EntryWarningBody>,
 }
 
 /// The keys of `openclaw.json` that are read, with what holds.
@@ -198,6 +200,13 @@ async fn preset(
         changed: applied.changed,
         document_hash: applied.document_hash,
         config_hash: applied.config_hash,
+        warnings: state
+            .engine()
+            .rule_warnings()
+            .await
+            .into_iter()
+            .map(EntryWarningBody::from)
+            .collect(),
     }))
 }
 

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use super::allowlist::{check_note, check_pattern};
+use super::allowlist::{EntryWarningBody, check_note, check_pattern};
 use crate::{
     approvals::document::{DenyRule, Keyed},
     domain::EntryId,
+    engine::allowlist::WrittenRule,
     http::{
         caller::{Admin, Caller, Read},
         extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
@@ -40,6 +41,9 @@ struct RuleBody {
     arg_pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// What is odd about it; only told where it is written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<EntryWarningBody>,
 }
 
 /// A deny rule to add.
@@ -111,7 +115,7 @@ async fn add(
     }
     Ok(Located {
         status: StatusCode::CREATED,
-        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.id)),
+        location: state.link(&format!("/v1/agents/{agent}/denylist/{}", rule.rule.id)),
         body: RuleBody::from(rule),
     }
     .into_response())
@@ -173,6 +177,16 @@ impl From<Keyed<DenyRule>> for RuleBody {
             pattern: item.pattern,
             arg_pattern: item.arg_pattern,
             reason: item.reason,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl From<WrittenRule> for RuleBody {
+    fn from(WrittenRule { rule, warnings }: WrittenRule) -> Self {
+        Self {
+            warnings: warnings.into_iter().map(EntryWarningBody::from).collect(),
+            ..Self::from(rule)
         }
     }
 }

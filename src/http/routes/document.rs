@@ -31,6 +31,9 @@ use crate::{
 /// Whether the document that an answer carries counts.
 const STANDING: HeaderName = HeaderName::from_static("countersign-policy");
 
+/// Which kinds of odd rules the document holds.
+const WARNINGS: HeaderName = HeaderName::from_static("countersign-warnings");
+
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(document, replace))
@@ -143,7 +146,11 @@ async fn document(
     ),
     request_body = DocumentWire,
     responses(
-        (status = OK, body = DocumentWire, headers(("ETag" = String, description = "The new document's hash, quoted."))),
+        (status = OK, body = DocumentWire, headers(
+            ("ETag" = String, description = "The new document's hash, quoted."),
+            ("Countersign-Warnings" = String, description = "Codes of what is odd about its rules, separated by commas; \
+                absent when nothing is. `countersign doctor` names each rule."),
+        )),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
         (status = PRECONDITION_REQUIRED, description = "base-hash-required"),
@@ -164,7 +171,19 @@ async fn replace(
     let replaced = engine
         .replace_document(&caller.actor, expected, &sent, query.force)
         .await?;
-    Ok(reply(replaced))
+    let mut response = reply(replaced);
+    let codes: Vec<&str> = engine
+        .rule_warnings()
+        .await
+        .iter()
+        .map(|warning| warning.code)
+        .collect();
+    if !codes.is_empty()
+        && let Ok(codes) = HeaderValue::try_from(codes.join(", "))
+    {
+        response.headers_mut().insert(WARNINGS, codes);
+    }
+    Ok(response)
 }
 
 /// Accepts an outside edit of the approvals document or of `openclaw.json` that is held. What is in force needs no

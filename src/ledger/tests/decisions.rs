@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::ledger::NotAllowed;
 use crate::{
     domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, TerminalReason},
     ledger::{CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, Revise, ReviseOutcome},
@@ -148,7 +149,7 @@ async fn only_open_answers_and_proposed_patterns_count() {
     asking.approval.card.allowed_decisions = vec![ApprovalDecision::AllowOnce, ApprovalDecision::Deny];
     let asked = opened.ask_with(asking).await;
     let outcome = opened.decide(&asked.id, ApprovalDecision::AllowAlways).await;
-    assert_eq!(outcome, DecideOutcome::NotAllowedDecision);
+    assert_eq!(outcome, DecideOutcome::NotAllowedDecision(NotAllowed::Decision));
 
     let asked = opened.ask().await;
     let choose = async |patterns: &[&str], decision| {
@@ -166,7 +167,7 @@ async fn only_open_answers_and_proposed_patterns_count() {
         choose(&["/bin/echo", "/bin/other"], ApprovalDecision::AllowAlways).await,
         choose(&["/bin/echo"], ApprovalDecision::AllowOnce).await,
     ] {
-        assert_eq!(refused, DecideOutcome::NotAllowedDecision);
+        assert_eq!(refused, DecideOutcome::NotAllowedDecision(NotAllowed::Patterns));
     }
     let chosen = choose(&["/bin/echo"], ApprovalDecision::AllowAlways).await;
     let DecideOutcome::Decided {

@@ -147,6 +147,27 @@ impl Coverage<'_> {
         path_only.map(|grant| grant_cover(grant, candidate))
     }
 
+    /// Why a grant that names the segment does not cover it.
+    pub(super) fn spent_grant(&self, candidate: &Candidate<'_>) -> Option<&'static str> {
+        self.policy.grants.iter().find_map(|grant| {
+            let rule = ArgumentRule::of(grant.arg_pattern, None);
+            let is_meant = (rule != ArgumentRule::Any || candidate.need == Need::Any)
+                && self.names(grant.pattern, rule, candidate)
+                && self.has_arguments(rule, candidate);
+            if !is_meant {
+                None
+            } else if grant.expires_at.is_some_and(|end| self.policy.now >= end) {
+                Some("the grant for this has expired")
+            } else if !grant.is_live(self.policy.now) {
+                Some("the grant for this is used up")
+            } else if !self.has_content(grant, candidate) {
+                Some("the grant for this is bound to another content of the file")
+            } else {
+                None
+            }
+        })
+    }
+
     /// Whether a pattern names the executable. `*` never counts where the arguments must be named too.
     fn names(&self, pattern: &str, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
         let Ok(pattern) = ExecutablePattern::parse_under(self.rules, pattern, self.lookup.home()) else {
@@ -220,10 +241,12 @@ impl Coverage<'_> {
         match rule {
             ArgumentRule::Any => true,
             ArgumentRule::Inert => false,
+            // The digest is about arguments and directory; what is run by another name is another command.
             ArgumentRule::Generated(digest) => {
-                let is_same = candidate
-                    .directory
-                    .is_some_and(|cwd| cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest);
+                let is_same = candidate.executable.is_none_or(Executable::is_settled_by_path)
+                    && candidate.directory.is_some_and(|cwd| {
+                        cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest
+                    });
                 self.rules.holds(Rule::M5, is_same)
             }
             ArgumentRule::Expression(expression) => {

@@ -1,6 +1,6 @@
 //! Deny rules: matched against everything that might run, and always without case (`exec-tool.md` 3).
 
-use super::{AnalysisPolicy, DenyHit, DenyRule};
+use super::{AnalysisPolicy, DenyHit, DenyRule, directory::Directory};
 use crate::{
     command::{
         Executable, PathLookup, Span, parser, paths,
@@ -12,6 +12,9 @@ use crate::{
 /// Words of an opaque segment that are looked up as programs; more make the segment count as not understood.
 const MAX_SCANNED_WORDS: usize = 64;
 
+/// Parts of one word that are looked at.
+const MAX_PARTS: usize = 8;
+
 /// The outcome of looking through a segment that runs something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scan {
@@ -21,6 +24,16 @@ pub(super) enum Scan {
     Clear,
     /// No rule matches what was understood, but not everything was.
     Opaque,
+}
+
+/// A command word with every name and file that it may stand for.
+#[derive(Debug)]
+pub(super) struct Program<'a> {
+    base_names: Vec<String>,
+    files: Vec<String>,
+    /// Whether these are all.
+    pub(super) is_certain: bool,
+    lookup: &'a dyn PathLookup,
 }
 
 /// The deny rules of a request with what matching needs.
@@ -44,17 +57,11 @@ impl Denial<'_> {
     }
 
     /// The first rule against one program with its arguments.
-    pub(super) fn find(
-        &self,
-        typed: &str,
-        executable: Option<&Executable>,
-        arguments: &[&str],
-        span: Span,
-    ) -> Option<DenyHit> {
+    pub(super) fn find(&self, program: &Program<'_>, arguments: &[&str], span: Span) -> Option<DenyHit> {
         self.policy
             .deny_rules
             .iter()
-            .find(|rule| self.names(rule, typed, executable) && self.has_arguments(rule, arguments))
+            .find(|rule| self.names(rule, program) && self.has_arguments(rule, arguments))
             .map(|rule| DenyHit {
                 owner: rule.owner.to_owned(),
                 id: rule.id.to_owned(),
@@ -64,71 +71,118 @@ impl Denial<'_> {
             })
     }
 
+    /// A command word with every file that it may name. After a `cd` that may not have happened these are several.
+    pub(super) fn program(
+        &self,
+        typed: &str,
+        known: Option<&Executable>,
+        directory: &Directory,
+    ) -> Program<'_> {
+        let typed = paths::expand_home(typed, self.lookup.home());
+        let mut program = Program {
+            base_names: vec![paths::base_name(&typed).to_owned()],
+            files: Vec::new(),
+            is_certain: true,
+            lookup: self.lookup,
+        };
+        if let Some(executable) = known {
+            program.add(&executable.resolved, Some(&executable.real));
+        }
+        if typed.starts_with('/') {
+            program.look_up(&paths::normalise(&typed));
+        } else if typed.contains('/') && known.is_none() {
+            match directory.candidates() {
+                Some(bases) => bases
+                    .iter()
+                    .for_each(|base| program.look_up(&paths::join_normalised(base, &typed))),
+                None => program.is_certain = false,
+            }
+        }
+        program
+    }
+
     /// Looks at every word as if it were a program, and into words that are text for a shell.
-    pub(super) fn scan(&self, words: &[Word], directory: Option<&str>) -> Scan {
+    pub(super) fn scan(&self, words: &[Word], directory: &Directory) -> Scan {
         if !self.has_rules() {
             return Scan::Clear;
         }
         let mut opaque = words.len() > MAX_SCANNED_WORDS;
         for (at, word) in words.iter().take(MAX_SCANNED_WORDS).enumerate() {
             let rest = words.get(at + 1..).unwrap_or_default();
-            if let Some(hit) = self.candidate(word, rest, directory) {
-                return Scan::Hit(hit);
+            match self.candidate(word, rest, directory) {
+                Scan::Hit(hit) => return Scan::Hit(hit),
+                Scan::Opaque => opaque = true,
+                Scan::Clear => {}
             }
-            if !is_shell_text(&word.value) {
-                continue;
-            }
-            match parser::parse_mapped(&word.value, &word.map) {
-                Ok(list) => {
-                    if let Some(hit) = self.scan_text(&list, directory) {
-                        return Scan::Hit(hit);
+            for text in texts_of(&word.value).filter(|text| is_shell_text(text)) {
+                // Only of the whole word the places are known.
+                let list = if text == word.value {
+                    parser::parse_mapped(text, &word.map)
+                } else {
+                    parser::parse(text)
+                };
+                match list.map(|list| self.scan_text(&list, directory)) {
+                    Ok(Scan::Hit(hit)) if text == word.value => return Scan::Hit(hit),
+                    Ok(Scan::Hit(hit)) => {
+                        return Scan::Hit(DenyHit {
+                            span: word.span,
+                            ..hit
+                        });
                     }
+                    Ok(Scan::Opaque) | Err(_) => opaque = true,
+                    Ok(Scan::Clear) => {}
                 }
-                Err(_) => opaque = true,
             }
         }
         if opaque { Scan::Opaque } else { Scan::Clear }
     }
 
-    fn scan_text(&self, list: &List, directory: Option<&str>) -> Option<DenyHit> {
-        list.segments().find_map(|segment| {
-            let words = segment.words.iter().take(MAX_SCANNED_WORDS).enumerate();
-            words.into_iter().find_map(|(at, word)| {
+    fn scan_text(&self, list: &List, directory: &Directory) -> Scan {
+        let mut scan = Scan::Clear;
+        for segment in list.segments() {
+            for (at, word) in segment.words.iter().take(MAX_SCANNED_WORDS).enumerate() {
                 let rest = segment.words.get(at + 1..).unwrap_or_default();
-                self.candidate(word, rest, directory)
-            })
-        })
+                match self.candidate(word, rest, directory) {
+                    Scan::Hit(hit) => return Scan::Hit(hit),
+                    Scan::Opaque => scan = Scan::Opaque,
+                    Scan::Clear => {}
+                }
+            }
+        }
+        scan
     }
 
-    fn candidate(&self, word: &Word, rest: &[Word], directory: Option<&str>) -> Option<DenyHit> {
-        let executable = Executable::resolve(word, directory, self.lookup).ok();
+    /// One word as a program with the words behind it as its arguments.
+    fn candidate(&self, word: &Word, rest: &[Word], directory: &Directory) -> Scan {
         let arguments: Vec<&str> = rest.iter().map(|word| word.value.as_str()).collect();
-        self.find(&word.value, executable.as_ref(), &arguments, word.span)
+        let mut scan = Scan::Clear;
+        for text in texts_of(&word.value) {
+            let executable =
+                Executable::resolve(&Word::literal(text, word.span), directory.known(), self.lookup).ok();
+            let program = self.program(text, executable.as_ref(), directory);
+            if let Some(hit) = self.find(&program, &arguments, word.span) {
+                return Scan::Hit(hit);
+            }
+            if !program.is_certain {
+                scan = Scan::Opaque;
+            }
+        }
+        scan
     }
 
-    fn names(&self, rule: &DenyRule<'_>, typed: &str, executable: Option<&Executable>) -> bool {
+    fn names(&self, rule: &DenyRule<'_>, program: &Program<'_>) -> bool {
         let cache = self.policy.cache;
         let Ok(pattern) = ExecutablePattern::parse(rule.pattern, self.lookup.home()) else {
             // What it was meant to stop is not known: see `has_unreadable_rules`.
             return false;
         };
-        let mut base_names = vec![paths::base_name(typed)];
-        let expanded = paths::expand_home(typed, self.lookup.home());
-        let mut files = Vec::new();
-        if expanded.starts_with('/') {
-            files.push(paths::normalise(&expanded));
-        }
-        if let Some(executable) = executable {
-            base_names.extend(executable.names());
-            files.extend([executable.resolved.clone(), executable.real.clone()]);
-        }
         let real = |path: &str| self.lookup.real(path);
         // A pattern that cannot be compiled denies rather than allows.
-        base_names.iter().any(|name| {
+        program.base_names.iter().any(|name| {
             pattern
                 .matches_name(name, PathCase::Insensitive, cache)
                 .unwrap_or(true)
-        }) || files.iter().any(|file| {
+        }) || program.files.iter().any(|file| {
             pattern
                 .matches_path(file, PathCase::Insensitive, cache, real)
                 .unwrap_or(true)
@@ -144,6 +198,37 @@ impl Denial<'_> {
             Err(_) => true,
         }
     }
+}
+
+impl Program<'_> {
+    fn look_up(&mut self, path: &str) {
+        let inspected = self.lookup.inspect(path);
+        self.add(path, inspected.as_ref().map(|file| file.real.as_str()));
+    }
+
+    fn add(&mut self, path: &str, real: Option<&str>) {
+        for file in [Some(path), real].into_iter().flatten() {
+            self.base_names.push(paths::base_name(file).to_owned());
+            self.files.push(file.to_owned());
+        }
+    }
+}
+
+/// What of a word may be a program or text for a shell: the word, and what options and settings hold behind their
+/// names (`--to-command=rm`, `-Irm`, `alias.x=!rm`).
+fn texts_of(value: &str) -> impl Iterator<Item = &str> {
+    let behind = value.match_indices('=').map(|(at, _)| at + 1).take(MAX_PARTS);
+    let glued = value
+        .strip_prefix('-')
+        .and_then(|rest| Some(1 + rest.chars().next()?.len_utf8()))
+        .filter(|_| !value.starts_with("--"));
+    std::iter::once(0)
+        .chain(behind)
+        .chain(glued)
+        .filter_map(|at| value.get(at..))
+        .flat_map(|text| [Some(text), text.strip_prefix(['!', '|'])])
+        .flatten()
+        .filter(|text| !text.is_empty())
 }
 
 /// Whether a word would mean something else to a shell than one word.

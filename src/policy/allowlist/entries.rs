@@ -2,13 +2,17 @@
 
 use super::{
     Match, MatchKind,
-    coverage::{Candidate, Cover, Need},
+    coverage::{Candidate, Cover, Coverage, Need},
     directory::Directory,
     evaluation::Evaluation,
     proposal::{Proposal, Remembered},
     work::{Judged, Work},
 };
-use crate::command::{Code, Rule, inline_eval, paths};
+use crate::command::{
+    Code, Executable, Rule, inline_eval,
+    names::{self, NameClass},
+    paths,
+};
 
 /// Words of a program that runs others which are looked at as interpreters; more count as code.
 const MAX_INNER_WORDS: usize = 64;
@@ -31,12 +35,21 @@ impl Evaluation<'_> {
             Ok(_) => self.miss(work),
             Err(code) => {
                 let proposal = self.remember(&work, reason);
-                match reason {
-                    Some((code, rule, detail)) => work.fail(code, rule, detail),
-                    None if work.inline_eval => {}
-                    None => {
+                let spent = self.spent_grant(&work, need);
+                if !self.has_one_script(&work) {
+                    work.notes
+                        .push("which file it would run as its script cannot be told for certain");
+                }
+                if !work.executable().is_none_or(Executable::is_settled_by_path) {
+                    work.notes
+                        .push("its file is another program under another name, so it is not remembered");
+                }
+                match (reason, spent) {
+                    (Some((code, rule, detail)), spent) => work.fail(code, rule, spent.unwrap_or(detail)),
+                    (None, _) if work.inline_eval => {}
+                    (None, spent) => {
                         let (rule, detail) = miss_text(code);
-                        work.fail(code, rule, detail);
+                        work.fail(code, rule, spent.unwrap_or(detail));
                     }
                 }
                 self.finish(work, Match::plain(MatchKind::None), vec![proposal])
@@ -55,15 +68,41 @@ impl Evaluation<'_> {
     ///
     /// # Errors
     /// The code that says best why nothing does.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method's own lifetimes are not general enough"
+    )]
     pub(super) fn cover(&self, work: &Work<'_>, need: Need) -> Result<Cover, Code> {
-        self.coverage().find(&Candidate {
+        self.with_candidate(work, need, |coverage, candidate| coverage.find(candidate))
+    }
+
+    /// Why a grant that is meant for the segment does not cover it.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method's own lifetimes are not general enough"
+    )]
+    fn spent_grant(&self, work: &Work<'_>, need: Need) -> Option<&'static str> {
+        self.with_candidate(work, need, |coverage, candidate| coverage.spent_grant(candidate))
+    }
+
+    /// Asks about the segment as entries see it.
+    fn with_candidate<T>(
+        &self,
+        work: &Work<'_>,
+        need: Need,
+        ask: impl FnOnce(&Coverage<'_>, &Candidate<'_>) -> T,
+    ) -> T {
+        let arguments = work.arguments();
+        let directory = self.real_directory(work.place.directory);
+        let candidate = Candidate {
             typed: work.typed(),
             executable: work.executable(),
-            arguments: &work.arguments(),
+            arguments: &arguments,
             literal: work.has_literal_arguments(),
-            directory: self.real_directory(work.place.directory).as_deref(),
+            directory: directory.as_deref(),
             need,
-        })
+        };
+        ask(&self.coverage(), &candidate)
     }
 
     fn check_inline_eval(&mut self, work: &mut Work<'_>, reason: Option<Reason>) {
@@ -114,8 +153,32 @@ impl Evaluation<'_> {
             has_literal_arguments: work.has_literal_arguments(),
             directory: self.real_directory(work.place.directory).as_deref(),
             strict_inline_eval: self.policy.strict_inline_eval,
+            is_settled_by_path: executable.is_settled_by_path(),
+            has_one_script: self.has_one_script(work),
         }
         .propose()
+    }
+
+    /// Whether exactly one operand of an interpreter is a file, which is then its script (T2). Other programs have none.
+    fn has_one_script(&self, work: &Work<'_>) -> bool {
+        let Some(executable) = work.executable() else {
+            return true;
+        };
+        let arguments = work.arguments();
+        let runs_scripts = NameClass::of_all(work.names()) == NameClass::Program
+            && executable.names().into_iter().any(names::runs_scripts);
+        if !runs_scripts || matches!(arguments.as_slice(), ["--version" | "--help" | "-V" | "-v"]) {
+            return true;
+        }
+        let files = arguments
+            .iter()
+            .filter(|word| !word.starts_with('-'))
+            .filter(|word| {
+                let directory = work.place.directory.known();
+                let path = directory.map(|directory| paths::join_normalised(directory, word));
+                path.is_some_and(|path| self.lookup.real(&path).is_some())
+            });
+        files.take(2).count() == 1
     }
 
     /// The real path of the directory a segment starts in, if it is certain.

@@ -3,7 +3,7 @@
 use crate::{
     command::{inline_eval, names::NameClass},
     domain::{Pattern, PatternWidth},
-    policy::pattern::{GENERATED_SOURCE, command_marker, cwd_argv_pattern, has_wildcard},
+    policy::pattern::{ExecutablePattern, GENERATED_SOURCE, command_marker, cwd_argv_pattern},
 };
 
 /// What a segment contributes.
@@ -26,6 +26,10 @@ pub(super) struct Proposed {
 }
 
 /// A segment that a person might cover.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, each with its own reader"
+)]
 pub(super) struct Remembered<'a> {
     pub(super) real: &'a str,
     pub(super) names: &'a [&'a str],
@@ -34,6 +38,10 @@ pub(super) struct Remembered<'a> {
     /// Real path of the directory it starts in.
     pub(super) directory: Option<&'a str>,
     pub(super) strict_inline_eval: bool,
+    /// Whether another name of the file could not be another program.
+    pub(super) is_settled_by_path: bool,
+    /// Whether it is known what an interpreter would run (T2).
+    pub(super) has_one_script: bool,
 }
 
 impl Remembered<'_> {
@@ -43,10 +51,14 @@ impl Remembered<'_> {
             return Proposal::Never;
         };
         let is_interpreter = inline_eval::is_interpreter(self.names);
+        // An entry is a pattern, and not every path reads back as the pattern for itself alone.
+        let reads_back = ExecutablePattern::parse(self.real, "/")
+            .is_ok_and(|pattern| pattern == ExecutablePattern::File(self.real.to_owned()));
         if !self.has_literal_arguments
-            || has_wildcard(self.real)
+            || !reads_back
+            || !self.is_settled_by_path
             || NameClass::of_all(self.names.iter().copied()) != NameClass::Program
-            || (is_interpreter && !self.strict_inline_eval)
+            || (is_interpreter && !(self.strict_inline_eval && self.has_one_script))
         {
             return Proposal::Never;
         }

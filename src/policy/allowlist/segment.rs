@@ -262,17 +262,19 @@ impl Evaluation<'_> {
     }
 
     fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
-        let delegates = self.policy.strict_delegation
-            && delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
-        if !self.rules.holds(Rule::D1, delegates) {
-            return self.judge_entries(work, None);
+        let delegates = delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
+        if delegates {
+            // What it runs may be denied, whether or not its entry has to name the arguments.
+            match self.denial().scan(work.argument_words(), work.place.directory) {
+                Scan::Hit(hit) => work.deny(hit),
+                // What else stands in such arguments need not be text for a shell, so it is not called opaque by
+                // itself.
+                Scan::Opaque => self.opaque |= names_a_runner(&work.arguments()),
+                Scan::Clear => {}
+            }
         }
-        // What else stands in such arguments need not be text for a shell, so it is not called opaque.
-        if let Scan::Hit(hit) = self
-            .denial()
-            .scan(work.argument_words(), work.place.directory.known())
-        {
-            work.deny(hit);
+        if !self.rules.holds(Rule::D1, delegates && self.policy.strict_delegation) {
+            return self.judge_entries(work, None);
         }
         let reason = (
             Code::Delegation,
@@ -283,13 +285,14 @@ impl Evaluation<'_> {
     }
 
     /// Matches deny rules against the word that runs next.
-    pub(super) fn deny(&self, work: &mut Work<'_>) {
+    pub(super) fn deny(&mut self, work: &mut Work<'_>) {
         if !self.denial().has_rules() {
             return;
         }
-        let hit = self
-            .denial()
-            .find(work.typed(), work.executable(), &work.arguments(), work.span());
+        let denial = self.denial();
+        let program = denial.program(work.typed(), work.executable(), work.place.directory);
+        let hit = denial.find(&program, &work.arguments(), work.span());
+        self.opaque |= !program.is_certain;
         if let Some(hit) = hit {
             work.deny(hit);
         }
@@ -297,10 +300,7 @@ impl Evaluation<'_> {
 
     /// Looks for denied programs in a segment that runs what its words say, and notes what cannot be seen.
     pub(super) fn scan(&mut self, work: &mut Work<'_>) {
-        match self
-            .denial()
-            .scan(work.argument_words(), work.place.directory.known())
-        {
+        match self.denial().scan(work.argument_words(), work.place.directory) {
             Scan::Hit(hit) => work.deny(hit),
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}
@@ -352,6 +352,20 @@ impl Evaluation<'_> {
             changes_to: None,
         }
     }
+}
+
+/// Whether one of the words is a program that runs what its own arguments say.
+fn names_a_runner(words: &[&str]) -> bool {
+    words.iter().any(|word| {
+        matches!(
+            NameClass::of(paths::base_name(word)),
+            NameClass::PayloadShell
+                | NameClass::OtherShell
+                | NameClass::Carrier
+                | NameClass::RefusedBuiltin
+                | NameClass::Multiplexer
+        )
+    })
 }
 
 /// The texts of a word that may be paths of their own.

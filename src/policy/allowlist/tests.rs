@@ -310,6 +310,78 @@ fn deny_rules_reach_into_everything_that_runs_something() {
 }
 
 #[test]
+fn a_directory_that_is_not_certain_hides_nothing_from_deny_rules() {
+    let mut world = World::allowing(&["*"]).denying(&["/usr/bin/rm"]);
+    world.machine.links.insert("/opt/tidy", "/usr/bin/rm");
+    for text in [
+        "cd /usr/bin && ./rm x",
+        "cd /usr/bin; ./rm x",
+        "cd /usr/bin || cd /opt; ./rm x",
+        "cd /usr; bin/rm x",
+        "cd /opt; ./tidy x",
+        "cd /opt; sudo ./tidy x",
+        "cd /opt; bash -c './tidy x'",
+        "cd /srv; ../usr/bin/rm x",
+    ] {
+        world.denies(text);
+    }
+    assert!(world.text("cd /opt; ./rg x").denylisted.is_none());
+    // Too many places to follow are a person's business.
+    let many: String = (0..40).map(|at| format!("cd d{at}; ")).collect();
+    world.wants_a_person(&format!("{many}./x"));
+    world.wants_a_person(&format!("{many}sudo ./x"));
+    assert!(!world.text(&format!("{many}rg x")).needs_person);
+}
+
+#[test]
+fn deny_rules_look_behind_options_and_settings() {
+    for strict in [true, false] {
+        let mut world = World::allowing(&["*"]).denying(&["rm"]);
+        world.strict_delegation = strict;
+        for text in [
+            "find . -exec rm {} +",
+            "find . -exec sh -c 'rm x' \\;",
+            "tar --to-command=rm -xf a",
+            "tar --use-compress-program='rm -f' -xf a",
+            "rg --pre=rm x",
+            "rg --pre /usr/bin/rm x",
+            "git -c alias.x='!rm y' x",
+            "git -c core.pager='|rm' log",
+            "env -Srm",
+            "env --split-string='rm x'",
+            "ssh -o ProxyCommand='rm x' host",
+            "sudo --user=me -- RM x",
+        ] {
+            world.denies(text);
+        }
+        assert!(world.text("find . -name '*.rm' -print").denylisted.is_none());
+        assert!(!world.text("find . -name '*.c' -exec cat {} +").needs_person);
+        world.wants_a_person("find . -exec sh -c '$x' {} +");
+        assert!(world.text("rg --pretty rm").denylisted.is_none());
+    }
+}
+
+#[test]
+fn a_denial_says_whose_rule_it_is_and_where_it_matched() {
+    let mut world = World::allowing(&["*"]);
+    world.deny_rules = vec![DenyRule {
+        owner: "*",
+        reason: Some("it deletes"),
+        ..deny("rm")
+    }];
+    let text = "rg x | timeout 5 rm y";
+    let analysis = world.asks(text, Code::Denylisted);
+    let finding = &analysis.findings[0];
+    assert_eq!(
+        finding.detail,
+        "the deny rule rm (rule, of every agent) matches: it deletes"
+    );
+    let place = text.get(finding.span.start as usize..finding.span.end as usize);
+    assert_eq!(place, Some("rm"));
+    assert_eq!(analysis.segments[1].matched.kind, MatchKind::Denylist);
+}
+
+#[test]
 fn deny_rules_see_real_files_and_arguments() {
     let mut world = World::allowing(&["*"]).denying(&["/USR/bin/rm"]);
     world.machine.links.insert("/opt/tidy", "/usr/bin/rm");
@@ -501,6 +573,34 @@ fn grants_come_after_entries_and_end() {
     world.grants[0] = grant("/usr/bin/rg");
     world.entries = vec![entry("rg")];
     assert_eq!(world.allows("rg x").credited[0].kind, CreditKind::Entry);
+}
+
+#[test]
+fn a_grant_that_is_over_says_so() {
+    let detail = |change: fn(&mut Grant<'static>), text: &str| {
+        let mut world = world();
+        world.grants = vec![grant("/usr/bin/rg")];
+        change(&mut world.grants[0]);
+        let analysis = world.asks(text, Code::NotAllowlisted);
+        assert!(analysis.credited.is_empty());
+        analysis.findings[0].detail.clone()
+    };
+    let expired: fn(&mut Grant<'static>) = |grant| grant.expires_at = Some(UnixMillis::new(1));
+    assert_eq!(detail(expired, "rg x"), "the grant for this has expired");
+    assert_eq!(detail(expired, "git x"), "no entry covers this");
+    let spent = detail(
+        |grant| {
+            grant.max_uses = Some(1);
+            grant.uses = u64::MAX;
+        },
+        "rg x",
+    );
+    assert_eq!(spent, "the grant for this is used up");
+    let other = detail(|grant| grant.sha256 = Some("bb"), "rg x");
+    assert_eq!(
+        other,
+        "the grant for this is bound to another content of the file"
+    );
 }
 
 #[test]
@@ -789,6 +889,117 @@ fn always_is_offered_exactly_and_only_where_it_is_safe() {
         world().text("bash -c 'rg x'").proposed_patterns[0].pattern,
         "/usr/bin/rg"
     );
+}
+
+/// A world in which the first answer to a command was "always".
+fn remembering(mut world: World, command: &Command) -> World {
+    let offered = world.analyze(command).proposed_patterns;
+    for pattern in offered.iter().filter(|pattern| pattern.default) {
+        world.entries.push(Entry {
+            arg_pattern: pattern.arg_pattern.as_deref().map(leak),
+            source: pattern.source.as_deref().map(leak),
+            ..entry(&pattern.pattern)
+        });
+    }
+    world
+}
+
+#[test]
+fn a_remembered_answer_covers_nothing_else() {
+    let text = |text: &str| Command::shell(text.to_owned()).unwrap();
+    let mut world = world();
+    world.machine.links.insert("/opt/tool", "/opt/v1/tool");
+    world.machine.files.extend(["/opt/v1/tool", "/opt/v2/tool"]);
+    let mut world = remembering(world, &text("/opt/tool 'a b'"));
+    assert_eq!(world.entries[0].pattern, "/opt/v1/tool");
+    for same in [
+        "/opt/tool 'a b'",
+        "/opt/v1/tool a\\ b",
+        "timeout 5 /opt/tool 'a b'",
+        "bash -c \"/opt/tool 'a b'\"",
+    ] {
+        world.allows(same);
+    }
+    for other in [
+        "/opt/tool a b",
+        "/opt/tool 'a b' ''",
+        "/opt/tool 'a b '",
+        "/opt/tool",
+        "cd sub && /opt/tool 'a b'",
+        "/opt/v2/tool 'a b'",
+        "/opt/tool 'a b' && rg x",
+    ] {
+        assert!(!world.text(other).satisfied, "{other}");
+    }
+    // The link leads elsewhere by now.
+    world.machine.links.insert("/opt/tool", "/opt/v2/tool");
+    world.asks("/opt/tool 'a b'", Code::NotAllowlisted);
+}
+
+#[test]
+fn another_name_of_one_file_is_another_command() {
+    let machine = || {
+        let mut world = world();
+        world.machine.files.push("/usr/bin/systemctl");
+        world
+            .machine
+            .links
+            .insert("/usr/sbin/poweroff", "/usr/bin/systemctl");
+        world
+    };
+    let argv = |program: &str| Command::argv(vec![program.to_owned()]).unwrap();
+    let world = remembering(machine(), &argv("/usr/bin/systemctl"));
+    world
+        .argv(&["/usr/bin/systemctl"])
+        .satisfied
+        .then_some(())
+        .unwrap();
+    assert!(!world.argv(&["/usr/sbin/poweroff"]).satisfied);
+    let analysis = machine().analyze(&argv("/usr/sbin/poweroff"));
+    assert_eq!(analysis.proposed_patterns, []);
+    assert_eq!(
+        analysis.segments[0].notes,
+        ["its file is another program under another name, so it is not remembered"]
+    );
+}
+
+#[test]
+fn a_path_that_a_pattern_would_read_as_another_is_never_remembered() {
+    for path in [
+        "/srv/evil/rg ",
+        "/srv/a*b/rg",
+        "/srv/a?b/rg",
+        "/srv/ü\u{a0}",
+        "/srv/tab\t",
+    ] {
+        let mut world = world();
+        world.machine.files.push(leak(path));
+        let offered = world.argv(&[path, "x"]).proposed_patterns;
+        assert_eq!(offered, [], "{path:?}");
+    }
+}
+
+#[test]
+fn an_interpreter_is_remembered_with_exactly_one_script() {
+    let mut world = world();
+    world.strict_inline_eval = true;
+    assert_eq!(world.text("python3 -u x.py").proposed_patterns.len(), 1);
+    for text in [
+        "python3 x.py data.py",
+        "python3 -u -B",
+        "python3 -m http.server",
+        "python3 -",
+    ] {
+        let analysis = world.text(text);
+        assert_eq!(analysis.proposed_patterns, [], "{text}");
+    }
+    let notes = &world.text("python3 x.py data.py").segments[0].notes;
+    assert_eq!(
+        *notes,
+        ["which file it would run as its script cannot be told for certain"]
+    );
+    assert!(world.text("python3 x.py").segments[0].notes.is_empty());
+    assert!(world.text("rg x y").segments[0].notes.is_empty());
 }
 
 #[test]

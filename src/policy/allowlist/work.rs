@@ -141,7 +141,17 @@ impl<'a> Work<'a> {
 
     /// Notes a match of a deny rule, which comes before everything else.
     pub(super) fn deny(&mut self, hit: DenyHit) {
-        let detail = format!("the deny rule {} matches", hit.pattern);
+        let whose = match hit.owner.as_str() {
+            "*" => "of every agent".to_owned(),
+            owner => format!("of {owner}"),
+        };
+        let why = hit.reason.as_deref().map(|reason| format!(": {reason}"));
+        let detail = format!(
+            "the deny rule {} ({}, {whose}) matches{}",
+            hit.pattern,
+            hit.id,
+            why.unwrap_or_default()
+        );
         self.findings
             .insert(0, Finding::new(Code::Denylisted, "deny", hit.span, detail));
         self.denied.get_or_insert(hit);

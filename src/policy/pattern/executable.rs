@@ -15,6 +15,16 @@ pub enum PathCase {
     Insensitive,
 }
 
+impl PathCase {
+    /// The form in which two texts are equal exactly if they compare so.
+    pub fn key(self, text: &str) -> String {
+        match self {
+            Self::Sensitive => text.to_owned(),
+            Self::Insensitive => fold(text),
+        }
+    }
+}
+
 /// Why a pattern never matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InertPattern {

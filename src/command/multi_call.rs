@@ -1,0 +1,90 @@
+//! Files that are several programs, told apart by the name they are called by.
+
+/// Files whose other names do other things. Those that hold shells are multiplexers and never covered at all (S3).
+const MULTI_CALL: &[&str] = &[
+    "coreutils",
+    "gnu-coreutils",
+    "uutils",
+    "uu-coreutils",
+    "sbase-box",
+    "ubase-box",
+    "systemctl",
+    "systemd",
+    "resolvectl",
+    "udevadm",
+    "kmod",
+    "lvm",
+    "dmsetup",
+    "xtables-nft-multi",
+    "xtables-legacy-multi",
+    "ebtables-nft",
+    "btrfs",
+    "e2fsck",
+    "mke2fs",
+    "tune2fs",
+    "dosfsck",
+    "mksquashfs",
+    "mtools",
+    "rustup",
+    "rustup-init",
+    "xz",
+    "zstd",
+    "lz4",
+    "bzip2",
+    "pigz",
+    "gzip",
+    "brotli",
+    "unzip",
+    "git",
+    "nix",
+    "snap",
+    "postfix",
+    "exim",
+    "exim4",
+    "sendmail",
+    "msmtp",
+    "dropbearmulti",
+    "vim",
+    "vim.basic",
+    "vim.tiny",
+    "vim.nox",
+    "vim.gtk3",
+    "nvim",
+    "clang",
+    "lld",
+    "llvm-ar",
+    "llvm-objcopy",
+    "ccache",
+    "sccache",
+    "distcc",
+    "icecc",
+    "pyenv",
+    "rbenv",
+    "asdf",
+    "mise",
+    "volta-shim",
+    "pg_wrapper",
+];
+
+/// Whether what a file does depends on the name it is called by, as far as that is known. `name` is its own base name.
+pub fn tells_by_name(name: &str) -> bool {
+    let unversioned = super::names::without_version(name);
+    MULTI_CALL
+        .iter()
+        .any(|known| *known == name || *known == unversioned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_do_not_hide_them() {
+        for name in ["coreutils", "systemctl", "vim.basic", "clang-18", "lvm"] {
+            assert!(tells_by_name(name), "{name}");
+        }
+        for name in ["rg", "python3.12", "npm-cli.js", "lvmconfig"] {
+            assert!(!tells_by_name(name), "{name}");
+        }
+    }
+}

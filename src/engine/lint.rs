@@ -1,0 +1,350 @@
+//! What is odd about the rules of an approvals document, for whoever writes it and for doctor.
+//!
+//! The judgement is `policy::lint`'s; this hands it the document, the files of the machine and the uses that the
+//! ledger counted. Nothing here decides about a command. Entry points: [`document_remarks`] for a whole document,
+//! `Engine::remarks_on` for one rule that was just written.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    approvals::{
+        document::{Agent, Document, Number},
+        store::Snapshot,
+    },
+    command::PathLookup,
+    domain::{AgentId, EntryId, UnixMillis},
+    engine::{Engine, allowlist::EntryWarning, analyse, reply::StorageTrouble},
+    events::AllowlistList,
+    policy::{
+        allowlist::{DenyRule, Entry, Grant},
+        hold::quoted,
+        lint::{self, Item, Linter, Lists, Remark, RemarkCode, Surroundings},
+        pattern::{PathCase, PatternCache},
+    },
+    settings::{ExecSettings, Settings},
+};
+
+/// The wildcard agent of the approvals document.
+const WILDCARD: &str = "*";
+/// More remarks on one document are counted and not told.
+const MAX_TOLD: usize = 200;
+
+/// What is odd about one rule of a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleRemark {
+    /// `*` or the agent whose list holds it.
+    pub owner: String,
+    /// Which list.
+    pub list: AllowlistList,
+    /// The rule's id.
+    pub id: EntryId,
+    /// Its pattern as written.
+    pub pattern: String,
+    /// What is odd.
+    pub remark: Remark,
+}
+
+/// What is odd about a document.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DocumentRemarks {
+    /// At most 200, in the order of the document.
+    pub told: Vec<RuleRemark>,
+    /// How many more there are.
+    pub left_off: usize,
+}
+
+/// What a document is judged against.
+#[derive(Debug, Clone, Copy)]
+pub struct Judging<'a> {
+    /// The files of the machine.
+    pub lookup: &'a dyn PathLookup,
+    /// How patterns compare.
+    pub path_case: PathCase,
+    /// The time that grants expire by.
+    pub now: UnixMillis,
+    /// Uses by owner and grant, as the ledger counted them; a grant that is not among them has those that the document
+    /// says.
+    pub uses: &'a GrantUses,
+}
+
+/// Uses of grants by owner and id.
+pub type GrantUses = BTreeMap<(String, EntryId), u64>;
+
+/// Everything that is odd about a document.
+pub fn document_remarks(document: &Document, judging: Judging<'_>) -> DocumentRemarks {
+    let cache = PatternCache::default();
+    let wildcard = document.agent(WILDCARD);
+    let everybody_rules = OwnRules::of(WILDCARD, wildcard, judging.uses);
+    let everybody = Linter::new(judging.surroundings(&cache), everybody_rules.lists());
+    let mut remarks = DocumentRemarks::default();
+    if let Some(agent) = wildcard {
+        remarks.collect(WILDCARD, agent, &everybody);
+    }
+    for (name, agent) in document
+        .agents
+        .iter()
+        .flatten()
+        .filter(|(name, _)| name != WILDCARD)
+    {
+        let rules = OwnRules::of(name, Some(agent), judging.uses);
+        remarks.collect(name, agent, &Linter::below(&everybody, rules.lists()));
+    }
+    remarks
+}
+
+/// What is odd about one rule of a document.
+fn remarks_on(
+    document: &Document,
+    judging: Judging<'_>,
+    (owner, list, id): (&str, AllowlistList, &EntryId),
+) -> Vec<Remark> {
+    let cache = PatternCache::default();
+    let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), judging.uses);
+    let everybody = Linter::new(judging.surroundings(&cache), everybody_rules.lists());
+    let own = OwnRules::of(owner, document.agent(owner), judging.uses);
+    let below;
+    let linter = if owner == WILDCARD {
+        &everybody
+    } else {
+        below = Linter::below(&everybody, own.lists());
+        &below
+    };
+    let lists = own.lists();
+    let at = match list {
+        AllowlistList::Allowlist => lists.entries.iter().position(|entry| entry.id == id.as_str()),
+        AllowlistList::Grants => lists.grants.iter().position(|grant| grant.id == id.as_str()),
+        AllowlistList::Denylist => lists.deny_rules.iter().position(|rule| rule.id == id.as_str()),
+    };
+    match (at, list) {
+        (None, _) => Vec::new(),
+        (Some(at), AllowlistList::Allowlist) => linter.entry(at),
+        (Some(at), AllowlistList::Grants) => linter.grant(at),
+        (Some(at), AllowlistList::Denylist) => linter.deny_rule(at),
+    }
+}
+
+/// What is odd about the configured safe bins of an agent, by name.
+pub fn safe_bin_remarks(exec: &ExecSettings) -> Vec<(String, Remark)> {
+    let profiles = analyse::safe_bin_profiles(&exec.safe_bin_profiles);
+    lint::safe_bins(&exec.safe_bins, &profiles)
+        .into_iter()
+        .map(|(name, remark)| (name.to_owned(), remark))
+        .collect()
+}
+
+/// How patterns compare on this machine.
+pub const fn path_case(settings: &Settings) -> PathCase {
+    analyse::path_case(settings.server.policy.path_case)
+}
+
+impl Engine {
+    /// What is odd about a rule that was just written.
+    pub(super) async fn remarks_on(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        owner: &str,
+        list: AllowlistList,
+        id: &EntryId,
+    ) -> Result<Vec<Remark>, StorageTrouble> {
+        let uses = self.grant_uses_of(owner).await?;
+        let (engine, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
+        let (owner, id) = (owner.to_owned(), id.clone());
+        let looked = tokio::task::spawn_blocking(move || {
+            let document = snapshot.document()?;
+            Some(engine.judging(&owner, &uses, |judging| {
+                remarks_on(document, judging, (&owner, list, &id))
+            }))
+        });
+        // Only a panic or the end of the process makes the task fail.
+        Ok(looked.await.ok().flatten().unwrap_or_default())
+    }
+
+    /// What is odd about the document as it is on disk.
+    ///
+    /// # Errors
+    /// When the uses of grants cannot be read.
+    pub async fn remarks_on_document(self: &Arc<Self>) -> Result<DocumentRemarks, StorageTrouble> {
+        let uses = self.ledger.all_grant_uses().await.map_err(StorageTrouble::from)?;
+        let engine = Arc::clone(self);
+        let looked = tokio::task::spawn_blocking(move || {
+            let snapshot = engine.documents.snapshot();
+            let document = snapshot.document()?;
+            Some(engine.judging(WILDCARD, &uses, |judging| document_remarks(document, judging)))
+        });
+        Ok(looked.await.ok().flatten().unwrap_or_default())
+    }
+
+    /// What is odd about the rules of the document, one line for each kind. Nothing that keeps these lines from being
+    /// made is a reason to fail whoever asks: they come with the answer to another question.
+    pub async fn rule_warnings(self: &Arc<Self>) -> Vec<EntryWarning> {
+        let remarks = match self.remarks_on_document().await {
+            Ok(remarks) => remarks,
+            Err(error) => {
+                tracing::warn!(error = %error, "the rules of the approvals document were not looked at");
+                return Vec::new();
+            }
+        };
+        let mut kinds: BTreeMap<RemarkCode, (usize, &RuleRemark)> = BTreeMap::new();
+        for told in &remarks.told {
+            kinds.entry(told.remark.code).or_insert((0, told)).0 += 1;
+        }
+        let mut warnings: Vec<EntryWarning> = kinds
+            .into_iter()
+            .map(|(code, (count, first))| EntryWarning {
+                code: code.as_str(),
+                message: match count {
+                    1 => format!("{}: {}", quoted(&first.pattern), first.remark.message),
+                    _ => format!(
+                        "{} and {} more: {}",
+                        quoted(&first.pattern),
+                        count - 1,
+                        first.remark.message
+                    ),
+                },
+            })
+            .collect();
+        if remarks.left_off > 0 {
+            warnings.push(EntryWarning {
+                code: "more-warnings",
+                message: format!("{} more rules are odd", remarks.left_off),
+            });
+        }
+        warnings
+    }
+
+    /// How often each grant of an owner was used.
+    pub(super) async fn grant_uses_of(&self, owner: &str) -> Result<GrantUses, StorageTrouble> {
+        let mut uses = self.ledger.all_grant_uses().await.map_err(StorageTrouble::from)?;
+        uses.retain(|(known, _id), _count| known == owner);
+        Ok(uses)
+    }
+
+    fn judging<T>(&self, owner: &str, uses: &GrantUses, judge: impl FnOnce(Judging<'_>) -> T) -> T {
+        let settings = self.settings.current();
+        let agent = AgentId::parse(owner).unwrap_or_else(|_wildcard| AgentId::main());
+        let lookup = self.path_lookup(&agent, &settings);
+        judge(Judging {
+            lookup: &lookup,
+            path_case: path_case(&settings),
+            now: self.clock.now(),
+            uses,
+        })
+    }
+}
+
+impl<'a> Judging<'a> {
+    fn surroundings(&self, cache: &'a PatternCache) -> Surroundings<'a> {
+        Surroundings {
+            lookup: self.lookup,
+            cache,
+            path_case: self.path_case,
+            now: self.now,
+        }
+    }
+}
+
+impl DocumentRemarks {
+    fn collect(&mut self, owner: &str, agent: &Agent, linter: &Linter<'_>) {
+        for (item, remark) in linter.remarks() {
+            if self.told.len() >= MAX_TOLD {
+                self.left_off += 1;
+                continue;
+            }
+            let place = match item {
+                Item::Entry(at) => agent
+                    .allowlist
+                    .as_ref()
+                    .and_then(|list| list.get(at))
+                    .map(|keyed| (AllowlistList::Allowlist, &keyed.id, &keyed.item.pattern)),
+                Item::Grant(at) => agent
+                    .grants
+                    .as_ref()
+                    .and_then(|list| list.get(at))
+                    .map(|keyed| (AllowlistList::Grants, &keyed.id, &keyed.item.pattern)),
+                Item::DenyRule(at) => agent
+                    .denylist
+                    .as_ref()
+                    .and_then(|list| list.get(at))
+                    .map(|keyed| (AllowlistList::Denylist, &keyed.id, &keyed.item.pattern)),
+            };
+            let Some((list, id, pattern)) = place else {
+                continue;
+            };
+            self.told.push(RuleRemark {
+                owner: owner.to_owned(),
+                list,
+                id: id.clone(),
+                pattern: pattern.clone(),
+                remark,
+            });
+        }
+    }
+}
+
+/// The rules of one owner as the linter takes them.
+struct OwnRules<'a> {
+    entries: Vec<Entry<'a>>,
+    grants: Vec<Grant<'a>>,
+    deny_rules: Vec<DenyRule<'a>>,
+}
+
+impl<'a> OwnRules<'a> {
+    fn of(owner: &'a str, agent: Option<&'a Agent>, uses: &GrantUses) -> Self {
+        let entries = agent
+            .into_iter()
+            .flat_map(|agent| agent.allowlist.iter().flatten());
+        let grants = agent.into_iter().flat_map(|agent| agent.grants.iter().flatten());
+        let rules = agent
+            .into_iter()
+            .flat_map(|agent| agent.denylist.iter().flatten());
+        Self {
+            entries: entries
+                .map(|keyed| Entry {
+                    owner,
+                    id: keyed.id.as_str(),
+                    pattern: &keyed.item.pattern,
+                    arg_pattern: keyed.item.arg_pattern.as_deref(),
+                    source: keyed.item.source.as_deref(),
+                    command_sha256: keyed.item.command_sha256.as_deref(),
+                })
+                .collect(),
+            grants: grants
+                .map(|keyed| Grant {
+                    owner,
+                    id: keyed.id.as_str(),
+                    pattern: &keyed.item.pattern,
+                    arg_pattern: keyed.item.arg_pattern.as_deref(),
+                    expires_at: keyed
+                        .item
+                        .expires_at_ms
+                        .as_ref()
+                        .map(|at| UnixMillis::new(at.floor())),
+                    max_uses: keyed.item.max_uses,
+                    uses: uses
+                        .get(&(owner.to_owned(), keyed.id.clone()))
+                        .copied()
+                        .or_else(|| keyed.item.uses.as_ref().and_then(Number::as_count))
+                        .unwrap_or(0),
+                    sha256: keyed.item.sha256.as_deref(),
+                })
+                .collect(),
+            deny_rules: rules
+                .map(|keyed| DenyRule {
+                    owner,
+                    id: keyed.id.as_str(),
+                    pattern: &keyed.item.pattern,
+                    arg_pattern: keyed.item.arg_pattern.as_deref(),
+                    reason: keyed.item.reason.as_deref(),
+                })
+                .collect(),
+        }
+    }
+
+    fn lists(&self) -> Lists<'_> {
+        Lists {
+            entries: &self.entries,
+            grants: &self.grants,
+            deny_rules: &self.deny_rules,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `allow-always` stores what was shown, and that covers the same command and nothing else.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestServer, eventually, only, write_file_mode};
+
+async fn asked(server: &TestServer, body: Value) -> Value {
+    let answer: Answer = server.agent().exec(body).await;
+    let pending = answer.expect(202);
+    assert_eq!(pending["status"], "approval-pending", "{pending}");
+    server
+        .operator()
+        .get(&format!(
+            "/v1/approvals/{}",
+            pending["approvalId"].as_str().unwrap()
+        ))
+        .await
+        .expect(200)
+}
+
+/// Allows an approval for good and waits until its entries are stored.
+async fn remembered(server: &TestServer, approval: &Value, count: usize) -> Vec<Value> {
+    let operator = server.operator();
+    operator
+        .decide(approval["id"].as_str().unwrap(), "allow-always")
+        .await
+        .expect(200);
+    server.agent().finished(approval["runId"].as_str().unwrap()).await;
+    let stored = || async { operator.get("/v1/agents/main/allowlist").await.expect(200)["items"].clone() };
+    let items = eventually("stored", stored, |items| {
+        items.as_array().map(Vec::len) == Some(count)
+    })
+    .await;
+    items.as_array().unwrap().clone()
+}
+
+#[tokio::test]
+async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() {
+    let server = TestServer::asking()
+        .document(
+            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/usr/bin/echo" }] } } }),
+        )
+        .start()
+        .await;
+    let command = "echo x | timeout 5 sort -r && sh -c 'seq 1 2'";
+    let explained = server
+        .agent()
+        .post("/v1/exec/explain", json!({ "command": command }))
+        .await
+        .expect(200);
+    let approval = asked(&server, json!({ "command": command })).await;
+    assert_eq!(explained["wouldPersist"], approval["proposedPatterns"]);
+    let shown: Vec<Value> = approval["proposedPatterns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|pattern| pattern["default"] == true)
+        .map(|pattern| json!([pattern["segment"], pattern["pattern"], pattern["width"]]))
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            json!([1, "/usr/bin/sort", "exact"]),
+            json!([2, "/usr/bin/seq", "exact"])
+        ]
+    );
+    let items = remembered(&server, &approval, 3).await;
+    let stored: Vec<Value> = items
+        .iter()
+        .skip(1)
+        .map(|item| only(item, &["pattern", "argPattern", "source", "state"]))
+        .collect();
+    let of = |at: usize| {
+        let pattern = &approval["proposedPatterns"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|pattern| pattern["default"] == true)
+            .nth(at)
+            .unwrap()
+            .clone();
+        json!({ "pattern": pattern["pattern"], "argPattern": pattern["argPattern"], "source": "allow-always",
+            "state": "active" })
+    };
+    assert_eq!(stored, [of(0), of(1)]);
+    let again = server
+        .agent()
+        .exec(json!({ "command": command }))
+        .await
+        .expect(200);
+    assert_eq!(again["status"], "completed", "{again}");
+    for other in [
+        "echo x | timeout 5 sort -r && sh -c 'seq 1 3'",
+        "echo x | timeout 5 sort -n && sh -c 'seq 1 2'",
+        "cd / && seq 1 2",
+        "seq 1 2 3",
+    ] {
+        asked(&server, json!({ "command": other })).await;
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_can_be_remembered_the_answer_is_refused_with_the_reason() {
+    let server = TestServer::asking().start().await;
+    for command in [
+        "echo $HOME",
+        "sudo true x",
+        "sh script.sh",
+        "FOO=1 date",
+        "python3 x.py",
+        "no-such-program",
+    ] {
+        let approval = asked(&server, json!({ "command": command })).await;
+        assert_eq!(
+            only(&approval, &["allowedDecisions", "proposedPatterns"]),
+            json!({ "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [] }),
+            "{command}"
+        );
+        let id = approval["id"].as_str().unwrap();
+        let refused = server.operator().decide(id, "allow-always").await;
+        let problem = refused.problem(422, "decision-not-allowed");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.contains("nothing of this command can be remembered"),
+            "{detail}"
+        );
+        server.operator().decide(id, "deny").await.expect(200);
+    }
+    assert!(
+        server.document_on_disk()["agents"]["main"]
+            .get("allowlist")
+            .is_none()
+    );
+}
+
+#[tokio::test]
+async fn an_exact_text_is_offered_only_when_enabled_and_stored_with_its_whole_digest() {
+    let server = TestServer::asking()
+        .toml("[policy]\nexact_text_grants = true\n")
+        .start()
+        .await;
+    let command = "echo $HOME";
+    let approval = asked(&server, json!({ "command": command })).await;
+    assert_eq!(approval["proposedPatterns"][0]["width"], "exact");
+    remembered(&server, &approval, 1).await;
+    let entry = server.document_on_disk()["agents"]["main"]["allowlist"][0].clone();
+    assert!(
+        entry["pattern"].as_str().unwrap().starts_with("=command:"),
+        "{entry}"
+    );
+    let digest = entry["commandSha256"].as_str().unwrap();
+    assert_eq!(digest.len(), 64, "{entry}");
+    assert!(entry["pattern"].as_str().unwrap().ends_with(&digest[..16]));
+    let again = server
+        .agent()
+        .exec(json!({ "command": command }))
+        .await
+        .expect(200);
+    assert_eq!(again["status"], "completed");
+    asked(&server, json!({ "command": "echo $HOME x" })).await;
+    // A marker of the same first digits and another digest is another command.
+    let other = digest.replace(|digit: char| digit.is_ascii_digit(), "0");
+    let text = server.document_on_disk().to_string().replace(digest, &other);
+    server.edit_document(&text);
+    asked(&server, json!({ "command": command })).await;
+}
+
+#[tokio::test]
+async fn another_name_of_a_remembered_file_and_another_file_behind_its_link_are_asked_about() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("bin");
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    for name in ["systemctl", "v1", "v2"] {
+        write_file_mode(&directory.join(name), "#!/bin/sh\nexit 0\n", 0o755);
+    }
+    symlink(path("systemctl"), path("poweroff")).unwrap();
+    symlink(path("v1"), path("tool")).unwrap();
+    let approval = asked(&server, json!({ "argv": [path("systemctl")] })).await;
+    remembered(&server, &approval, 1).await;
+    server
+        .agent()
+        .exec(json!({ "argv": [path("systemctl")] }))
+        .await
+        .expect(200);
+    let other = asked(&server, json!({ "argv": [path("poweroff")] })).await;
+    assert_eq!(other["proposedPatterns"], json!([]));
+
+    let approval = asked(&server, json!({ "argv": [path("tool")] })).await;
+    assert_eq!(approval["proposedPatterns"][0]["pattern"], path("v1"));
+    remembered(&server, &approval, 2).await;
+    server
+        .agent()
+        .exec(json!({ "argv": [path("tool")] }))
+        .await
+        .expect(200);
+    std::fs::remove_file(path("tool")).unwrap();
+    symlink(path("v2"), path("tool")).unwrap();
+    asked(&server, json!({ "argv": [path("tool")] })).await;
+}

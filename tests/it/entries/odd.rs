@@ -1,0 +1,144 @@
+//! Odd rules are told where they are written, and by doctor.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::findings;
+use crate::support::{TestServer, only};
+
+fn codes(entry: &Value) -> Vec<String> {
+    let warnings = entry["warnings"]
+        .as_array()
+        .unwrap_or_else(|| panic!("warnings in {entry}"));
+    for warning in warnings {
+        assert!(!warning["message"].as_str().unwrap().is_empty());
+    }
+    let code = |warning: &Value| warning["code"].as_str().unwrap().to_owned();
+    warnings.iter().map(code).collect()
+}
+
+#[tokio::test]
+async fn whoever_writes_a_rule_is_told_what_is_odd_about_it() {
+    let server = TestServer::allowlist_only().start().await;
+    let operator = server.operator();
+    let list = "/v1/agents/main/allowlist";
+    for (body, expect) in [
+        (json!({ "pattern": "/usr/bin/true" }), vec![]),
+        (json!({ "pattern": "/usr/bin/python3" }), vec!["interpreter"]),
+        (json!({ "pattern": "/usr/bin/sh" }), vec!["needs-arguments"]),
+        (json!({ "pattern": "/usr/bin/env" }), vec!["never-matches"]),
+        (
+            json!({ "pattern": "/tmp/**" }),
+            vec!["too-broad", "writable-directory"],
+        ),
+        (json!({ "pattern": "/no/such/program" }), vec!["missing-file"]),
+        (json!({ "pattern": "/usr/bin/tru*" }), vec![]),
+        (
+            json!({ "pattern": "/usr/bin/true", "argPattern": "^x$" }),
+            vec!["shadowed"],
+        ),
+        (json!({ "pattern": "*" }), vec!["too-broad"]),
+        (json!({ "pattern": "date" }), vec!["shadowed"]),
+        (
+            json!({ "pattern": "/usr/bin/id", "maxUses": 3 }),
+            vec!["shadowed"],
+        ),
+    ] {
+        let entry = operator.post(list, body.clone()).await.expect(201);
+        assert_eq!(codes(&entry), expect, "{body}");
+        let path = format!("{list}/{}", entry["id"].as_str().unwrap());
+        assert_eq!(
+            operator.get(&path).await.expect(200)["warnings"],
+            entry["warnings"]
+        );
+    }
+    let deny = "/v1/agents/*/denylist";
+    let rule = operator.post(deny, json!({ "pattern": "rm" })).await.expect(201);
+    assert!(rule.get("warnings").is_none(), "{rule}");
+    let rule = operator.post(deny, json!({ "pattern": "*" })).await.expect(201);
+    assert_eq!(codes(&rule), ["too-broad"]);
+    let entry = operator
+        .post(list, json!({ "pattern": "/usr/bin/wc" }))
+        .await
+        .expect(201);
+    assert_eq!(codes(&entry), ["shadowed", "denied"]);
+}
+
+#[tokio::test]
+async fn a_document_and_a_preset_are_answered_with_what_is_odd() {
+    let server = TestServer::allowlist_only().start().await;
+    let operator = server.operator();
+    let path = "/v1/policy/document";
+    let put = async |document: Value| {
+        let tag = operator.get(path).await.header("etag").unwrap().to_owned();
+        let request = operator
+            .request(Method::PUT, path)
+            .json(&document)
+            .header("If-Match", tag);
+        operator.send(request).await
+    };
+    let sound =
+        json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/usr/bin/true" }] } } });
+    let answer = put(sound).await;
+    answer.expect(200);
+    assert_eq!(answer.header("countersign-warnings"), None);
+    let odd = json!({ "version": 1, "agents": {
+        "*": { "allowlist": [{ "pattern": "*" }] },
+        "main": { "allowlist": [{ "pattern": "/usr/bin/../x" }], "grants": [
+            { "pattern": "/usr/bin/true", "expiresAtMs": 1 },
+        ] },
+    } });
+    let answer = put(odd).await;
+    answer.expect(200);
+    assert_eq!(
+        answer.header("countersign-warnings"),
+        Some("never-matches, shadowed, too-broad, expired")
+    );
+    let preset = operator
+        .post("/v1/policy/preset", json!({ "name": "cautious" }))
+        .await
+        .expect(200);
+    assert_eq!(
+        codes(&preset),
+        ["never-matches", "shadowed", "too-broad", "expired"]
+    );
+
+    let broad = findings(&server, "rule-too-broad").await;
+    assert_eq!(
+        only(&broad[0], &["severity", "fixable"]),
+        json!({ "severity": "warning", "fixable": false })
+    );
+    assert!(
+        broad[0]["explanation"]
+            .as_str()
+            .unwrap()
+            .contains("\"*\" of agent \"*\""),
+        "{broad:?}"
+    );
+    for id in ["rule-never-matches", "rule-shadowed", "grant-expired"] {
+        assert_eq!(findings(&server, id).await.len(), 1, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_line_shows_the_warnings() {
+    let server = TestServer::allowlist_only().start().await;
+    let added = server.cli(&["allowlist", "add", "*"]).await;
+    assert!(
+        added.stdout.contains("it covers every program there is"),
+        "{added:?}"
+    );
+    let denied = server.cli(&["denylist", "add", "*"]).await;
+    assert!(denied.stdout.contains("it denies every command"), "{denied:?}");
+}
+
+#[tokio::test]
+async fn doctor_names_safe_bins_that_are_none() {
+    let exec = json!({ "host": "gateway", "security": "allowlist", "safeBins": ["cut", "jq", "column"] });
+    let server = TestServer::allowlist_only()
+        .config(&json!({ "tools": { "exec": exec } }))
+        .start()
+        .await;
+    assert_eq!(findings(&server, "safe-bin-refused").await.len(), 1);
+    assert_eq!(findings(&server, "safe-bin-without-profile").await.len(), 1);
+}
