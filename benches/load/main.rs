@@ -6,12 +6,14 @@
 //! * `pending`: many approvals that wait
 //! * `sse`: many subscribers of the events
 //! * `explain`: a decision over HTTP, with few and many allowlist entries
+//! * `isolation`: what each level of isolation adds to an exec; started by root it tries them all, and the servers
+//!   run under accounts of the system
 //!
 //! The bare server does the same work by the shortest way, and is asked by the same client in the same run, in
 //! turns, so that whatever else the machine does falls on both; what counts are the ratios.
 //!
 //! Options: `--command PROGRAM` (default `/bin/true`); exec: `--windows N` per server and client count (8),
-//! `--window-ms MS` (1000), `--clients 1,32`; approval: `--rounds N` (300); pending: `--pending N` (1000);
+//! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation: `--rounds N` (300); pending: `--pending N` (1000);
 //! sse: `--subscribers N` (1000), `--rate EVENTS` a second (100), `--seconds S` (10); explain:
 //! `--entries 10,10000,100000`.
 
@@ -21,6 +23,7 @@ mod approval;
 mod connection;
 mod exec;
 mod explain;
+mod isolation;
 mod options;
 mod pending;
 mod reference;
@@ -58,6 +61,9 @@ fn main() {
         }
         if options.wants("explain") {
             explain::measure(&options).await;
+        }
+        if options.wants("isolation") {
+            isolation::measure(&options).await;
         }
     });
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 5] = ["exec", "approval", "pending", "sse", "explain"];
+const MEASURES: [&str; 6] = ["exec", "approval", "pending", "sse", "explain", "isolation"];
 
 /// What to measure, and how long.
 #[derive(Debug)]

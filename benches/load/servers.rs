@@ -28,6 +28,87 @@ pub(crate) enum Policy {
     Allowlist { entries: usize },
 }
 
+/// As whom, and how confined, commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    SameUser,
+    Confined,
+    SeparateUser,
+}
+
+/// Accounts that every system has: of the server, and of its commands where they have one of their own.
+const SERVER_ACCOUNT: u32 = 2;
+const COMMAND_ACCOUNT: u32 = 1;
+
+impl Level {
+    /// The one that others are compared with comes first.
+    pub(crate) const ALL: [Self; 3] = [Self::SameUser, Self::Confined, Self::SeparateUser];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::SameUser => "same-user",
+            Self::Confined => "confined",
+            Self::SeparateUser => "separate-user",
+        }
+    }
+
+    /// The command line of a server at this level, or why there is none.
+    fn command(self, state: &Path) -> Result<Command, String> {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            give(state, SERVER_ACCOUNT);
+        }
+        let (mut command, isolation) = match self {
+            // Root is never confined.
+            Self::SameUser | Self::Confined if is_root => {
+                let mut command = program_named(Path::new("setpriv"));
+                let [user, group] = [
+                    format!("--reuid={SERVER_ACCOUNT}"),
+                    format!("--regid={SERVER_ACCOUNT}"),
+                ];
+                command.args([&user, &group, "--clear-groups"]);
+                command.arg(SERVER).args(SERVE).arg(state);
+                (
+                    command,
+                    if self == Self::SameUser {
+                        "same-user"
+                    } else {
+                        "auto"
+                    },
+                )
+            }
+            Self::SameUser => (countersign(state), "same-user"),
+            Self::Confined => (countersign(state), "auto"),
+            Self::SeparateUser if !is_root => return Err("it takes root to start".to_owned()),
+            Self::SeparateUser => {
+                let mut command = countersign(state);
+                command.args(["--run-as", &format!("{COMMAND_ACCOUNT}:{COMMAND_ACCOUNT}")]);
+                (command, "auto")
+            }
+        };
+        command
+            .env("HOME", state)
+            .env("COUNTERSIGN_EXEC__ISOLATION", isolation);
+        Ok(command)
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Gives a directory and everything in it to an account.
+fn give(path: &Path, account: u32) {
+    std::os::unix::fs::chown(path, Some(account), Some(account)).expect("giving a file away");
+    if path.is_dir() {
+        for entry in fs::read_dir(path).expect("a directory") {
+            give(&entry.expect("an entry").path(), account);
+        }
+    }
+}
+
 /// A running server; dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -73,7 +154,28 @@ impl Server {
         let state = state_directory(policy);
         let begun = Instant::now();
         let (child, address) = start(&mut countersign(state.path()));
-        let start_time = begun.elapsed();
+        Self::with_tokens(child, address, state, begun.elapsed())
+    }
+
+    /// countersign that runs everything, at one level of isolation; or why it cannot be had.
+    pub(crate) fn at(level: Level) -> Result<Self, String> {
+        let state = state_directory(Policy::Full);
+        let begun = Instant::now();
+        let (mut child, ready) = start_to_line(&mut level.command(state.path())?);
+        let reached = format!("isolation={level}");
+        if ready.split_whitespace().any(|word| word == reached) {
+            let address = address_in(&ready);
+            return Ok(Self::with_tokens(child, address, state, begun.elapsed()));
+        }
+        child.kill().expect("ending a server");
+        child.wait().expect("the end of a server");
+        Err(match ready.trim_end() {
+            "" => "the server does not start, and said above why".to_owned(),
+            ready => format!("the server says: {ready}"),
+        })
+    }
+
+    fn with_tokens(child: Child, address: String, state: TempDir, start_time: Duration) -> Self {
         let token = |name: &str| {
             let path = state.path().join("countersign").join(name);
             let token = fs::read_to_string(path).expect("a token");
@@ -164,12 +266,14 @@ pub(crate) fn time_starts(times: u32) -> Vec<(Duration, Duration)> {
         .collect()
 }
 
+const SERVER: &str = env!("CARGO_BIN_EXE_countersign");
+
+/// Its arguments, before the state directory.
+const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--state-dir"];
+
 fn countersign(state: &Path) -> Command {
-    let mut command = program_named(Path::new(env!("CARGO_BIN_EXE_countersign")));
-    command
-        .args(["serve", "--listen", "127.0.0.1:0", "--state-dir"])
-        .arg(state)
-        .env("HOME", state);
+    let mut command = program_named(Path::new(SERVER));
+    command.args(SERVE).arg(state).env("HOME", state);
     command
 }
 
@@ -220,6 +324,12 @@ fn state_directory(policy: Policy) -> TempDir {
 }
 
 fn start(command: &mut Command) -> (Child, String) {
+    let (child, ready) = start_to_line(command);
+    (child, address_in(&ready))
+}
+
+/// Starts a server and returns its first line, empty if it ended without one.
+fn start_to_line(command: &mut Command) -> (Child, String) {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -230,14 +340,17 @@ fn start(command: &mut Command) -> (Child, String) {
     BufReader::new(stdout)
         .read_line(&mut ready)
         .expect("the ready line");
+    (child, ready)
+}
+
+fn address_in(ready: &str) -> String {
     let address = ready
         .split_whitespace()
         .find_map(|word| word.strip_prefix("http://"));
-    let address = address
+    address
         .unwrap_or_else(|| panic!("no address in {ready:?}"))
         .trim_end_matches(['/', ','])
-        .to_owned();
-    (child, address)
+        .to_owned()
 }
 
 fn children(pid: u32) -> Vec<u32> {

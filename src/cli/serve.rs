@@ -167,9 +167,13 @@ fn explain(console: Console, error: &StartError) -> Failure {
         StartError::Tls(problem) => Failure::new("tls", problem.line())
             .exit(ExitStatus::CONFIG)
             .hint("[tls] cert and key in countersign.toml name PEM files, relative to countersign/"),
-        StartError::Isolation(_) => Failure::new("isolation", with_causes(error))
+        StartError::Isolation(problem) => Failure::new("isolation", with_causes(error))
             .exit(ExitStatus::CONFIG)
-            .hint("[exec] isolation = \"auto\" takes the best level there is"),
+            .hint(
+                problem
+                    .remedy()
+                    .unwrap_or("[exec] isolation = \"auto\" takes the best level there is"),
+            ),
         StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),

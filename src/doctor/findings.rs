@@ -358,7 +358,7 @@ fn tls(state: &TlsState) -> Option<Finding> {
 
 fn isolation(state: &IsolationState) -> Option<Finding> {
     match state {
-        IsolationState::SameUser { why } => Some(Finding {
+        IsolationState::SameUser { why, remedy } => Some(Finding {
             id: "isolation-same-user",
             severity: Severity::Error,
             key: "exec.isolation".to_owned(),
@@ -366,8 +366,12 @@ fn isolation(state: &IsolationState) -> Option<Finding> {
                 "commands on the gateway host run with the server's own rights: one that runs can read the operator's \
                  token and edit the policy. Approvals are a guard rail here, not a boundary. They are not confined: {why}"
             ),
-            fix: "run the server under an ordinary account of its own, where user namespaces are allowed, and leave \
-                  [exec] isolation at \"auto\"; until then give agents nothing on it that you would not run yourself"
+            fix: remedy
+                .unwrap_or(
+                    "run the server under an ordinary account of its own, where user namespaces are allowed, and \
+                     leave [exec] isolation at \"auto\"; until then give agents nothing on it that you would not run \
+                     yourself",
+                )
                 .to_owned(),
             repair: None,
         }),
@@ -611,6 +615,7 @@ mod tests {
     fn same_user() -> IsolationState {
         IsolationState::SameUser {
             why: "it is root".to_owned(),
+            remedy: None,
         }
     }
 

@@ -162,6 +162,7 @@ fn isolation(
     let Some(store) = loaded else {
         return IsolationState::SameUser {
             why: "the settings do not read".to_owned(),
+            remedy: None,
         };
     };
     let settings = store.current();
@@ -169,6 +170,7 @@ fn isolation(
         IsolationChoice::SameUser => {
             return IsolationState::SameUser {
                 why: "[exec] isolation = \"same-user\" says so".to_owned(),
+                remedy: None,
             };
         }
         IsolationChoice::Auto | IsolationChoice::Confined | IsolationChoice::SeparateUser => {}
@@ -185,6 +187,7 @@ fn isolation(
         },
         Err(error) => IsolationState::SameUser {
             why: error.to_string(),
+            remedy: error.remedy(),
         },
     }
 }

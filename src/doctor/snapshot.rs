@@ -140,6 +140,8 @@ pub enum IsolationState {
     SameUser {
         /// Why it is no better.
         why: String,
+        /// What would make it better, where that is known.
+        remedy: Option<&'static str>,
     },
 }
 

@@ -65,9 +65,11 @@ impl Call {
     /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
     /// still there.
     pub(super) fn of_run(run: &Run) -> Option<Self> {
-        if !run.env_names.is_empty() {
-            return None;
-        }
+        run.env_names.is_empty().then(|| Self::of_record(run)).flatten()
+    }
+
+    /// The call behind a run but for its environment overrides, if its directory is still there.
+    pub(super) fn of_record(run: &Run) -> Option<Self> {
         Some(Self {
             agent: run.agent.clone(),
             session: run.session.clone(),

@@ -43,11 +43,13 @@ impl HostEnvironment {
         hidden: Option<&Hidden>,
     ) -> Vec<(OsString, OsString)> {
         let overridden = |name: &OsString| overrides.iter().any(|(other, _value)| name == other);
+        let inside = hidden.into_iter().flat_map(Hidden::variables);
         let inherited = self
             .inherited
             .iter()
-            .filter(|(name, _value)| !overridden(name))
-            .cloned();
+            .cloned()
+            .chain(inside)
+            .filter(|(name, _value)| !overridden(name));
         let mut all: Vec<_> = match hidden {
             Some(hidden) => hidden.without_leading_out(inherited),
             None => inherited.collect(),

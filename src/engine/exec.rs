@@ -12,9 +12,10 @@ use crate::{
         call::Call,
         judge::{Judgement, PolicyNow},
         live::LiveRun,
-        reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble, Warning},
+        reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
         slots::{NoSlot, Slot, SlotLimits},
-        supervise::{Custody, LEFTOVERS_KILLED},
+        supervise::Custody,
+        warnings,
     },
     ledger::{self, Admission, DirectLaunch, Kept, KeyState, launch::LaunchOutcome},
     policy::gate::Verdict,
@@ -446,23 +447,9 @@ fn reply_to_end(run: &Run, output: &crate::output::Captured) -> Result<ExecReply
         _ => Ok(ExecReply::Ended(EndedRun {
             run: run.clone(),
             output: output.clone(),
-            warnings: warnings_of(run),
+            warnings: warnings::of(run),
         })),
     }
-}
-
-fn warnings_of(run: &Run) -> Vec<Warning> {
-    let left_behind = run.warnings.iter().any(|code| code == LEFTOVERS_KILLED);
-    left_behind
-        .then(|| Warning {
-            code: LEFTOVERS_KILLED,
-            message:
-                "processes that the command left running were killed; start a server with background, or set \
-                      tools.exec.leftovers to keep"
-                    .to_owned(),
-        })
-        .into_iter()
-        .collect()
 }
 
 /// Somebody who waits for a run wherever it stands. When they leave, a run that was started for them meanwhile

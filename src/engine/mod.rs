@@ -22,6 +22,7 @@ pub mod environment;
 mod live;
 mod outcome;
 mod supervise;
+mod warnings;
 
 mod recover;
 mod shutdown;

@@ -9,7 +9,8 @@ use crate::{
         Engine,
         approve::Expiry,
         outcome::{self, OutputSummary},
-        supervise::{self, Custody, LEFTOVERS_KILLED},
+        supervise::{self, Custody},
+        warnings,
     },
     hosts::{Attempt, gateway::Recovered},
     ledger::{
@@ -144,12 +145,9 @@ impl Engine {
                 tail: String::new(),
             },
         };
-        let end = outcome::end_of(exit, run.timeout, summary, self.clock.now());
-        let warnings = exit
-            .leftovers_killed
-            .then(|| LEFTOVERS_KILLED.to_owned())
-            .into_iter()
-            .collect();
+        let mut end = outcome::end_of(exit, run.timeout, summary, self.clock.now());
+        let warnings = self.warnings_after(&run.id, exit).await;
+        end.detail = warnings::explain(end.detail, &warnings);
         let finish = Finish {
             run_id: run.id.clone(),
             end,

@@ -9,6 +9,7 @@ use crate::{
         live::{Ended, LiveRun, LiveState},
         outcome::{self, OutputSummary},
         slots::Slot,
+        warnings,
     },
     events::{Event, EventKind, OutputChunk, Subject},
     hosts::{
@@ -28,8 +29,6 @@ struct Listeners {
     stderr: Utf8Decoder,
 }
 
-/// Warning of a run whose leftovers were killed (`exec-tool.md` 4).
-pub(super) const LEFTOVERS_KILLED: &str = "leftovers-killed";
 /// From `SIGTERM` to `SIGKILL` when a run is killed.
 const KILL_GRACE: Duration = Duration::from_secs(2);
 /// Pause between attempts to record an end while the ledger cannot be written.
@@ -276,12 +275,9 @@ impl Engine {
                 tail: capture.tail(self.capture_limits().tail_chars),
             }
         });
-        let end = outcome::end_of(&exit, timeout, summary, self.clock.now());
-        let warnings = exit
-            .leftovers_killed
-            .then(|| LEFTOVERS_KILLED.to_owned())
-            .into_iter()
-            .collect();
+        let mut end = outcome::end_of(&exit, timeout, summary, self.clock.now());
+        let warnings = self.warnings_after(&live.run_id, &exit).await;
+        end.detail = warnings::explain(end.detail, &warnings);
         let output = match output {
             gateway::KeptOutput::Inline(frames) => RunOutput::Inline(frames),
             gateway::KeptOutput::Spooled => RunOutput::Spooled,

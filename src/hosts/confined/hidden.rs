@@ -36,6 +36,12 @@ const LEADING_OUT: &[&str] = &[
     "WAYLAND_DISPLAY",
 ];
 
+/// Variables that tell programs how it is inside.
+///
+/// fakeroot tries to give files away for real, and goes on when it may not. Inside the kernel answers that there is no
+/// such account, at which it gives up.
+const INSIDE: &[(&str, &str)] = &[("FAKEROOTDONTTRYCHOWN", "1")];
+
 impl Hidden {
     /// What a plan covers.
     pub fn by(plan: &ConfinementPlan) -> Self {
@@ -69,6 +75,13 @@ impl Hidden {
             .filter(|(place, _is_covered)| path.starts_with(place))
             .max_by_key(|(place, is_covered)| (place.components().count(), *is_covered))
             .is_some_and(|(_place, is_covered)| is_covered)
+    }
+
+    /// Variables for every command inside.
+    pub fn variables(&self) -> impl Iterator<Item = (OsString, OsString)> + use<> {
+        INSIDE
+            .iter()
+            .map(|(name, value)| (OsString::from(name), OsString::from(value)))
     }
 
     /// The inherited environment without what leads to covered places.

@@ -10,10 +10,14 @@ use crate::{
 use super::{
     Hidden, Obstacle,
     places::{self, Places, Subject},
+    switches,
 };
 
 /// The program that makes the namespaces: this one, even when its file was replaced meanwhile.
 const THIS_PROGRAM: &str = "/proc/self/exe";
+
+/// How often the machine is looked at while it changes.
+const ATTEMPTS: usize = 3;
 
 /// A place where confined commands run.
 #[derive(Debug)]
@@ -40,6 +44,18 @@ pub enum Unconfined {
     Refused(#[from] ConfineError),
 }
 
+impl Unconfined {
+    /// What would change it, where that is known.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused(_) => {
+                switches::remedy(|name| std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok())
+            }
+            Self::Root | Self::Obstacle(_) => None,
+        }
+    }
+}
+
 impl Confined {
     /// Makes the place. To be called while the process has one thread, like everything that starts the runner.
     ///
@@ -52,13 +68,25 @@ impl Confined {
         environment: &dyn Environment,
     ) -> Result<Self, Unconfined> {
         let uid = account()?;
-        places::make_directories(uid, &open(state_dir))?;
-        let Places { plan, exposed } = find(uid, state_dir, server, server_file, environment)?;
-        Ok(Self {
-            confinement: Confinement::make(Path::new(THIS_PROGRAM), &plan)?,
-            hidden: Hidden::by(&plan),
-            exposed,
-        })
+        let attempt = || {
+            places::make_directories(uid, &open(state_dir))?;
+            let Places { plan, exposed } = find(uid, state_dir, server, server_file, environment)?;
+            Ok(Self {
+                confinement: Confinement::make(Path::new(THIS_PROGRAM), &plan)?,
+                hidden: Hidden::by(&plan),
+                exposed,
+            })
+        };
+        // Between looking and covering something may go away, like the directory of an agent that ended. What is
+        // looked at again is as it is by then; what stays refused is refused.
+        let mut made = attempt();
+        for _ in 1..ATTEMPTS {
+            if made.is_ok() {
+                break;
+            }
+            made = attempt();
+        }
+        made
     }
 
     /// Whether a server with these settings could make it, without changing anything.

@@ -8,8 +8,11 @@ mod hidden;
 mod level;
 mod mounts;
 mod openssh;
+mod out_of_reach;
 pub mod places;
+mod switches;
 
 pub use hidden::Hidden;
 pub use level::{Confined, Unconfined};
+pub use out_of_reach::OutOfReach;
 pub use places::Obstacle;

@@ -1,4 +1,4 @@
-//! What OpenSSH includes from its system configuration.
+//! What OpenSSH includes from elsewhere into its configuration, the system's and the account's.
 //!
 //! It insists that an included file belongs to root or to the account. In a namespace of one account root's files
 //! belong to nobody, so without copies of them every `git push` over ssh would end with "Bad owner or permissions".
@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -14,8 +15,12 @@ use crate::runner::confine::Mask;
 /// The system configuration itself, which is exempt.
 const CONFIG: &str = "/etc/ssh/ssh_config";
 
-/// Relative patterns are below it.
+/// Relative patterns in it, and in what it includes, are below this.
 const HOME: &str = "/etc/ssh";
+
+/// The account's configuration, and what relative patterns in it are below; both in its home directory.
+const OWN_CONFIG: &str = ".ssh/config";
+const OWN_HOME: &str = ".ssh";
 
 /// A directory that holds more than this is not there for configuration alone.
 const MAX_FILES: usize = 64;
@@ -24,24 +29,43 @@ const MAX_FILE_BYTES: u64 = 64 * 1024;
 /// How deep files may include each other, as in OpenSSH.
 const MAX_DEPTH: u8 = 16;
 
-/// Directories of included files, each to be replaced by copies that belong to the account.
-pub(super) fn masks() -> Vec<Mask> {
+/// Directories of included files, each to be replaced by copies that belong to the account. Those that belong to it
+/// anyway, and may change, stay.
+pub(super) fn masks(uid: u32, home: Option<&Path>) -> Vec<Mask> {
     let mut directories = BTreeSet::new();
-    follow(Path::new(CONFIG), 0, &mut directories);
+    let system = Base {
+        relative: Path::new(HOME),
+        home,
+    };
+    follow(Path::new(CONFIG), &system, 0, &mut directories);
+    if let Some(home) = home {
+        let relative = home.join(OWN_HOME);
+        let own = Base {
+            relative: &relative,
+            home: Some(home),
+        };
+        follow(&home.join(OWN_CONFIG), &own, 0, &mut directories);
+    }
     directories
         .into_iter()
-        .filter_map(|directory| mask(&directory))
+        .filter_map(|directory| mask(&directory, uid))
         .collect()
 }
 
-fn follow(file: &Path, depth: u8, directories: &mut BTreeSet<PathBuf>) {
+/// What patterns that are not absolute start from.
+struct Base<'a> {
+    relative: &'a Path,
+    home: Option<&'a Path>,
+}
+
+fn follow(file: &Path, base: &Base<'_>, depth: u8, directories: &mut BTreeSet<PathBuf>) {
     if depth > MAX_DEPTH {
         return;
     }
     let Ok(text) = fs::read_to_string(file) else {
         return;
     };
-    for pattern in includes(&text) {
+    for pattern in includes(&text, base) {
         let Some(directory) = pattern.parent().filter(|directory| is_literal(directory)) else {
             continue;
         };
@@ -52,7 +76,7 @@ fn follow(file: &Path, depth: u8, directories: &mut BTreeSet<PathBuf>) {
             continue;
         }
         for included in files(&directory).unwrap_or_default() {
-            follow(&included, depth + 1, directories);
+            follow(&included, base, depth + 1, directories);
         }
     }
 }
@@ -62,7 +86,7 @@ fn is_literal(path: &Path) -> bool {
 }
 
 /// The patterns of `Include` lines, made absolute.
-fn includes(text: &str) -> Vec<PathBuf> {
+fn includes(text: &str, base: &Base<'_>) -> Vec<PathBuf> {
     let patterns = text.lines().filter_map(|line| {
         let line = line.trim_start();
         let (keyword, rest) = line.split_at_checked("Include".len())?;
@@ -72,8 +96,13 @@ fn includes(text: &str) -> Vec<PathBuf> {
     patterns
         .flat_map(|rest| rest.split(|c: char| c.is_ascii_whitespace() || c == '='))
         .map(|pattern| pattern.trim_matches('"'))
-        .filter(|pattern| !pattern.is_empty() && !pattern.starts_with('~'))
-        .map(|pattern| Path::new(HOME).join(pattern))
+        .filter(|pattern| !pattern.is_empty())
+        .filter_map(|pattern| match pattern.strip_prefix("~/") {
+            Some(below) => Some(base.home?.join(below)),
+            // Of somebody else.
+            None if pattern.starts_with('~') => None,
+            None => Some(base.relative.join(pattern)),
+        })
         .collect()
 }
 
@@ -94,7 +123,10 @@ fn files(directory: &Path) -> Option<Vec<PathBuf>> {
     Some(files)
 }
 
-fn mask(directory: &Path) -> Option<Mask> {
+fn mask(directory: &Path, uid: u32) -> Option<Mask> {
+    if fs::metadata(directory).ok()?.uid() == uid {
+        return None;
+    }
     // Where the keys of the machine and the exempt file itself lie nothing is replaced.
     let copies = files(directory).filter(|files| !files.is_empty() && directory != Path::new(HOME))?;
     Some(Mask {
@@ -110,27 +142,30 @@ mod tests {
     #[test]
     fn include_lines_are_found_as_openssh_finds_them() {
         let text = "# Include /no\nInclude /etc/ssh/ssh_config.d/*.conf\n  include=crypto \"/a/b\"\nIncluded x\n\
-                    Host *\n\tInclude ~/mine\n";
-        assert_eq!(
-            includes(text),
-            [
-                Path::new("/etc/ssh/ssh_config.d/*.conf"),
-                Path::new("/etc/ssh/crypto"),
-                Path::new("/a/b"),
-            ]
-        );
+                    Host *\n\tInclude ~/mine ~root/theirs\n";
+        let found = |home| {
+            let relative = Path::new("/etc/ssh");
+            includes(text, &Base { relative, home })
+        };
+        let of_the_system = ["/etc/ssh/ssh_config.d/*.conf", "/etc/ssh/crypto", "/a/b"].map(PathBuf::from);
+        assert_eq!(found(None), of_the_system);
+        let with_home = [of_the_system.as_slice(), &[PathBuf::from("/home/a/mine")]].concat();
+        assert_eq!(found(Some(Path::new("/home/a"))), with_home);
     }
 
     #[test]
     fn a_directory_is_replaced_only_if_it_holds_small_files_alone() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
-        assert_eq!(mask(path), None);
+        let owner = fs::metadata(path).unwrap().uid();
+        let foreign = |path: &Path| mask(path, owner + 1);
+        assert_eq!(foreign(path), None);
         std::os::unix::fs::symlink("/etc/passwd", path.join("b.conf")).unwrap();
         fs::File::create(path.join("a.conf")).unwrap();
-        let copies = mask(path).map(|mask| mask.copies);
+        let copies = foreign(path).map(|mask| mask.copies);
         assert_eq!(copies, Some(vec![path.join("a.conf"), path.join("b.conf")]));
+        assert_eq!(mask(path, owner), None, "the account may change it");
         fs::create_dir(path.join("more")).unwrap();
-        assert_eq!(mask(path), None);
+        assert_eq!(foreign(path), None);
     }
 }

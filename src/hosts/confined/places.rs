@@ -87,7 +87,7 @@ impl Places {
                 Named::Exposed => exposed.push(socket),
             }
         }
-        masks.extend(openssh::masks());
+        masks.extend(openssh::masks(subject.uid, subject.home));
         // Last, so that nothing above can be in the way of it.
         masks.extend(state_masks(&state, subject.open, &mounts));
         let read_only = mounts.iter().filter(|mount| is_control_group(mount));

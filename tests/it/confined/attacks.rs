@@ -344,7 +344,7 @@ async fn what_outlives_its_run_stays_confined() {
         .config(&json!({ "tools": { "exec": {
             "host": "gateway", "security": "full", "ask": "off", "leftovers": "keep",
         } } }))
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("PATH", super::PROGRAMS)
         .run_as(ACCOUNT)
         .start()
         .await;

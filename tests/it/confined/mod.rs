@@ -4,7 +4,9 @@
 //! level: what it reaches shows that an attack is real.
 
 mod attacks;
+mod fallback;
 mod level;
+mod machine;
 mod tools;
 
 use std::path::Path;
@@ -16,6 +18,9 @@ use crate::support::{Invocation, ServerBuilder, TestServer, inherited_path, is_r
 /// An account that every system has. Not `nobody`: in a namespace everything of root looks as if it were nobody's.
 const ACCOUNT: u32 = 1;
 
+/// Programs of the system: what lies in root's home cannot be run by another account.
+const PROGRAMS: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// The agent that is taken out.
 const FREE: &str = "free";
 
@@ -26,8 +31,7 @@ fn builder() -> ServerBuilder {
             "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } },
             "agents": { "list": [{ "id": FREE, "tools": { "exec": { "isolation": "same-user" } } }] },
         }))
-        // Programs of the system: what lies in root's home cannot be run by another account.
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("PATH", PROGRAMS)
         .run_as(ACCOUNT)
 }
 

@@ -42,7 +42,7 @@ async fn link(server: &TestServer) -> String {
 }
 
 /// A browser that is signed in and shows the list, or none where there is no browser.
-async fn signed_in(server: &TestServer, screen: Screen) -> Option<Browser> {
+pub(crate) async fn signed_in(server: &TestServer, screen: Screen) -> Option<Browser> {
     let browser = Browser::start(screen).await?;
     sign_in(server, &browser).await;
     Some(browser)

@@ -32,7 +32,12 @@ pub(crate) struct ServerBuilder {
     listen: bool,
     state_dir: Option<PathBuf>,
     account: Option<u32>,
+    wrappers: Vec<Wrapper>,
 }
+
+/// A program that starts another one, with its arguments before that.
+#[derive(Debug, Clone)]
+struct Wrapper(String, Vec<String>);
 
 impl ServerBuilder {
     fn new(exec: &Value) -> Self {
@@ -46,6 +51,7 @@ impl ServerBuilder {
             listen: true,
             state_dir: None,
             account: None,
+            wrappers: Vec::new(),
         }
     }
 
@@ -98,6 +104,14 @@ impl ServerBuilder {
     /// Runs under another account, which owns all its files. Needs root.
     pub(crate) fn run_as(mut self, account: u32) -> Self {
         self.account = Some(account);
+        let [user, group] = [format!("--reuid={account}"), format!("--regid={account}")];
+        self.behind("setpriv", &[&user, &group, "--clear-groups"])
+    }
+
+    /// Is started by a program that becomes it. What is said first starts the server itself.
+    pub(crate) fn behind(mut self, program: &str, arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        self.wrappers.push(Wrapper(program.to_owned(), arguments));
         self
     }
 
@@ -131,6 +145,7 @@ impl ServerBuilder {
             listen,
             state_dir,
             account,
+            wrappers,
         } = self;
         if listen {
             arguments.splice(0..0, ["--listen".to_owned(), "127.0.0.1:0".to_owned()]);
@@ -167,7 +182,7 @@ impl ServerBuilder {
             state,
             env,
             arguments,
-            account,
+            wrappers,
             running: None,
             kept: Vec::new(),
         }
@@ -182,7 +197,7 @@ pub(crate) struct TestServer {
     state: PathBuf,
     env: Vec<(String, String)>,
     arguments: Vec<String>,
-    account: Option<u32>,
+    wrappers: Vec<Wrapper>,
     running: Option<Running>,
     /// Processes that are meant to outlive their server; the test ends them.
     kept: Vec<i32>,
@@ -302,8 +317,9 @@ impl TestServer {
         {
             invocation = invocation.env(name, value);
         }
-        if let Some(account) = self.account {
-            invocation = invocation.run_as(account);
+        for Wrapper(program, arguments) in &self.wrappers {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            invocation = invocation.behind(program, &arguments);
         }
         let log = File::options()
             .create(true)
