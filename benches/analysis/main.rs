@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 use countersign::{
     command::{PathLookup as _, parser},
     domain::{AgentId, Command, EnvOverrides, UnixMillis},
-    hosts::path_lookup::SystemLookup,
+    hosts::{eyes::Files, path_lookup::SystemLookup},
     policy::{
         allowlist::{
             Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, analyze,
@@ -89,7 +89,7 @@ enum Question {
 
 static LOOKUP: LazyLock<SystemLookup> = LazyLock::new(|| {
     let directories = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
-    SystemLookup::new(directories, "/root".to_owned())
+    SystemLookup::new(directories, "/root".to_owned(), &Files::Direct)
 });
 
 /// Entries of all kinds that cover nothing, and one for each program of [`TYPICAL`].

@@ -12,6 +12,7 @@ use crate::{
     engine::environment::HostEnvironment,
     hosts::{
         confined::{Confined, Hidden},
+        eyes::Files,
         login_path,
         shell::HostShell,
     },
@@ -38,6 +39,8 @@ pub struct Prepared {
     pub(super) runner: Runner,
     /// What confined commands do not see, if there can be any.
     pub(super) hidden: Option<Hidden>,
+    /// The files that commands see.
+    pub(super) files: Files,
     pub(super) shell: HostShell,
     pub(super) environment: HostEnvironment,
     pub(super) boot_id: String,
@@ -87,6 +90,7 @@ impl Prepared {
         Ok(Self {
             runner: Runner::start(options)?,
             hidden,
+            files: Files::Direct,
             boot_id: boot_id().map_err(StartError::system("this boot of the machine has no identity"))?,
             own_binary: std::env::current_exe().ok(),
             state_dir,

@@ -211,6 +211,7 @@ impl Running {
             tls,
             runner,
             hidden,
+            files,
             shell,
             environment,
             boot_id,
@@ -248,7 +249,7 @@ impl Running {
         let runner = runner
             .watch()
             .map_err(StartError::system("the runner cannot be watched"))?;
-        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output());
+        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output()).with_files(files);
         let gateway = match hidden {
             Some(hidden) => gateway.with_confinement(hidden),
             None => gateway,

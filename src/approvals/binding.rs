@@ -1,6 +1,7 @@
 //! What an answer is bound to, beyond what the request says (`approvals-store.md` 12).
 
 use std::{
+    fs::File,
     io::{self, Read as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -8,10 +9,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    domain::{EnvOverrides, hex},
-    sys::fs::open_regular,
-};
+use crate::domain::{EnvOverrides, hex};
 
 /// Hex SHA-256 of the JSON array of `[name, value]` pairs sorted by name; `None` without any.
 ///
@@ -30,11 +28,15 @@ pub fn env_hash(overrides: &EnvOverrides) -> Option<String> {
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 
 /// Binds the files among `candidates`: the first one's path with the hex SHA-256 of its content, or with a
-/// digest over all of them where there are several. `None` when none of them is a regular file.
+/// digest over all of them where there are several. `None` when none of them is a regular file. `open` opens regular
+/// files only: a link is followed, a FIFO or a device is never waited for.
 ///
 /// # Panics
 /// Never: paths and digests always serialise.
-pub fn bind_scripts(candidates: impl IntoIterator<Item = PathBuf>) -> Option<(String, String)> {
+pub fn bind_scripts(
+    candidates: impl IntoIterator<Item = PathBuf>,
+    open: impl Fn(&Path) -> io::Result<File>,
+) -> Option<(String, String)> {
     let mut room = MAX_SCRIPT_BYTES;
     let mut scripts: Vec<(String, String)> = Vec::new();
     for candidate in candidates {
@@ -42,7 +44,8 @@ pub fn bind_scripts(candidates: impl IntoIterator<Item = PathBuf>) -> Option<(St
         if scripts.iter().any(|(known, _digest)| *known == path) {
             continue;
         }
-        if let Ok(digest) = script_digest(&candidate, &mut room) {
+        let digest = open(&candidate).and_then(|file| script_digest(file, &mut room));
+        if let Ok(digest) = digest {
             scripts.push((path, digest));
         }
     }
@@ -56,9 +59,7 @@ pub fn bind_scripts(candidates: impl IntoIterator<Item = PathBuf>) -> Option<(St
 }
 
 /// Hex SHA-256 of a script's content; of what is too large to be read, of what tells the file from another.
-fn script_digest(path: &Path, room: &mut u64) -> io::Result<String> {
-    // A link is followed; a FIFO or a device is never waited for.
-    let file = open_regular(&path.canonicalize()?)?;
+fn script_digest(file: File, room: &mut u64) -> io::Result<String> {
     let metadata = file.metadata()?;
     let Some(left) = room.checked_sub(metadata.len()) else {
         let identity = serde_json::json!([

@@ -22,7 +22,7 @@ use crate::{
         lint::{self, DocumentRemarks, GrantUses, Judging},
         standing::{edits_since_accepted, lost_rules},
     },
-    hosts::{confined::Unconfined, path_lookup::SystemLookup, run_path},
+    hosts::{confined::Unconfined, eyes::Files, path_lookup::SystemLookup, run_path},
     policy::{
         self,
         combine::{Effective, PolicyLayers, Wanted, combine},
@@ -112,7 +112,7 @@ fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMil
     let mut remarks = lint::document_remarks(
         document,
         Judging {
-            lookup: &SystemLookup::new(path, home.to_string_lossy().into_owned()),
+            lookup: &SystemLookup::new(path, home.to_string_lossy().into_owned(), &Files::Direct),
             path_case: lint::path_case(&settings),
             now,
             uses: &GrantUses::new(),

@@ -18,7 +18,7 @@ use crate::{
         entry_indexes::{EntryIndexes, MIN_INDEXED},
         judge::{PolicyNow, PolicyView},
     },
-    hosts::{path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{eyes::Blind, path_lookup::SystemLookup, workdir::Workdir},
     ledger::GrantUse,
     policy::{
         allowlist::{
@@ -45,7 +45,12 @@ struct KnownDirs {
 type ConfiguredDirs = (Vec<String>, Vec<PathBuf>);
 
 impl TrustedDirs {
-    fn of(&self, exec: &ExecSettings, generation: u64, lookup: &SystemLookup) -> Arc<Vec<String>> {
+    fn of(
+        &self,
+        exec: &ExecSettings,
+        generation: u64,
+        lookup: &SystemLookup,
+    ) -> Result<Arc<Vec<String>>, Blind> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.generation != generation {
             *known = KnownDirs {
@@ -54,16 +59,20 @@ impl TrustedDirs {
             };
         }
         let list = (exec.safe_bins.clone(), exec.safe_bin_trusted_dirs.clone());
-        let dirs = known.by_list.entry(list).or_insert_with(|| {
-            let mut dirs: Vec<String> = exec
-                .safe_bin_trusted_dirs
-                .iter()
-                .map(|dir| dir.to_string_lossy().into_owned())
-                .collect();
-            dirs.extend(lookup.safe_bin_directories(&exec.safe_bins, &dirs));
-            Arc::new(dirs)
-        });
-        Arc::clone(dirs)
+        if let Some(dirs) = known.by_list.get(&list) {
+            return Ok(Arc::clone(dirs));
+        }
+        let mut dirs: Vec<String> = exec
+            .safe_bin_trusted_dirs
+            .iter()
+            .map(|dir| dir.to_string_lossy().into_owned())
+            .collect();
+        dirs.extend(lookup.safe_bin_directories(&exec.safe_bins, &dirs));
+        // What could not be seen must not be missing for good.
+        lookup.check()?;
+        let dirs = Arc::new(dirs);
+        known.by_list.insert(list, Arc::clone(&dirs));
+        Ok(dirs)
     }
 }
 
@@ -78,14 +87,25 @@ pub(super) struct Files<'a> {
 
 impl Engine {
     /// Analyses a call's command. `spent` are grants found to have no use left.
-    pub(super) fn analyse(&self, call: &Call, now: &PolicyView, spent: &[EntryId]) -> Analysis {
+    ///
+    /// # Errors
+    /// [`Blind`] when not everything could be looked at: a rule may have been missed for that, so nothing may be
+    /// concluded.
+    pub(super) fn analyse(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+    ) -> Result<Analysis, Blind> {
         let lookup = self.path_lookup(&call.agent, &now.settings);
         let files = Files {
             lookup: &lookup,
             patterns: &self.patterns,
             indexes: &self.indexes,
         };
-        self.analyse_with(call, now, spent, files)
+        let analysis = self.analyse_with(call, now, spent, files)?;
+        lookup.check()?;
+        Ok(analysis)
     }
 
     /// The same, seeing no more files than `files` shows.
@@ -95,7 +115,7 @@ impl Engine {
         now: &PolicyView,
         spent: &[EntryId],
         files: Files<'_>,
-    ) -> Analysis {
+    ) -> Result<Analysis, Blind> {
         let Files {
             lookup,
             patterns,
@@ -153,10 +173,10 @@ impl Engine {
         let path_policy = &now.settings.server.policy;
         let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
         let system = self.path_lookup(&call.agent, &now.settings);
-        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system);
+        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
         let skills = Self::skills(call, now);
         let cwd = call.workdir.path.to_string_lossy();
-        allowlist::analyze(
+        Ok(allowlist::analyze(
             &call.command,
             &AnalysisRequest {
                 cwd: &cwd,
@@ -181,7 +201,7 @@ impl Engine {
                 cache: patterns,
             },
             lookup,
-        )
+        ))
     }
 
     fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
@@ -200,20 +220,25 @@ impl Engine {
         let path = self
             .environment
             .run_path(&settings.policy.exec(agent).path_prepend);
-        SystemLookup::new(path, self.home.to_string_lossy().into_owned())
+        SystemLookup::new(
+            path,
+            self.home.to_string_lossy().into_owned(),
+            self.gateway.files(),
+        )
     }
 
-    /// Whether a deny rule of this moment matches what was bound earlier.
+    /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
     pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
         let is_denied_by = |view: &PolicyView| {
             if view.document.deny_rules(binding.agent.as_str()).is_empty() {
                 return false;
             }
-            let Ok(workdir) = Workdir::at(Path::new(&binding.cwd)) else {
+            let Ok(workdir) = Workdir::at(Path::new(&binding.cwd), self.gateway.files()) else {
                 return true;
             };
             let call = Call::of_binding(binding, workdir);
-            self.analyse(&call, view, &[]).denylisted.is_some()
+            let analysis = self.analyse(&call, view, &[]);
+            analysis.map_or(true, |analysis| analysis.denylisted.is_some())
         };
         now.views().any(is_denied_by)
     }

@@ -16,7 +16,10 @@ use crate::{
         slots::SlotLimits,
         supervise::Custody,
     },
-    hosts::workdir::Workdir,
+    hosts::{
+        eyes::Blind,
+        workdir::{Workdir, WorkdirError},
+    },
     ledger::{
         self, AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback,
         GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome, NotAllowed,
@@ -94,7 +97,8 @@ impl Engine {
         let (slot, fallback) = match verdict {
             FallbackVerdict::Run => {
                 let slot = self.take_slot(&call.agent, settings).await?;
-                if slot.was_waited_for() && self.rebind(&judged.binding, &self.policy_now()) != judged.binding
+                if slot.was_waited_for()
+                    && self.rebind(&judged.binding, &self.policy_now())? != judged.binding
                 {
                     return Ok(Attempt::Stale);
                 }
@@ -248,6 +252,9 @@ impl Engine {
                 .background(run_id.clone(), self.new_session_id())
                 .await?;
         }
+        if self.gateway.files().is_blind() {
+            return Err(Blind.into());
+        }
         for _ in 0..ATTEMPTS {
             let now = self.policy_now();
             if let Some(reason) = self.is_stricter_now(&approval, &now) {
@@ -278,7 +285,7 @@ impl Engine {
             hooks::reach("engine.before-launch-approved");
             let launch = ApprovedLaunch {
                 approval: id.clone(),
-                binding: self.rebind(&approval.card.binding, &now),
+                binding: self.rebind(&approval.card.binding, &now)?,
                 stamp: now.stamp(),
                 start_by: now.settings().server.approvals.start_by,
             };
@@ -378,15 +385,19 @@ impl Engine {
             let (slot, fallback) = match gate::fallback(&input, unanswered) {
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
                 FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
-                    Ok(slot) => {
-                        let terms = LaunchTerms {
-                            binding: self.rebind(&card.binding, &now),
-                            stamp: now.stamp(),
-                            grants: covering.map_or_else(Vec::new, |cover| cover.grants),
-                            start_by: now.settings().server.approvals.start_by,
-                        };
-                        (Some(slot), Fallback::Run(terms))
-                    }
+                    Ok(slot) => match self.rebind(&card.binding, &now) {
+                        Ok(binding) => {
+                            let terms = LaunchTerms {
+                                binding,
+                                stamp: now.stamp(),
+                                grants: covering.map_or_else(Vec::new, |cover| cover.grants),
+                                start_by: now.settings().server.approvals.start_by,
+                            };
+                            (Some(slot), Fallback::Run(terms))
+                        }
+                        // Nobody allowed it, and what would run cannot be seen.
+                        Err(Blind) => (None, Fallback::deny(Reason::ApprovalTimeout)),
+                    },
                     Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
                 },
             };
@@ -439,13 +450,13 @@ impl Engine {
         spent: &[EntryId],
     ) -> Option<StillCovering> {
         let binding = &card.binding;
-        let workdir = Workdir::at(Path::new(&binding.cwd))
+        let workdir = Workdir::at(Path::new(&binding.cwd), self.gateway.files())
             .ok()
             .filter(|_| card.satisfied)?;
         let call = Call::of_binding(binding, workdir);
         let mut cover = StillCovering::default();
         for view in now.views() {
-            let analysis = self.analyse(&call, view, spent);
+            let analysis = self.analyse(&call, view, spent).ok()?;
             if !(analysis.ok && analysis.satisfied) {
                 return None;
             }
@@ -470,18 +481,26 @@ impl Engine {
 
     /// The same binding with what is there now: equal digests mean that nothing changed. Programs are looked up
     /// again, not only looked at: another file may come first in the PATH, or be there at last.
-    pub(super) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Binding {
+    ///
+    /// # Errors
+    /// [`Blind`] when it cannot be looked at now; it may well be what it was.
+    pub(super) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Result<Binding, Blind> {
         let mut present = approved.clone();
-        let directory = Workdir::at(Path::new(&approved.cwd)).ok();
+        let directory = match Workdir::at(Path::new(&approved.cwd), self.gateway.files()) {
+            Err(WorkdirError::Blind(blind)) => return Err(blind),
+            directory => directory.ok(),
+        };
         let Some(directory) = directory.filter(|now| now.path.to_str() == Some(&approved.cwd)) else {
             (present.cwd_dev, present.cwd_ino) = (0, 0);
-            return present;
+            return Ok(present);
         };
         (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
-        let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[]);
-        present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd));
+        let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
+        let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
+        present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd), &lookup);
+        lookup.check()?;
         present.executables = analysis.executables;
-        present
+        Ok(present)
     }
 }
 

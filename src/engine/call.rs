@@ -1,7 +1,10 @@
 //! From a request to a call that can be judged: where it would run, in which directory, with which
 //! overrides. Whatever cannot be meant is refused here, before policy is looked at.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::{
     command::env_policy,
@@ -14,7 +17,10 @@ use crate::{
         judge::{Judgement, PolicyNow},
         reply::ExecError,
     },
-    hosts::workdir::{Workdir, WorkdirError},
+    hosts::{
+        eyes::Files,
+        workdir::{self, Workdir, WorkdirError},
+    },
     ledger::NewRun,
     policy::{
         combine::Wanted,
@@ -64,18 +70,18 @@ impl Call {
 
     /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
     /// still there.
-    pub(super) fn of_run(run: &Run) -> Option<Self> {
-        run.env_names.is_empty().then(|| Self::of_record(run)).flatten()
+    pub(super) fn of_run(run: &Run, files: &Files) -> Option<Self> {
+        run.env_names.is_empty().then(|| Self::of_record(run, files)).flatten()
     }
 
     /// The call behind a run but for its environment overrides, if its directory is still there.
-    pub(super) fn of_record(run: &Run) -> Option<Self> {
+    pub(super) fn of_record(run: &Run, files: &Files) -> Option<Self> {
         Some(Self {
             agent: run.agent.clone(),
             session: run.session.clone(),
             requested_by: run.requested_by.clone(),
             command: run.command.clone(),
-            workdir: Workdir::at(Path::new(&run.cwd)).ok()?,
+            workdir: Workdir::at(Path::new(&run.cwd), files).ok()?,
             env: EnvOverrides::default(),
             wanted: Wanted {
                 security: Some(run.security),
@@ -175,7 +181,7 @@ impl Engine {
         caller: &Principal,
         request: ExecRequest,
         env: EnvOverrides,
-        workspace: fn(&Path) -> Result<Workdir, WorkdirError>,
+        workspace: fn(&Path, &Files) -> Result<Workdir, WorkdirError>,
         settings: &Settings,
     ) -> Result<Call, ExecError> {
         let ExecRequest {
@@ -195,13 +201,11 @@ impl Engine {
             session,
             approval_wait,
         } = request;
+        let files = self.gateway.files();
         let workdir = match workdir {
-            Some(text) => Workdir::named(&text, &self.home),
-            None => workspace(settings.policy.workspace(&agent)),
-        }
-        .map_err(|error| ExecError::WorkdirUnavailable {
-            detail: error.to_string(),
-        })?;
+            Some(text) => Workdir::named(&text, &self.home, files)?,
+            None => workspace(&self.workspace(&agent, settings), files)?,
+        };
         let exec = settings.policy.exec(&agent);
         let may_background = settings
             .policy
@@ -228,6 +232,17 @@ impl Engine {
             agent,
             session,
         })
+    }
+
+    /// Where a call of an agent starts that names no directory.
+    fn workspace(&self, agent: &AgentId, settings: &Settings) -> PathBuf {
+        match settings.policy.named_workspace(agent) {
+            Some(workspace) => workspace.to_owned(),
+            None => workdir::default_workspace(
+                settings.policy.workspace(agent),
+                self.gateway.files().account_home(),
+            ),
+        }
     }
 
     /// Resolves the host; every host but the gateway is refused, since no other exists yet.

@@ -18,7 +18,7 @@ use crate::{
         judge::{Judgement, PolicyNow},
         reply::ExecError,
     },
-    hosts::{path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{eyes::Blind, path_lookup::SystemLookup, workdir::Workdir},
     policy::{
         allowlist::Analysis,
         combine::Effective,
@@ -110,7 +110,7 @@ impl Engine {
             ));
         }
         if let Some(finding) = blocked_finding(&blocked_env) {
-            let analysis = self.shown_analysis(caller, &call, &now, &effective, &[]);
+            let analysis = self.shown_analysis(caller, &call, &now, &effective, &[])?;
             return Ok(refused(
                 analysis.reject(finding),
                 Outcome::BlockedEnv,
@@ -120,7 +120,7 @@ impl Engine {
         let (judged, spent) = self.judge_without_spent_grants(&call, &now).await?;
         let analysis = match &judged.analysis {
             Some(analysis) => analysis.clone(),
-            None => self.shown_analysis(caller, &call, &now, &effective, &spent),
+            None => self.shown_analysis(caller, &call, &now, &effective, &spent)?,
         };
         Ok(Explanation {
             host,
@@ -173,7 +173,7 @@ impl Engine {
         now: &PolicyNow,
         effective: &Effective,
         spent: &[EntryId],
-    ) -> Analysis {
+    ) -> Result<Analysis, Blind> {
         if caller.has(Scope::Read) || effective.security.value != Security::Deny {
             return self.analyse(call, &now.counted, spent);
         }
@@ -183,7 +183,9 @@ impl Engine {
             patterns: &PatternCache::default(),
             indexes: &EntryIndexes::default(),
         };
-        self.analyse_with(call, &now.counted, spent, files)
+        let analysis = self.analyse_with(call, &now.counted, spent, files)?;
+        lookup.0.check()?;
+        Ok(analysis)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
         Pattern, Reason, Security, Why,
     },
     engine::{Engine, analyse, call::Call, reply::ExecError},
-    hosts::path_lookup,
+    hosts::{eyes::Blind, path_lookup::SystemLookup},
     ledger::{GrantUse, PolicyStamp, launch::LaunchTerms},
     policy::{
         allowlist::{Analysis, SegmentReport},
@@ -150,7 +150,7 @@ impl Engine {
     ) -> Result<Judgement, ExecError> {
         let effective = now.effective(&call.agent, call.wanted);
         let tool_denied = now.is_tool_denied(&call.agent);
-        let analysis = self.analyse_if_it_matters(call, now, &effective, spent);
+        let analysis = self.analyse_if_it_matters(call, now, &effective, spent)?;
         if let Some(message) = analysis.as_ref().and_then(Analysis::rejection) {
             return Err(ExecError::InvalidRequest {
                 path: "command",
@@ -187,7 +187,7 @@ impl Engine {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
             Some(_) | None => call.env.clone(),
         };
-        let binding = self.bind(call, now, &effective, analysis.as_ref(), &env);
+        let binding = self.bind(call, now, &effective, analysis.as_ref(), &env)?;
         let refusal = match &now.document.status {
             DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
             DocumentStatus::Missing | DocumentStatus::Ok => None,
@@ -215,7 +215,7 @@ impl Engine {
         now: &PolicyView,
         effective: &Effective,
         spent: &[EntryId],
-    ) -> Option<Analysis> {
+    ) -> Result<Option<Analysis>, Blind> {
         let exec = now.settings.policy.exec(&call.agent);
         let matters = match effective.security.value {
             Security::Deny => false,
@@ -227,7 +227,7 @@ impl Engine {
                     || !now.document.deny_rules(call.agent.as_str()).is_empty()
             }
         };
-        matters.then(|| self.analyse(call, now, spent))
+        matters.then(|| self.analyse(call, now, spent)).transpose()
     }
 
     /// What would be started, pinned (`command-analysis.md` X1, X2, T1).
@@ -238,7 +238,7 @@ impl Engine {
         effective: &Effective,
         analysis: Option<&Analysis>,
         env: &EnvOverrides,
-    ) -> Binding {
+    ) -> Result<Binding, Blind> {
         let from_plan = effective.security.value == Security::Allowlist;
         let planned = analysis.filter(|_| from_plan).and_then(Analysis::to_bound);
         let lookup = self.path_lookup(&call.agent, &now.settings);
@@ -258,11 +258,12 @@ impl Engine {
         });
         let executables = match (&bound, analysis) {
             (_, Some(analysis)) => analysis.executables.clone(),
-            (Bound::Exec { path, .. }, None) => path_lookup::identity_now(path).into_iter().collect(),
+            (Bound::Exec { path, .. }, None) => lookup.identity(path).into_iter().collect(),
             (Bound::Text { .. } | Bound::Rendered { .. }, None) => Vec::new(),
         };
-        let script = analysis.and_then(|analysis| scripts_of(analysis, &call.workdir.path));
-        Binding {
+        let script = analysis.and_then(|analysis| scripts_of(analysis, &call.workdir.path, &lookup));
+        lookup.check()?;
+        Ok(Binding {
             host: Host::Gateway,
             node_id: None,
             agent: call.agent.clone(),
@@ -280,7 +281,7 @@ impl Engine {
             timeout_ms: call
                 .timeout
                 .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-        }
+        })
     }
 }
 
@@ -316,11 +317,11 @@ const MAX_DIRECTORIES: usize = 8;
 /// covers what the person could have read (`command-analysis.md` T2). Which operand is the script is known to the
 /// interpreter alone, so every one that is a file counts: a file that is called like the value of an option
 /// must not stand in for the script.
-pub(super) fn scripts_of(analysis: &Analysis, cwd: &Path) -> Option<(String, String)> {
+pub(super) fn scripts_of(analysis: &Analysis, cwd: &Path, lookup: &SystemLookup) -> Option<(String, String)> {
     let mut directories = vec![cwd.to_owned()];
     let mut operands = Vec::new();
     collect_operands(&analysis.segments, &mut directories, &mut operands);
-    binding::bind_scripts(operands)
+    binding::bind_scripts(operands, |path| lookup.open_regular(path))
 }
 
 fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, operands: &mut Vec<PathBuf>) {

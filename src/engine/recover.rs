@@ -194,9 +194,9 @@ impl Engine {
     /// What the run would be now: as it was approved, or as the policy judges it at this moment.
     fn present_binding(&self, unfinished: &UnfinishedRun) -> Option<crate::domain::Binding> {
         if let Some(approval) = &unfinished.approval {
-            return Some(self.rebind(&approval.card.binding, &self.policy_now()));
+            return self.rebind(&approval.card.binding, &self.policy_now()).ok();
         }
-        let call = super::call::Call::of_run(&unfinished.run)?;
+        let call = super::call::Call::of_run(&unfinished.run, self.gateway.files())?;
         let judged = self.judge(&call, &self.policy_now(), &[]).ok()?;
         (judged.verdict == crate::policy::gate::Verdict::Run).then_some(judged.binding)
     }

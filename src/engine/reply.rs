@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{Approval, ApprovalDecision, Reason, Run, RunId},
+    hosts::{eyes::Blind, workdir::WorkdirError},
     output::Captured,
 };
 
@@ -146,9 +147,26 @@ pub enum ExecError {
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// The files that the command would see cannot be seen at the moment.
+    #[error(transparent)]
+    Blind(#[from] Blind),
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
+}
+
+impl From<WorkdirError> for ExecError {
+    fn from(error: WorkdirError) -> Self {
+        match error {
+            WorkdirError::Blind(blind) => Self::Blind(blind),
+            error @ (WorkdirError::Relative
+            | WorkdirError::Missing(_)
+            | WorkdirError::NotADirectory
+            | WorkdirError::NotText) => Self::WorkdirUnavailable {
+                detail: error.to_string(),
+            },
+        }
+    }
 }
 
 /// The record cannot be kept, so nothing may happen.
@@ -247,4 +265,21 @@ pub enum CancelError {
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_no_fault_of_the_call() {
+        assert_eq!(
+            ExecError::from(WorkdirError::Blind(Blind)),
+            ExecError::Blind(Blind)
+        );
+        assert!(matches!(
+            ExecError::from(WorkdirError::Relative),
+            ExecError::WorkdirUnavailable { .. }
+        ));
+    }
 }

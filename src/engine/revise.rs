@@ -95,10 +95,7 @@ impl Engine {
     ) -> Result<Revise, ReviseError> {
         call::refuse_chat_commands(&command)?;
         let binding = &old.card.binding;
-        let workdir =
-            Workdir::at(Path::new(&binding.cwd)).map_err(|error| ExecError::WorkdirUnavailable {
-                detail: error.to_string(),
-            })?;
+        let workdir = Workdir::at(Path::new(&binding.cwd), self.gateway.files()).map_err(ExecError::from)?;
         let call = Call {
             agent: binding.agent.clone(),
             session: binding.session.clone(),

@@ -367,7 +367,7 @@ impl Engine {
     async fn end_unstarted(&self, run_id: &RunId, error: &StartError) {
         let reason = match error {
             StartError::BindingMismatch { .. } => Reason::BindingMismatch,
-            StartError::Isolation { .. } => Reason::NotStarted,
+            StartError::Isolation { .. } | StartError::Blind(_) => Reason::NotStarted,
             StartError::WorkingDirectory { .. }
             | StartError::HiddenDirectory(_)
             | StartError::ReplacedDirectory(_)

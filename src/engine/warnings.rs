@@ -81,14 +81,15 @@ impl Engine {
             Ok(Some(run)) if run.isolation == Isolation::Confined => run,
             Ok(_) | Err(_) => return Vec::new(),
         };
-        let Some(call) = Call::of_record(&run) else {
+        let Some(call) = Call::of_record(&run, self.gateway.files()) else {
             return Vec::new();
         };
         let now = self.policy_now();
         let lookup = self.path_lookup(&run.agent, now.settings());
         let mut missed = BTreeSet::new();
-        if let Some(view) = now.views().next() {
-            let analysis = self.analyse(&call, view, &[]);
+        if let Some(view) = now.views().next()
+            && let Ok(analysis) = self.analyse(&call, view, &[])
+        {
             collect(&analysis.segments, &run.cwd, &lookup, &mut missed);
         }
         let code = |missed| match missed {

@@ -4,6 +4,7 @@
 //! [`Permit`], so a command cannot be started without the transaction that makes one.
 
 pub mod confined;
+pub mod eyes;
 pub mod gateway;
 mod host;
 pub mod login_path;

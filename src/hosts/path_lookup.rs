@@ -1,11 +1,9 @@
 //! The machine's files as the analysis sees them.
 
 use std::{
-    ffi::{OsStr, OsString},
-    fs::{File, Metadata},
-    io::Read as _,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::{Component, Path, PathBuf},
+    fs::File,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -13,23 +11,25 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     command::{DirectoryTrust, Inspected, PathLookup, paths},
     domain::{FileIdentity, hex},
+    hosts::eyes::{Blind, Files, View},
 };
 
 /// Larger executables have no digest, so no grant that is bound to content covers them.
 const MAX_HASHED_BYTES: u64 = 1 << 30;
 
-/// Looks at the real file system with a fixed run PATH.
-#[derive(Debug, Clone)]
+/// Looks at the real file system with a fixed run PATH, for one analysis: with other eyes than the server's own, what
+/// was seen once is not looked at again.
+#[derive(Debug)]
 pub struct SystemLookup {
     directories: Vec<PathBuf>,
     home: String,
-    account: u32,
+    view: View,
 }
 
 impl SystemLookup {
     /// A lookup over the run PATH (`exec-tool.md` 6). Empty, relative and repeated directories are dropped. `home` is
     /// the account's home directory, never one from a request.
-    pub fn new(path: impl IntoIterator<Item = PathBuf>, home: String) -> Self {
+    pub fn new(path: impl IntoIterator<Item = PathBuf>, home: String, files: &Files) -> Self {
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in path {
             if directory.is_absolute() && !directories.contains(&directory) {
@@ -39,8 +39,30 @@ impl SystemLookup {
         Self {
             directories,
             home,
-            account: rustix::process::geteuid().as_raw(),
+            view: files.view(),
         }
+    }
+
+    /// Whether everything that was asked so far was really looked at.
+    ///
+    /// # Errors
+    /// [`Blind`] when it was not: then no conclusion from it may be acted on.
+    pub fn check(&self) -> Result<(), Blind> {
+        if self.view.is_blind() { Err(Blind) } else { Ok(()) }
+    }
+
+    /// What identifies the executable file that would be started from a path. `None` when there is none, and when the
+    /// server's own eyes find a link there.
+    pub fn identity(&self, path: &str) -> Option<FileIdentity> {
+        self.view.identity(path)
+    }
+
+    /// Opens a regular file for reading, links followed. Nothing else is ever opened or waited for.
+    ///
+    /// # Errors
+    /// `InvalidInput` for anything but a regular file, else what opening says.
+    pub fn open_regular(&self, path: &Path) -> io::Result<File> {
+        self.view.open_regular(path)
     }
 
     /// The directories of the real files of safe bins that lie in trusted directories, where nobody else may write.
@@ -74,40 +96,19 @@ impl SystemLookup {
     }
 }
 
-/// Links below `/proc` that lead each process somewhere else.
-const PER_PROCESS: [&str; 2] = ["cwd", "fd"];
-/// As many as Linux follows; a path with more leads nowhere.
-const MAX_LINKS: usize = 40;
-
-fn is_standard_stream(name: &OsStr) -> bool {
-    ["0", "1", "2"].iter().any(|standard| name == *standard)
-}
-
-/// The parts of a path, last one first, without what means nothing.
-fn components_of(path: &Path) -> Vec<OsString> {
-    let parts = path.components().rev().filter_map(|part| match part {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some("..".into()),
-        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
-    });
-    parts.collect()
-}
-
 impl PathLookup for SystemLookup {
     fn search(&self, name: &str) -> Option<String> {
         if name.is_empty() || name.contains('/') || matches!(name, "." | "..") {
             return None;
         }
-        self.directories
-            .iter()
-            .map(|directory| directory.join(name))
-            .find(|file| std::fs::metadata(file).is_ok_and(|metadata| is_executable(&metadata)))
+        self.view
+            .search(&self.directories, name)
             .and_then(|file| file.into_os_string().into_string().ok())
             .map(|file| paths::normalise(&file))
     }
 
     fn inspect(&self, path: &str) -> Option<Inspected> {
-        let identity = identity_now(&self.real(path)?)?;
+        let identity = path.starts_with('/').then(|| self.view.inspect(path)).flatten()?;
         Some(Inspected {
             real: identity.path.clone(),
             identity,
@@ -115,46 +116,11 @@ impl PathLookup for SystemLookup {
     }
 
     fn real(&self, path: &str) -> Option<String> {
-        if !path.starts_with('/') {
-            return None;
-        }
-        std::fs::canonicalize(path)
-            .ok()?
-            .into_os_string()
-            .into_string()
-            .ok()
+        path.starts_with('/').then(|| self.view.real(path)).flatten()
     }
 
     fn depends_on_process(&self, path: &str) -> bool {
-        let mut at = PathBuf::from("/");
-        let mut ahead: Vec<OsString> = components_of(Path::new(path));
-        let mut links = 0;
-        while let Some(part) = ahead.pop() {
-            if part == ".." {
-                at.pop();
-                continue;
-            }
-            at.push(&part);
-            if at.starts_with("/proc") && PER_PROCESS.iter().any(|name| part == *name) {
-                // `/dev/stdin` and its like are what the command was given.
-                let is_standard = part == "fd" && matches!(&ahead[..], [last] if is_standard_stream(last));
-                return !is_standard;
-            }
-            let Ok(target) = std::fs::read_link(&at) else {
-                continue;
-            };
-            links += 1;
-            if links > MAX_LINKS {
-                return false;
-            }
-            if target.is_absolute() {
-                at = PathBuf::from("/");
-            } else {
-                at.pop();
-            }
-            ahead.extend(components_of(&target));
-        }
-        false
+        self.view.depends_on_process(path)
     }
 
     fn home(&self) -> &str {
@@ -162,19 +128,11 @@ impl PathLookup for SystemLookup {
     }
 
     fn directory_trust(&self, directory: &str) -> DirectoryTrust {
-        let ours = std::fs::metadata(directory).is_ok_and(|metadata| {
-            let is_owned = metadata.uid() == 0 || metadata.uid() == self.account;
-            metadata.is_dir() && is_owned && metadata.mode() & 0o022 == 0
-        });
-        if ours {
-            DirectoryTrust::Ours
-        } else {
-            DirectoryTrust::Foreign
-        }
+        self.view.trust(directory)
     }
 
     fn content_sha256(&self, path: &str) -> Option<String> {
-        let file = File::open(Path::new(path)).ok()?;
+        let file = self.open_regular(Path::new(path)).ok()?;
         if file.metadata().ok()?.len() > MAX_HASHED_BYTES {
             return None;
         }
@@ -190,34 +148,9 @@ impl PathLookup for SystemLookup {
     }
 }
 
-/// What identifies the executable file at a real path at this moment; `None` when there is none, also when
-/// `path` goes through a link by now.
-pub fn identity_now(path: &str) -> Option<FileIdentity> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    if !is_executable(&metadata) {
-        return None;
-    }
-    Some(FileIdentity {
-        path: path.to_owned(),
-        dev: metadata.dev(),
-        ino: metadata.ino(),
-        size: metadata.size(),
-        mtime_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
-        ctime_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
-    })
-}
-
-fn is_executable(metadata: &Metadata) -> bool {
-    metadata.is_file() && metadata.permissions().mode() & 0o111 != 0
-}
-
-fn nanoseconds(seconds: i64, rest: i64) -> i128 {
-    i128::from(seconds) * 1_000_000_000 + i128::from(rest)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 
@@ -268,7 +201,7 @@ mod tests {
             second.clone(),
             first.clone(),
         ];
-        let lookup = SystemLookup::new(path, "/home/agent".to_owned());
+        let lookup = SystemLookup::new(path, "/home/agent".to_owned(), &Files::Direct);
         assert_eq!(lookup.directories(), [first, second]);
         assert_eq!(lookup.search("data"), Some(tree.path("b/data")));
         assert_eq!(lookup.search("tool"), Some(tree.path("b/tool")));
@@ -287,7 +220,7 @@ mod tests {
     #[test]
     fn only_directories_that_others_cannot_write_are_ours() {
         let tree = Tree::new();
-        let lookup = SystemLookup::new([], "/home/agent".to_owned());
+        let lookup = SystemLookup::new([], "/home/agent".to_owned(), &Files::Direct);
         for (name, mode, expected) in [
             ("closed", 0o755, DirectoryTrust::Ours),
             ("group", 0o775, DirectoryTrust::Foreign),
@@ -312,7 +245,7 @@ mod tests {
             tree.file(target, 0o755);
             symlink(tree.path(target), tree.path(&format!("bin/{name}"))).unwrap();
         }
-        let lookup = SystemLookup::new([], "/home/agent".to_owned());
+        let lookup = SystemLookup::new([], "/home/agent".to_owned(), &Files::Direct);
         let safe_bins = ["head", "tail", "none", "../x"].map(str::to_owned);
         let found = lookup.safe_bin_directories(&safe_bins, &[tree.path("bin")]);
         assert!(found.contains(&tree.path("coreutils")));
@@ -323,7 +256,7 @@ mod tests {
     fn content_is_digested() {
         let tree = Tree::new();
         tree.file("empty", 0o755);
-        let lookup = SystemLookup::new([], "/home/agent".to_owned());
+        let lookup = SystemLookup::new([], "/home/agent".to_owned(), &Files::Direct);
         assert_eq!(
             lookup.content_sha256(&tree.path("empty")).as_deref(),
             Some("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")

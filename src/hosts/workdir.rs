@@ -1,9 +1,8 @@
 //! The working directory of a gateway run: found, checked, and pinned by device and inode.
 
-use std::{
-    os::unix::fs::MetadataExt as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use super::eyes::{Blind, Directory, Files, LookError};
 
 /// A directory that existed when it was looked at, with what tells it from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +30,28 @@ pub enum WorkdirError {
     /// Its path is not UTF-8, which no record could show.
     #[error("the working directory's path is not valid UTF-8")]
     NotText,
+    /// Nobody can look.
+    #[error(transparent)]
+    Blind(#[from] Blind),
+}
+
+impl From<LookError> for WorkdirError {
+    fn from(error: LookError) -> Self {
+        match error {
+            LookError::Refused(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+                Self::NotADirectory
+            }
+            LookError::Refused(error) => Self::Missing(error),
+            LookError::Blind(blind) => Self::Blind(blind),
+        }
+    }
+}
+
+/// Where a call starts that names no directory and whose agent has no workspace of its own: `workspace` in the state
+/// directory. A command under another account than the server's cannot enter that, so there it is
+/// `.countersign/workspace` in the account's home directory.
+pub fn default_workspace(in_state: &Path, account_home: Option<&Path>) -> PathBuf {
+    account_home.map_or_else(|| in_state.to_owned(), |home| home.join(".countersign/workspace"))
 }
 
 impl Workdir {
@@ -38,14 +59,14 @@ impl Workdir {
     ///
     /// # Errors
     /// [`WorkdirError`] unless it is an existing directory.
-    pub fn named(text: &str, home: &Path) -> Result<Self, WorkdirError> {
+    pub fn named(text: &str, home: &Path, files: &Files) -> Result<Self, WorkdirError> {
         let path = match text.strip_prefix('~') {
             Some("") => home.to_owned(),
             Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
             _ => PathBuf::from(text),
         };
         if path.is_absolute() {
-            Self::at(&path)
+            Self::at(&path, files)
         } else {
             Err(WorkdirError::Relative)
         }
@@ -55,22 +76,17 @@ impl Workdir {
     ///
     /// # Errors
     /// [`WorkdirError`] when it cannot be created or is no directory.
-    pub fn workspace(path: &Path) -> Result<Self, WorkdirError> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(WorkdirError::Missing)?;
-        Self::at(path)
+    pub fn workspace(path: &Path, files: &Files) -> Result<Self, WorkdirError> {
+        files.make_directory(path)?;
+        Self::at(path, files)
     }
 
     /// The same without creating it: a missing one is taken for what it would be, with no device and inode yet.
     ///
     /// # Errors
     /// [`WorkdirError`] when it is there and cannot be used.
-    pub fn future_workspace(path: &Path) -> Result<Self, WorkdirError> {
-        match Self::at(path) {
+    pub fn future_workspace(path: &Path, files: &Files) -> Result<Self, WorkdirError> {
+        match Self::at(path, files) {
             Err(WorkdirError::Missing(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self {
                 path: path.to_owned(),
                 dev: 0,
@@ -84,20 +100,12 @@ impl Workdir {
     ///
     /// # Errors
     /// [`WorkdirError`] unless it is an existing directory with a UTF-8 path.
-    pub fn at(path: &Path) -> Result<Self, WorkdirError> {
-        let path = std::fs::canonicalize(path).map_err(WorkdirError::Missing)?;
-        let meta = std::fs::metadata(&path).map_err(WorkdirError::Missing)?;
-        if !meta.is_dir() {
-            return Err(WorkdirError::NotADirectory);
-        }
+    pub fn at(path: &Path, files: &Files) -> Result<Self, WorkdirError> {
+        let Directory { path, dev, ino } = files.directory(path)?;
         if path.to_str().is_none() {
             return Err(WorkdirError::NotText);
         }
-        Ok(Self {
-            path,
-            dev: meta.dev(),
-            ino: meta.ino(),
-        })
+        Ok(Self { path, dev, ino })
     }
 }
 
@@ -110,22 +118,28 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join("d")).unwrap();
         let real = home.path().canonicalize().unwrap();
-        assert_eq!(Workdir::named("~/d", home.path()).unwrap().path, real.join("d"));
-        assert_eq!(Workdir::named("~", home.path()).unwrap().path, real);
+        assert_eq!(
+            Workdir::named("~/d", home.path(), &Files::Direct).unwrap().path,
+            real.join("d")
+        );
+        assert_eq!(
+            Workdir::named("~", home.path(), &Files::Direct).unwrap().path,
+            real
+        );
         assert!(matches!(
-            Workdir::named("d", home.path()),
+            Workdir::named("d", home.path(), &Files::Direct),
             Err(WorkdirError::Relative)
         ));
         assert!(matches!(
-            Workdir::named("~other/d", home.path()),
+            Workdir::named("~other/d", home.path(), &Files::Direct),
             Err(WorkdirError::Relative)
         ));
         assert!(matches!(
-            Workdir::named("~/nothing", home.path()),
+            Workdir::named("~/nothing", home.path(), &Files::Direct),
             Err(WorkdirError::Missing(_))
         ));
         assert!(matches!(
-            Workdir::named("/bin/sh", home.path()),
+            Workdir::named("/bin/sh", home.path(), &Files::Direct),
             Err(WorkdirError::NotADirectory)
         ));
     }

@@ -94,6 +94,14 @@ impl Levels<'_> {
             .or_else(|| of(self.default).clone())
     }
 
+    /// Whether anybody said anything on a key beside its default.
+    pub(super) fn is_named<T>(&self, of: impl Fn(&Level) -> &Option<Said<T>>) -> bool {
+        self.agent
+            .into_iter()
+            .chain([self.global])
+            .any(|level| of(level).is_some())
+    }
+
     /// The strongest word on a key that has a default.
     pub(super) fn value<T: Clone>(&self, of: impl Fn(&Level) -> &Option<Said<T>>) -> T {
         self.said(of)

@@ -42,6 +42,8 @@ pub(super) struct AgentPolicy {
     pub(super) node: Vec<Spoken<String>>,
     pub(super) exec: ExecSettings,
     pub(super) workspace: PathBuf,
+    /// Whether somebody said so.
+    pub(super) is_workspace_named: bool,
     pub(super) sandbox: SandboxSettings,
     pub(super) tools: ToolPolicy,
     pub(super) elevated: ElevatedSettings,
@@ -113,6 +115,16 @@ impl PolicyConfig {
     /// The agent's default working directory.
     pub fn workspace(&self, agent: &AgentId) -> &Path {
         &self.of(agent).workspace
+    }
+
+    /// The agent's working directory if anybody named one: otherwise it is ours to choose.
+    pub fn named_workspace(&self, agent: &AgentId) -> Option<&Path> {
+        let AgentPolicy {
+            workspace,
+            is_workspace_named,
+            ..
+        } = self.of(agent);
+        is_workspace_named.then_some(workspace)
     }
 
     /// The agent's sandbox.
@@ -327,6 +339,7 @@ impl AgentPolicy {
             node: levels.spoken(|level| level.node.clone()),
             exec: ExecSettings::resolve(levels),
             workspace: levels.value(|level| &level.workspace),
+            is_workspace_named: levels.is_named(|level| &level.workspace),
             sandbox: SandboxSettings {
                 mode: levels.said(|level| &level.sandbox_mode).map(|said| said.value),
                 scope: scope(levels),

@@ -51,6 +51,8 @@ fn compare(before: &AgentPolicy, later: &AgentPolicy, who: &str, found: &mut All
         node,
         exec,
         workspace,
+        // Nobody gains from the words alone: the directory counts.
+        is_workspace_named: _,
         sandbox,
         tools,
         elevated,

@@ -59,6 +59,8 @@ mod exec_limits;
 #[cfg(test)]
 mod explain;
 #[cfg(test)]
+mod eyes;
+#[cfg(test)]
 mod health_check;
 #[cfg(test)]
 mod held;
@@ -76,6 +78,8 @@ mod mcp;
 mod metrics;
 #[cfg(test)]
 mod operations;
+#[cfg(test)]
+mod packaging;
 #[cfg(test)]
 mod page;
 #[cfg(test)]

@@ -12,12 +12,16 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, SealFlags, Stat};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use tokio::net::UnixStream;
 
 use crate::{
     domain::{Bound, FileIdentity, Isolation, LaunchId, Leftovers, RunId},
-    hosts::{Attempt, Host, RunTerms, confined::Hidden},
+    hosts::{
+        Attempt, Host, RunTerms,
+        confined::Hidden,
+        eyes::{Blind, Files, LookError, is_identical},
+    },
     ledger::launch::{Permit, PermitParts},
     runner::{
         RunnerHandle,
@@ -138,6 +142,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The files of the run cannot be looked at.
+    #[error(transparent)]
+    Blind(#[from] Blind),
     /// The runner cannot be reached.
     #[error("cannot hand the run to the runner")]
     Runner(#[source] io::Error),
@@ -162,6 +169,8 @@ pub struct GatewayHost {
     output: PathBuf,
     /// What confined commands do not see, if there can be any.
     hidden: Option<Arc<Hidden>>,
+    /// The files that commands see.
+    files: Files,
 }
 
 impl GatewayHost {
@@ -172,7 +181,14 @@ impl GatewayHost {
             runs,
             output,
             hidden: None,
+            files: Files::Direct,
         }
+    }
+
+    /// The same for a runner under another account, whose files these are.
+    #[must_use]
+    pub fn with_files(self, files: Files) -> Self {
+        Self { files, ..self }
     }
 
     /// The same for a runner that was given a confinement, which hides this.
@@ -195,6 +211,11 @@ impl GatewayHost {
     /// What confined commands do not see, if there can be any.
     pub fn hidden(&self) -> Option<&Hidden> {
         self.hidden.as_deref()
+    }
+
+    /// The files that commands see.
+    pub const fn files(&self) -> &Files {
+        &self.files
     }
 
     /// The runner behind it.
@@ -274,9 +295,9 @@ impl GatewayHost {
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
         self.check_isolation(&spec)?;
-        let directory = open_directory(&spec)?;
+        let directory = open_directory(&self.files, &spec)?;
         for identity in &spec.executables {
-            check_identity(identity)?;
+            check_identity(&self.files, identity)?;
         }
         let (program, plan) = plan(&spec)?;
         if !program.is_absolute() {
@@ -284,7 +305,11 @@ impl GatewayHost {
         }
         // The program itself is started from this descriptor, whatever its path means by then. One that cannot be
         // opened cannot be executed either: that is for the supervisor to find out and to record.
-        let executable = open_path(&program, OFlags::empty()).ok();
+        let executable = match self.files.open_program(&program) {
+            Ok(executable) => Some(executable),
+            Err(LookError::Refused(_)) => None,
+            Err(LookError::Blind(blind)) => return Err(blind.into()),
+        };
         if let Some(executable) = &executable {
             recheck_program(&spec, &program, executable)?;
         }
@@ -490,25 +515,24 @@ fn push_text(list: &mut Vec<u8>, parts: &[&OsStr]) -> Result<(), StartError> {
     Ok(())
 }
 
-fn open_path(path: &Path, flags: OFlags) -> Result<OwnedFd, rustix::io::Errno> {
-    rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC | flags, Mode::empty())
-}
-
-fn open_directory(spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
+fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
     use rustix::io::Errno;
     let mismatch = || StartError::BindingMismatch {
         what: Mismatch::WorkingDirectory,
         path: spec.cwd.clone(),
     };
-    let failure = |error: Errno| match error {
-        Errno::NOENT | Errno::NOTDIR | Errno::LOOP => mismatch(),
-        error => StartError::WorkingDirectory {
+    let failure = |error: io::Error| match Errno::from_io_error(&error) {
+        Some(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => mismatch(),
+        Some(_) | None => StartError::WorkingDirectory {
             path: spec.cwd.clone(),
-            source: error.into(),
+            source: error,
         },
     };
-    let directory = open_path(&spec.cwd, OFlags::DIRECTORY).map_err(failure)?;
-    let stat = rustix::fs::fstat(&directory).map_err(failure)?;
+    let directory = files.open_directory(&spec.cwd).map_err(|error| match error {
+        LookError::Refused(error) => failure(error),
+        LookError::Blind(blind) => blind.into(),
+    })?;
+    let stat = rustix::fs::fstat(&directory).map_err(|error| failure(error.into()))?;
     if (stat.st_dev, stat.st_ino) == (spec.cwd_dev, spec.cwd_ino) {
         Ok(directory)
     } else {
@@ -516,11 +540,11 @@ fn open_directory(spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
     }
 }
 
-fn check_identity(identity: &FileIdentity) -> Result<(), StartError> {
-    let stat = rustix::fs::statat(CWD, identity.path.as_str(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
-    match stat {
-        Ok(stat) if is_identical(identity, &stat) => Ok(()),
-        Ok(_) | Err(_) => Err(executable_mismatch(Path::new(&identity.path))),
+fn check_identity(files: &Files, identity: &FileIdentity) -> Result<(), StartError> {
+    if files.is_unchanged(identity)? {
+        Ok(())
+    } else {
+        Err(executable_mismatch(Path::new(&identity.path)))
     }
 }
 
@@ -551,22 +575,6 @@ fn executable_mismatch(path: &Path) -> StartError {
         what: Mismatch::Executable,
         path: path.to_owned(),
     }
-}
-
-fn is_identical(identity: &FileIdentity, stat: &Stat) -> bool {
-    let FileIdentity {
-        path: _,
-        dev,
-        ino,
-        size,
-        mtime_ns,
-        ctime_ns,
-    } = identity;
-    let nanoseconds = |seconds: i64, rest: u64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
-    (*dev, *ino) == (stat.st_dev, stat.st_ino)
-        && i128::from(*size) == i128::from(stat.st_size)
-        && *mtime_ns == nanoseconds(stat.st_mtime, stat.st_mtime_nsec)
-        && *ctime_ns == nanoseconds(stat.st_ctime, stat.st_ctime_nsec)
 }
 
 /// A memory file that nobody can change any more.

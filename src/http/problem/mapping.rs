@@ -72,6 +72,10 @@ impl From<ExecError> for Problem {
                         .to_owned(),
                 )),
             ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
+            ExecError::Blind(blind) => Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(
+                "countersign doctor; the process that looks at files as that account is being started again"
+                    .to_owned(),
+            )),
             ExecError::Storage(trouble) => trouble.into(),
         }
     }

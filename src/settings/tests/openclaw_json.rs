@@ -492,6 +492,7 @@ fn defaults_are_those_of_the_contract() {
             && exec.apply_patch.allow_models.is_empty()
     );
     assert_eq!(config.workspace(&AgentId::main()), Path::new("/state/workspace"));
+    assert_eq!(config.named_workspace(&AgentId::main()), None);
     let sandbox = config.sandbox(&AgentId::main());
     assert_eq!((sandbox.mode, sandbox.scope), (None, SandboxScope::Agent));
     assert_eq!(sandbox.workspace_root, Path::new("/state/countersign/sandboxes"));
@@ -534,6 +535,11 @@ fn an_agent_replaces_adds_or_merges_as_its_key_says() {
     );
     assert_eq!(own.isolation, Some(Isolation::SameUser));
     assert_eq!(config.workspace(&agent("a")), Path::new("/w"));
+    assert_eq!(config.named_workspace(&agent("a")), Some(Path::new("/w")));
+    assert_eq!(config.named_workspace(&agent("b")), None);
+    let for_all = good("{agents: {defaults: {workspace: '/state/workspace'}}}");
+    let named = Some(Path::new("/state/workspace"));
+    assert_eq!(for_all.named_workspace(&agent("b")), named, "said is said");
     assert_eq!(config.sandbox(&agent("a")).scope, SandboxScope::Session);
     let denied = |id: &str, tool| config.tool_policy(&agent(id)).denied_by(tool).map(str::to_owned);
     assert_eq!(

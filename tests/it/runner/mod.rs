@@ -8,6 +8,7 @@ mod harness;
 
 mod cost;
 mod crash;
+mod foreign_files;
 mod launching;
 mod lifetime;
 mod output;
