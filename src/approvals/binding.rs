@@ -9,7 +9,10 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::domain::{EnvOverrides, hex};
+use crate::{
+    domain::{BoundInterpreter, BoundScript, EnvOverrides, hex},
+    sys::fs::FileStamp,
+};
 
 /// Hex SHA-256 of the JSON array of `[name, value]` pairs sorted by name; `None` without any.
 ///
@@ -27,40 +30,102 @@ pub fn env_hash(overrides: &EnvOverrides) -> Option<String> {
 /// The most bytes of scripts that are read for one command.
 const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 
-/// Binds the files among `candidates`: the first one's path with the hex SHA-256 of its content, or with a
-/// digest over all of them where there are several. `None` when none of them is a regular file. `open` opens regular
-/// files only: a link is followed, a FIFO or a device is never waited for.
-///
-/// # Panics
-/// Never: paths and digests always serialise.
-pub fn bind_scripts(
-    candidates: impl IntoIterator<Item = PathBuf>,
-    open: impl Fn(&Path) -> io::Result<File>,
-) -> Option<(String, String)> {
-    let mut room = MAX_SCRIPT_BYTES;
-    let mut scripts: Vec<(String, String)> = Vec::new();
-    for candidate in candidates {
-        let path = candidate.to_string_lossy().into_owned();
-        if scripts.iter().any(|(known, _digest)| *known == path) {
-            continue;
-        }
-        let digest = open(&candidate).and_then(|file| script_digest(file, &mut room));
-        if let Ok(digest) = digest {
-            scripts.push((path, digest));
-        }
-    }
-    match scripts.as_slice() {
-        [] | [_] => scripts.pop(),
-        [(first, _digest), ..] => {
-            let text = serde_json::to_vec(&scripts).expect("pairs of strings serialise");
-            Some((first.clone(), hex(&Sha256::digest(&text))))
+/// A file that an interpreter may read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its path.
+    pub path: PathBuf,
+    /// What its first line names, where it is started as a program itself.
+    pub interpreter: Option<BoundInterpreter>,
+}
+
+impl Candidate {
+    /// An operand.
+    pub const fn operand(path: PathBuf) -> Self {
+        Self {
+            path,
+            interpreter: None,
         }
     }
 }
 
-/// Hex SHA-256 of a script's content; of what is too large to be read, of what tells the file from another.
-fn script_digest(file: File, room: &mut u64) -> io::Result<String> {
+/// Binds the regular files among `candidates`, each once. `open` opens regular files only: a link is followed, a FIFO
+/// or a device is never waited for.
+pub fn bind_scripts(
+    candidates: impl IntoIterator<Item = Candidate>,
+    open: impl Fn(&Path) -> io::Result<File>,
+) -> Vec<BoundScript> {
+    let mut room = MAX_SCRIPT_BYTES;
+    let mut scripts: Vec<BoundScript> = Vec::new();
+    for Candidate { path, interpreter } in candidates {
+        let text = path.to_string_lossy().into_owned();
+        if scripts.iter().any(|known| known.path == text) {
+            continue;
+        }
+        if let Ok(seen) = open(&path).and_then(|file| look_at(file, &mut room)) {
+            scripts.push(BoundScript {
+                path: text,
+                sha256: seen.digest,
+                interpreter,
+            });
+        }
+    }
+    scripts
+}
+
+/// The first script's path with the hex SHA-256 of its content, or with a digest over all of them where there are
+/// several.
+///
+/// # Panics
+/// Never: paths and digests always serialise.
+pub fn sum_of(scripts: &[BoundScript]) -> Option<(String, String)> {
+    let first = scripts.first()?;
+    if scripts.len() == 1 {
+        return Some((first.path.clone(), first.sha256.clone()));
+    }
+    let pairs: Vec<_> = scripts
+        .iter()
+        .map(|script| (&script.path, &script.sha256))
+        .collect();
+    let text = serde_json::to_vec(&pairs).expect("pairs of strings serialise");
+    Some((first.path.clone(), hex(&Sha256::digest(&text))))
+}
+
+/// Looks at scripts again: each as it must be from now on. The first that is not what was bound is the error.
+///
+/// # Errors
+/// The path of a script that is gone or has another content.
+pub fn look_again(
+    scripts: &[BoundScript],
+    open: impl Fn(&Path) -> io::Result<File>,
+) -> Result<Vec<SeenScript>, PathBuf> {
+    let mut room = MAX_SCRIPT_BYTES;
+    scripts
+        .iter()
+        .map(|script| {
+            let path = PathBuf::from(&script.path);
+            match open(&path).and_then(|file| look_at(file, &mut room)) {
+                Ok(seen) if seen.digest == script.sha256 => Ok(seen),
+                Ok(_) | Err(_) => Err(path),
+            }
+        })
+        .collect()
+}
+
+/// A script at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenScript {
+    digest: String,
+    /// The file.
+    pub stamp: FileStamp,
+    /// SHA-256 of its content, unless it is too large to be read.
+    pub content: Option<[u8; 32]>,
+}
+
+/// A script with the hex SHA-256 of its content; of what is too large to be read, of what tells the file from another.
+fn look_at(file: File, room: &mut u64) -> io::Result<SeenScript> {
     let metadata = file.metadata()?;
+    let stamp = FileStamp::from_metadata(&metadata);
     let Some(left) = room.checked_sub(metadata.len()) else {
         let identity = serde_json::json!([
             metadata.dev(),
@@ -69,12 +134,21 @@ fn script_digest(file: File, room: &mut u64) -> io::Result<String> {
             [metadata.mtime(), metadata.mtime_nsec()],
             [metadata.ctime(), metadata.ctime_nsec()],
         ]);
-        return Ok(hex(&Sha256::digest(identity.to_string().as_bytes())));
+        return Ok(SeenScript {
+            digest: hex(&Sha256::digest(identity.to_string().as_bytes())),
+            stamp,
+            content: None,
+        });
     };
     *room = left;
     let mut content = Vec::new();
     file.take(metadata.len()).read_to_end(&mut content)?;
-    Ok(hex(&Sha256::digest(&content)))
+    let digest: [u8; 32] = Sha256::digest(&content).into();
+    Ok(SeenScript {
+        digest: hex(&digest),
+        stamp,
+        content: Some(digest),
+    })
 }
 
 #[cfg(test)]

@@ -159,6 +159,8 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
         "nodeId",
         "cwd",
         "resolvedPath",
+        "binding",
+        "bindingDetail",
         "security",
         "ask",
         "askFallback",

@@ -85,6 +85,16 @@ fn facts(explained: &Value) -> Table {
             );
         }
     }
+    if explained.get("binding").is_some() {
+        table.fact(
+            "binding",
+            &format!(
+                "{} ({})",
+                value::text(explained, "binding"),
+                value::text(explained, "bindingDetail")
+            ),
+        );
+    }
     if explained.get("approverReachable") == Some(&Value::Bool(false)) {
         table.fact("approver", "nobody could be asked now");
     }

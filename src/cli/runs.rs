@@ -184,6 +184,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
         "host",
         "nodeId",
         "isolation",
+        "binding",
         "agentId",
         "sessionKey",
         "cwd",

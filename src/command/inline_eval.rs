@@ -62,6 +62,10 @@ const NONE: Interpreter = Interpreter {
     operand: Operand::Script,
 };
 
+/// Forms of a family of interpreters that each has some of. Whichever is meant, it is asked about.
+const EVAL_WORDS: &[&str] = &["-e", "-E", "-c", "-s", "-eval", "-run"];
+const EVAL_LONG: &[&str] = &["eval", "print", "rpc-eval"];
+
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         names: &["python", "pypy"],
@@ -163,8 +167,14 @@ const INTERPRETERS: &[Interpreter] = &[
         ..NONE
     },
     Interpreter {
-        names: &["groovy", "ghc", "runghc", "scala", "R", "Rscript"],
+        names: &["groovy"],
         words: &["-e"],
+        ..NONE
+    },
+    Interpreter {
+        names: &["ghc", "runghc", "scala", "R", "Rscript", "erl"],
+        words: EVAL_WORDS,
+        long: EVAL_LONG,
         ..NONE
     },
     Interpreter {
@@ -180,13 +190,15 @@ const INTERPRETERS: &[Interpreter] = &[
         flags: "iqhv",
         values: "pCtJHLm",
         attached: "Og",
-        long: &["eval", "print"],
+        words: EVAL_WORDS,
+        long: EVAL_LONG,
         ..NONE
     },
     Interpreter {
         names: &["elixir", "iex", "clojure", "clj"],
         code: "e",
-        long: &["eval", "rpc-eval"],
+        words: EVAL_WORDS,
+        long: EVAL_LONG,
         ..NONE
     },
     Interpreter {
@@ -194,12 +206,8 @@ const INTERPRETERS: &[Interpreter] = &[
         code: "ce",
         flags: "q",
         values: "Llx",
-        scripts: "s",
-        ..NONE
-    },
-    Interpreter {
-        names: &["erl"],
-        words: &["-eval", "-run", "-s"],
+        words: EVAL_WORDS,
+        long: EVAL_LONG,
         ..NONE
     },
     Interpreter {

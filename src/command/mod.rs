@@ -15,8 +15,10 @@ pub(crate) mod word_reader;
 
 pub mod parser;
 
+pub mod hashbang;
 pub mod lookup;
 pub mod paths;
+pub mod pinning;
 pub mod rendering;
 
 pub mod names;

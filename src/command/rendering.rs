@@ -1,9 +1,10 @@
 //! What is started instead of the text: the plan, and its canonical script (X1).
 
 use super::{
-    parser,
+    names, parser,
     syntax::{Join, List},
 };
+use crate::domain::{Bound, BoundAction, BoundStep, FileIdentity, StepJoin};
 
 /// A rendering did not read back as its plan: a fault of this program. Such a plan is never started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,8 @@ pub struct PlanStep {
     pub name: String,
     /// All words: for a program the absolute path of each executable and its arguments, wrappers first.
     pub words: Vec<String>,
+    /// The file that `words[0]` was when it was looked at.
+    pub identity: Option<FileIdentity>,
 }
 
 /// What starts a step.
@@ -48,31 +51,52 @@ pub enum StepKind {
     Word,
 }
 
-/// A program that can be started without any shell.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectStart {
-    /// Absolute path of the executable.
-    pub path: String,
-    /// All arguments; `argv[0]` is the word as typed.
-    pub argv: Vec<String>,
-}
-
 impl Plan {
-    /// The start without a shell, when the plan is one program without assignments.
-    pub fn direct(&self) -> Option<DirectStart> {
-        let [PlanItem { join: None, steps }] = self.items.as_slice() else {
-            return None;
+    /// What is started without any shell: the program itself when there is one alone, else all steps. `None` when the
+    /// name of a step is left for a shell to look for.
+    pub fn to_bound(&self) -> Option<Bound> {
+        let mut steps = self
+            .items
+            .iter()
+            .flat_map(|item| {
+                item.steps
+                    .iter()
+                    .enumerate()
+                    .map(move |(at, step)| (item.join, at, step))
+            })
+            .map(|(join, at, step)| {
+                let join = if at > 0 {
+                    Some(StepJoin::Pipe)
+                } else {
+                    join.map(Join::as_step)
+                };
+                Some(BoundStep {
+                    join,
+                    action: step.to_action()?,
+                })
+            })
+            .collect::<Option<Vec<_>>>()?;
+        let alone = |step: &mut BoundStep| match &mut step.action {
+            BoundAction::Program {
+                path,
+                argv,
+                assignments,
+                identity,
+            } if assignments.is_empty() => Some(Bound::Exec {
+                path: std::mem::take(path),
+                argv: std::mem::take(argv),
+                identity: Some(identity.clone()),
+            }),
+            BoundAction::Program { .. }
+            | BoundAction::ChangeDirectory { .. }
+            | BoundAction::PrintDirectory { .. }
+            | BoundAction::Settle { .. } => None,
         };
-        let [step] = steps.as_slice() else { return None };
-        if step.kind != StepKind::Program || !step.assignments.is_empty() {
-            return None;
-        }
-        let path = step.words.first()?.clone();
-        let arguments = step.words.iter().skip(1).cloned();
-        Some(DirectStart {
-            path,
-            argv: std::iter::once(step.name.clone()).chain(arguments).collect(),
-        })
+        let single = match steps.as_mut_slice() {
+            [step] => alone(step),
+            _ => None,
+        };
+        Some(single.unwrap_or(Bound::Plan { steps }))
     }
 
     /// The canonical script: every word in single quotes, executables as absolute paths.
@@ -129,6 +153,35 @@ impl Plan {
 }
 
 impl PlanStep {
+    fn to_action(&self) -> Option<BoundAction> {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        match self.kind {
+            StepKind::Program => {
+                let arguments = self.words.iter().skip(1).cloned();
+                Some(BoundAction::Program {
+                    path: self.words.first()?.clone(),
+                    argv: std::iter::once(self.name.clone()).chain(arguments).collect(),
+                    assignments: self.assignments.clone(),
+                    identity: self.identity.clone()?,
+                })
+            }
+            StepKind::Word => match words.as_slice() {
+                ["true" | ":"] => Some(BoundAction::Settle { succeeds: true }),
+                ["false"] => Some(BoundAction::Settle { succeeds: false }),
+                ["pwd", options @ ..] if names::is_safe_builtin(&words) => {
+                    Some(BoundAction::PrintDirectory {
+                        physical: options.last() == Some(&"-P"),
+                    })
+                }
+                ["cd", "--", operand] => Some(BoundAction::ChangeDirectory {
+                    operand: (*operand).to_owned(),
+                    pinned: None,
+                }),
+                _ => None,
+            },
+        }
+    }
+
     fn render(&self, script: &mut String) {
         for (name, value) in &self.assignments {
             script.push_str(name);
@@ -171,7 +224,84 @@ mod tests {
             kind: StepKind::Program,
             name: "x".to_owned(),
             words,
+            identity: Some(FileIdentity {
+                path: "/usr/bin/x".to_owned(),
+                dev: 1,
+                ino: 2,
+                size: 3,
+                mtime_ns: 4,
+                ctime_ns: 5,
+            }),
         }
+    }
+
+    fn builtin(words: &[&str]) -> PlanStep {
+        PlanStep {
+            assignments: vec![],
+            kind: StepKind::Word,
+            name: words[0].to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+            identity: None,
+        }
+    }
+
+    #[test]
+    fn one_program_alone_needs_no_plan() {
+        let alone = |assignments| Plan {
+            items: vec![PlanItem {
+                join: None,
+                steps: vec![step(vec!["/usr/bin/x".to_owned(), "y".to_owned()], assignments)],
+            }],
+        };
+        let Some(Bound::Exec { path, argv, identity }) = alone(vec![]).to_bound() else {
+            panic!("not alone")
+        };
+        assert_eq!(
+            (path.as_str(), argv, identity.is_some()),
+            ("/usr/bin/x", vec!["x".to_owned(), "y".to_owned()], true)
+        );
+        assert!(matches!(
+            alone(vec![("LC_ALL".to_owned(), "C".to_owned())]).to_bound(),
+            Some(Bound::Plan { steps }) if steps.len() == 1
+        ));
+    }
+
+    #[test]
+    fn a_list_becomes_its_steps() {
+        let item = |join, steps| PlanItem { join, steps };
+        let program = || step(vec!["/usr/bin/x".to_owned()], vec![]);
+        let plan = Plan {
+            items: vec![
+                item(None, vec![builtin(&["cd", "--", "./d"])]),
+                item(Some(Join::And), vec![program(), builtin(&["pwd", "-P", "-L"])]),
+                item(Some(Join::Or), vec![builtin(&["false"])]),
+                item(Some(Join::Sequence), vec![builtin(&[":"])]),
+            ],
+        };
+        let Some(Bound::Plan { steps }) = plan.to_bound() else {
+            panic!("no plan")
+        };
+        let joins: Vec<_> = steps.iter().map(|step| step.join).collect();
+        assert_eq!(
+            joins,
+            [
+                None,
+                Some(StepJoin::And),
+                Some(StepJoin::Pipe),
+                Some(StepJoin::Or),
+                Some(StepJoin::Sequence)
+            ]
+        );
+        assert_eq!(steps[2].action, BoundAction::PrintDirectory { physical: false });
+        assert_eq!(steps[3].action, BoundAction::Settle { succeeds: false });
+        // A name that only a shell would look for.
+        let unknown = Plan {
+            items: vec![
+                item(None, vec![program()]),
+                item(Some(Join::And), vec![builtin(&["nothing"])]),
+            ],
+        };
+        assert_eq!(unknown.to_bound(), None);
     }
 
     #[test]
@@ -198,7 +328,6 @@ mod tests {
             plan.checked_script().unwrap(),
             r"'/usr/bin/rg' 'it'\''s' | LC_ALL='C' '/usr/bin/wc' || '/bin/echo' ''"
         );
-        assert_eq!(plan.direct(), None);
     }
 
     fn any_step() -> impl Strategy<Value = PlanStep> {

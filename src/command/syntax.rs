@@ -1,6 +1,7 @@
 //! The accepted grammar as values (G1): lists of pipelines of segments of literal words.
 
 use super::{SourceMap, Span};
+use crate::domain::StepJoin;
 
 /// What stands between two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +21,15 @@ impl Join {
             Self::And => "&&",
             Self::Or => "||",
             Self::Sequence => ";",
+        }
+    }
+
+    /// What it is between the steps of a plan.
+    pub const fn as_step(self) -> StepJoin {
+        match self {
+            Self::And => StepJoin::And,
+            Self::Or => StepJoin::Or,
+            Self::Sequence => StepJoin::Sequence,
         }
     }
 }

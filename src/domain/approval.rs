@@ -179,7 +179,7 @@ pub struct Pattern {
 }
 
 /// What identifies a file at the moment it was checked (`command-analysis.md` T2).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Real path.
     pub path: String,
@@ -190,9 +190,145 @@ pub struct FileIdentity {
     /// Size in bytes.
     pub size: u64,
     /// Modification time, nanoseconds.
+    #[serde(with = "wide")]
     pub mtime_ns: i128,
     /// Change time, nanoseconds.
+    #[serde(with = "wide")]
     pub ctime_ns: i128,
+}
+
+/// Numbers that most often fit into 64 bits: then as such, else as text. Inside of a tagged enum serde reads no wider ones.
+mod wide {
+    use std::fmt;
+
+    use serde::{Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(number: &i128, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(*number) {
+            Ok(number) => serializer.serialize_i64(number),
+            Err(_too_wide) => serializer.collect_str(number),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i128, D::Error> {
+        deserializer.deserialize_any(Wide)
+    }
+
+    struct Wide;
+
+    impl de::Visitor<'_> for Wide {
+        type Value = i128;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a whole number")
+        }
+
+        fn visit_i64<E>(self, number: i64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+
+        fn visit_u64<E>(self, number: u64) -> Result<i128, E> {
+            Ok(number.into())
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<i128, E> {
+            text.parse().map_err(de::Error::custom)
+        }
+    }
+}
+
+vocabulary! {
+    /// What an approval pins, and how a run starts because of it. From the most to the least of the programs.
+    pub enum Pinning("exact, path or text") {
+        /// The arguments, and every program by its identity: each is started from the descriptor that was checked, and its
+    /// stamp is compared with what was judged by the last system call before its execution.
+        Exact = "exact",
+        /// An analysed command of which something is found by its path once more after it was checked: a script by
+        /// its interpreter, a program by its wrapper or a shell.
+        Path = "path",
+        /// A text and the shell that reads it, not the programs that it finds.
+        Text = "text",
+    }
+}
+
+vocabulary! {
+    /// What stands between a step of a plan and the one before.
+    pub enum StepJoin("|, &&, || or ;") {
+        /// It reads what the one before writes.
+        Pipe = "|",
+        /// It starts if what is before succeeded.
+        And = "&&",
+        /// It starts if what is before failed.
+        Or = "||",
+        /// It starts in any case.
+        Sequence = ";",
+    }
+}
+
+/// One step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundStep {
+    /// `None` for the first.
+    pub join: Option<StepJoin>,
+    /// What it does.
+    pub action: BoundAction,
+}
+
+/// What a step of a plan does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "does")]
+pub enum BoundAction {
+    /// Starts a program.
+    Program {
+        /// Absolute path of the executable.
+        path: String,
+        /// All arguments, `argv[0]` included.
+        argv: Vec<String>,
+        /// Variables that it alone gets.
+        assignments: Vec<(String, String)>,
+        /// The file that was judged.
+        identity: FileIdentity,
+    },
+    /// Changes the directory of all later steps.
+    ChangeDirectory {
+        /// Absolute, or relative to the directory before, without a look at `CDPATH`.
+        operand: String,
+        /// Device and inode, where it was there when it was judged and nothing of the run can have made it anew.
+        pinned: Option<(u64, u64)>,
+    },
+    /// Prints the directory (`pwd`).
+    PrintDirectory {
+        /// Without the links that led to it (`-P`).
+        physical: bool,
+    },
+    /// Does nothing well (`true`, `:`) or badly (`false`).
+    Settle {
+        /// Whether it succeeds.
+        succeeds: bool,
+    },
+}
+
+/// A file that an interpreter reads, by its content.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundScript {
+    /// Its path, as the interpreter gets it.
+    pub path: String,
+    /// SHA-256 of its content as lower-case hex; of one that is too large to read, of what tells it from others.
+    pub sha256: String,
+    /// What its first line names, where it is started as a program itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub interpreter: Option<BoundInterpreter>,
+}
+
+/// The program that a `#!` line names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundInterpreter {
+    /// Absolute path as it stands there.
+    pub path: String,
+    /// The one argument that may follow it.
+    pub argument: Option<String>,
+    /// The file that was judged.
+    pub identity: FileIdentity,
 }
 
 /// What is started, exactly.
@@ -205,6 +341,14 @@ pub enum Bound {
         path: String,
         /// All arguments, `argv[0]` included.
         argv: Vec<String>,
+        /// The file that was judged; records of before do not have it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        identity: Option<FileIdentity>,
+    },
+    /// An analysed command, whose steps are started without a shell (`command-analysis.md` X1).
+    Plan {
+        /// Never empty.
+        steps: Vec<BoundStep>,
     },
     /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`command-analysis.md` X1).
     Rendered {
@@ -247,8 +391,11 @@ pub struct Binding {
     pub executables: Vec<FileIdentity>,
     /// SHA-256 of the first executable's content, when it was taken.
     pub executable_sha256: Option<String>,
-    /// A script operand: its path and the SHA-256 of its content.
+    /// The first script: its path and the SHA-256 of its content, or over all of them where there are several.
     pub script: Option<(String, String)>,
+    /// Every script by itself: programs that begin with `#!`, and operands of shells and interpreters.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub scripts: Vec<BoundScript>,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,
     /// Time limit in milliseconds, 0 for none.
@@ -341,5 +488,64 @@ impl Approval {
     /// Whether the deadline has come.
     pub fn is_due(&self, now: UnixMillis) -> bool {
         now >= self.expires_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_bound_is_read_back_and_so_are_older_records() {
+        for mtime_ns in [
+            0,
+            -5,
+            1_700_000_000_123_456_789,
+            i128::from(i64::MAX) * 1_000_000_000,
+        ] {
+            let identity = FileIdentity {
+                path: "/usr/bin/x".to_owned(),
+                dev: u64::MAX,
+                ino: 2,
+                size: 3,
+                mtime_ns,
+                ctime_ns: 1,
+            };
+            let program = BoundAction::Program {
+                path: "/usr/bin/x".to_owned(),
+                argv: vec!["x".to_owned()],
+                assignments: vec![("TZ".to_owned(), "UTC".to_owned())],
+                identity: identity.clone(),
+            };
+            for bound in [
+                Bound::Exec {
+                    path: "/usr/bin/x".to_owned(),
+                    argv: vec!["x".to_owned()],
+                    identity: Some(identity.clone()),
+                },
+                Bound::Plan {
+                    steps: vec![BoundStep {
+                        join: None,
+                        action: program,
+                    }],
+                },
+            ] {
+                let text = serde_json::to_string(&bound).unwrap();
+                assert_eq!(serde_json::from_str::<Bound>(&text).unwrap(), bound, "{text}");
+            }
+        }
+        let old = r#"{"kind":"exec","path":"/bin/x","argv":["x"]}"#;
+        assert!(matches!(
+            serde_json::from_str(old).unwrap(),
+            Bound::Exec { identity: None, .. }
+        ));
+        assert_eq!(
+            serde_json::to_string(&serde_json::from_str::<Bound>(old).unwrap()).unwrap(),
+            old
+        );
+        let old =
+            r#"{"path":"/bin/x","dev":1,"ino":2,"size":3,"mtime_ns":1700000000123456789,"ctime_ns":-1}"#;
+        let read: FileIdentity = serde_json::from_str(old).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), old);
     }
 }

@@ -21,8 +21,9 @@ mod token;
 pub use actor::{Actor, ActorKind};
 pub(crate) use approval::hex;
 pub use approval::{
-    Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, FileIdentity,
-    Pattern, PatternWidth, Persist, TerminalReason, Why,
+    Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, BoundAction,
+    BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pattern, PatternWidth, Persist, Pinning,
+    StepJoin, TerminalReason, Why,
 };
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;

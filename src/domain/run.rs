@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Command, Host, Isolation, Reason, RunId, Security, SessionKey,
+    Actor, AgentId, ApprovalId, Ask, Command, Host, Isolation, Pinning, Reason, RunId, Security, SessionKey,
     UnixMillis, name::vocabulary,
 };
 
@@ -258,6 +258,8 @@ pub struct Run {
     pub diverted: bool,
     /// As whom and how confined it runs.
     pub isolation: Isolation,
+    /// How firmly it is what was judged; `None` for what was denied at once, and in records of before.
+    pub binding: Option<Pinning>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
     /// When it was admitted.

@@ -10,15 +10,15 @@ use std::{
 
 use crate::{
     approvals::document::{self, Listed},
-    command::{Code, PathLookup, Plan, safe_bin},
+    command::{Code, PathLookup, safe_bin},
     domain::{Binding, Bound, EntryId, UnixMillis},
     engine::{
-        Engine,
+        Engine, bind,
         call::Call,
         entry_indexes::{EntryIndexes, MIN_INDEXED},
         judge::{PolicyNow, PolicyView},
     },
-    hosts::{eyes::Blind, path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{eyes::{self, Blind}, path_lookup::SystemLookup, workdir::Workdir},
     ledger::GrantUse,
     policy::{
         allowlist::{
@@ -253,15 +253,11 @@ impl Analysis {
         }
     }
 
-    /// What is started when the plan decides: the program itself, or the canonical script.
-    pub(super) fn to_bound(&self) -> Option<Bound> {
-        if let Some(direct) = self.plan.as_ref().and_then(Plan::direct) {
-            return Some(Bound::Exec {
-                path: direct.path,
-                argv: direct.argv,
-            });
-        }
-        self.rendered.clone().map(|script| Bound::Rendered { script })
+    /// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
+    pub(super) fn to_bound(&self, workdir: &Workdir, files: &eyes::Files) -> Option<Bound> {
+        let planned = self.plan.as_ref().and_then(|plan| bind::from_plan(plan, workdir, files));
+        let rendered = || self.rendered.clone().map(|script| Bound::Rendered { script });
+        planned.or_else(rendered)
     }
 
     /// The grants that let it through and count their uses.

@@ -3,6 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
+    approvals::binding,
     domain::{
         Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, EntryId, Principal,
         Reason, RunId, Security,
@@ -283,6 +284,7 @@ impl Engine {
                 return Ok(());
             }
             hooks::reach("engine.before-launch-approved");
+            hooks::pause("engine.before-approved");
             let launch = ApprovedLaunch {
                 approval: id.clone(),
                 binding: self.rebind(&approval.card.binding, &now)?,
@@ -497,8 +499,15 @@ impl Engine {
         (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
         let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
         let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
-        present.script = judge::scripts_of(&analysis, Path::new(&approved.cwd), &lookup);
+        present.scripts = self.scripts_of(
+            Some(&analysis),
+            &approved.bound,
+            &analysis.executables,
+            Path::new(&approved.cwd),
+            &lookup,
+        );
         lookup.check()?;
+        present.script = binding::sum_of(&present.scripts);
         present.executables = analysis.executables;
         Ok(present)
     }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    command::env_policy,
+    command::{env_policy, pinning::Pinned},
     domain::{
         Actor, AgentId, Binding, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation, Principal,
         Run, RunId, SessionKey,
@@ -24,6 +24,7 @@ use crate::{
     ledger::NewRun,
     policy::{
         combine::Wanted,
+        gate::Verdict,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
         layers::Resolved,
     },
@@ -112,6 +113,10 @@ impl Call {
             background: self.background,
             diverted: false,
             isolation,
+            binding: match judged.verdict {
+                Verdict::Run | Verdict::Ask(_) => Some(Pinned::of(&judged.binding).pinning),
+                Verdict::Deny(_) => None,
+            },
             timeout: self.timeout,
         }
     }

@@ -236,6 +236,7 @@ impl Engine {
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
         hooks::reach("engine.before-launch");
+        hooks::pause("engine.judged");
         let launch = DirectLaunch {
             run: call.to_new_run(run_id, judged, self.isolation_of(&call.agent, settings)),
             key,

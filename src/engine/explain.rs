@@ -5,7 +5,10 @@
 //! created. A call that would be a bad request because of its command or its environment is explained too.
 
 use crate::{
-    command::{Code, DirectoryTrust, Finding, Inspected, PathLookup, Span, env_policy, parser, paths},
+    command::{
+        Code, DirectoryTrust, Finding, Inspected, PathLookup, Span, env_policy, parser, paths,
+        pinning::Pinned,
+    },
     domain::{
         Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES,
         Pattern, Principal, Reason, Scope, Security,
@@ -52,6 +55,8 @@ pub struct Explanation {
     pub approver_reachable: bool,
     /// What `allow-always` could store.
     pub would_persist: Vec<Pattern>,
+    /// How firmly the run would be what was judged; `None` where it would not start.
+    pub pinned: Option<Pinned>,
 }
 
 /// What would happen to a call.
@@ -101,6 +106,7 @@ impl Engine {
             needs_person: false,
             approver_reachable,
             would_persist: Vec::new(),
+            pinned: None,
         };
         if let Some(finding) = bad_command {
             return Ok(refused(
@@ -122,6 +128,7 @@ impl Engine {
             Some(analysis) => analysis.clone(),
             None => self.shown_analysis(caller, &call, &now, &effective, &spent)?,
         };
+        let outcome = outcome(&judged, approver_reachable);
         Ok(Explanation {
             host,
             alternatives,
@@ -129,7 +136,11 @@ impl Engine {
             analysis,
             blocked_env,
             passed_env: judged.env.names(),
-            outcome: outcome(&judged, approver_reachable),
+            pinned: match outcome {
+                Outcome::Run | Outcome::Ask(_) => Some(Pinned::of(&judged.binding)),
+                Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
+            },
+            outcome,
             needs_person: judged.input.needs_person,
             approver_reachable,
             would_persist: match judged.verdict {

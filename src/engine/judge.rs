@@ -3,27 +3,23 @@
 //! `exec`, the launch of an approved run and the fallback of an unanswered one all come through here, so
 //! they cannot disagree.
 
-use std::{
-    cmp::Reverse,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{cmp::Reverse, sync::Arc};
 
 use crate::{
     approvals::{
         binding,
         store::{DocumentStatus, Snapshot},
     },
-    command::{env_policy, names},
+    command::{PathLookup as _, env_policy},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Reason, Security, Why,
     },
     engine::{Engine, analyse, call::Call, reply::ExecError},
-    hosts::{eyes::Blind, path_lookup::SystemLookup},
+    hosts::eyes::Blind,
     ledger::{GrantUse, PolicyStamp, launch::LaunchTerms},
     policy::{
-        allowlist::{Analysis, SegmentReport},
+        allowlist::Analysis,
         combine::{self, Effective, PolicyLayers, Wanted},
         gate::{self, AskSpec, Coverage, GateInput, Verdict},
     },
@@ -240,28 +236,31 @@ impl Engine {
         env: &EnvOverrides,
     ) -> Result<Binding, Blind> {
         let from_plan = effective.security.value == Security::Allowlist;
-        let planned = analysis.filter(|_| from_plan).and_then(Analysis::to_bound);
+        let planned = analysis
+            .filter(|_| from_plan)
+            .and_then(|analysis| analysis.to_bound(&call.workdir, self.gateway.files()));
         let lookup = self.path_lookup(&call.agent, &now.settings);
         let bound = planned.unwrap_or_else(|| match &call.command {
             Command::Shell(text) => Bound::Text {
                 shell: self.shell.path().to_string_lossy().into_owned(),
                 text: text.clone(),
             },
-            Command::Argv(argv) => Bound::Exec {
-                path: analyse::program_path(
-                    argv.first().map_or("", String::as_str),
-                    &call.workdir.path,
-                    &lookup,
-                ),
-                argv: argv.clone(),
-            },
+            Command::Argv(argv) => {
+                let name = argv.first().map_or("", String::as_str);
+                let path = analyse::program_path(name, &call.workdir.path, &lookup);
+                Bound::Exec {
+                    identity: lookup.inspect(&path).map(|found| found.identity),
+                    path,
+                    argv: argv.clone(),
+                }
+            }
         });
         let executables = match (&bound, analysis) {
             (_, Some(analysis)) => analysis.executables.clone(),
-            (Bound::Exec { path, .. }, None) => lookup.identity(path).into_iter().collect(),
-            (Bound::Text { .. } | Bound::Rendered { .. }, None) => Vec::new(),
+            (Bound::Exec { identity, .. }, None) => identity.iter().cloned().collect(),
+            (Bound::Plan { .. } | Bound::Text { .. } | Bound::Rendered { .. }, None) => Vec::new(),
         };
-        let script = analysis.and_then(|analysis| scripts_of(analysis, &call.workdir.path, &lookup));
+        let scripts = self.scripts_of(analysis, &bound, &executables, &call.workdir.path, &lookup);
         lookup.check()?;
         Ok(Binding {
             host: Host::Gateway,
@@ -276,7 +275,8 @@ impl Engine {
             env_hash: binding::env_hash(env),
             executables,
             executable_sha256: None,
-            script,
+            script: binding::sum_of(&scripts),
+            scripts,
             pty: false,
             timeout_ms: call
                 .timeout
@@ -305,47 +305,6 @@ fn how_to_loosen(source: &str) -> String {
             .to_owned(),
         "call" => "leave security out of the call".to_owned(),
         source => format!("set {source} to allowlist"),
-    }
-}
-
-/// Operands of one command that are looked at as scripts.
-const MAX_OPERANDS: usize = 1024;
-/// Directories that a command may be in by then, as far as its `cd`s are followed.
-const MAX_DIRECTORIES: usize = 8;
-
-/// The scripts that the command hands to shells and interpreters, with the digest of their content: an answer
-/// covers what the person could have read (`command-analysis.md` T2). Which operand is the script is known to the
-/// interpreter alone, so every one that is a file counts: a file that is called like the value of an option
-/// must not stand in for the script.
-pub(super) fn scripts_of(analysis: &Analysis, cwd: &Path, lookup: &SystemLookup) -> Option<(String, String)> {
-    let mut directories = vec![cwd.to_owned()];
-    let mut operands = Vec::new();
-    collect_operands(&analysis.segments, &mut directories, &mut operands);
-    binding::bind_scripts(operands, |path| lookup.open_regular(path))
-}
-
-fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, operands: &mut Vec<PathBuf>) {
-    for segment in segments {
-        let words = segment.argv.iter().skip(1);
-        if segment.executable == "cd" {
-            let reached: Vec<PathBuf> = words
-                .flat_map(|word| directories.iter().map(move |from| from.join(word)))
-                .take(MAX_DIRECTORIES.saturating_sub(directories.len()))
-                .collect();
-            directories.extend(reached);
-            continue;
-        }
-        let path = segment.resolved_path.as_deref().unwrap_or(&segment.executable);
-        if names::runs_scripts(path) {
-            let files = words.filter_map(|word| match word.strip_prefix('-') {
-                // `--require=./hook.js`
-                Some(option) => option.split_once('=').map(|(_name, value)| value),
-                None => Some(word.as_str()),
-            });
-            let paths = files.flat_map(|word| directories.iter().map(move |from| from.join(word)));
-            operands.extend(paths.take(MAX_OPERANDS.saturating_sub(operands.len())));
-        }
-        collect_operands(&segment.segments, directories, operands);
     }
 }
 

@@ -8,6 +8,7 @@
 pub mod reply;
 
 mod analyse;
+mod bind;
 mod call;
 mod entry_indexes;
 mod judge;
@@ -60,7 +61,7 @@ use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
     engine::{environment::HostEnvironment, standing::PolicyHold},
-    hosts::{gateway::GatewayHost, shell::HostShell},
+    hosts::{gateway::GatewayHost, heads::Heads, shell::HostShell},
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
     settings::{SettingsStore, StateDir},
@@ -115,6 +116,7 @@ pub struct Engine {
     patterns: PatternCache,
     trusted_dirs: analyse::TrustedDirs,
     indexes: entry_indexes::EntryIndexes,
+    heads: Heads,
     broker: Arc<Broker>,
     live: live::LiveRuns,
     slots: Arc<slots::Slots>,
@@ -173,6 +175,7 @@ impl Engine {
             patterns: PatternCache::default(),
             trusted_dirs: analyse::TrustedDirs::default(),
             indexes: entry_indexes::EntryIndexes::default(),
+            heads: Heads::default(),
             broker: Arc::default(),
             live: live::LiveRuns::default(),
             slots: Arc::default(),

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use crate::domain::{Exit, KillCause, Reason, RunEnd, RunStatus, UnixMillis};
 
+/// What a supervisor reports in place of a start when its last look finds something that was not judged.
+const CHANGED: i32 = rustix::io::Errno::STALE.raw_os_error();
+
 /// What of the output belongs into the record.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct OutputSummary {
@@ -57,6 +60,13 @@ pub(crate) fn end_without_exit(
 }
 
 fn judge(exit: &Exit, timeout: Option<Duration>) -> (RunStatus, Option<Reason>, Option<String>) {
+    if exit.spawn_errno == Some(CHANGED) {
+        return (
+            RunStatus::Denied,
+            Some(Reason::BindingMismatch),
+            Some("at the last moment something was no longer what was judged".to_owned()),
+        );
+    }
     if let Some(errno) = exit.spawn_errno {
         let error = std::io::Error::from_raw_os_error(errno);
         return (
@@ -145,6 +155,14 @@ mod tests {
             },
             RunStatus::Failed,
             Some(Reason::SpawnFailed),
+        );
+        check(
+            &Exit {
+                spawn_errno: Some(CHANGED),
+                ..Exit::default()
+            },
+            RunStatus::Denied,
+            Some(Reason::BindingMismatch),
         );
         for (cause, status, reason) in [
             (KillCause::Timeout, RunStatus::Failed, Reason::Timeout),

@@ -346,6 +346,12 @@ impl Engine {
     /// too, so nothing is lost if the server dies meanwhile. Returns the run as it ended, unless this end was
     /// not the one that counts.
     pub(super) async fn record_end(&self, finish: Finish) -> Option<Box<Run>> {
+        // A denial is no end of a run that started, and is told otherwise.
+        if let (RunStatus::Denied, Some(reason)) = (finish.end.status, finish.end.reason) {
+            self.record_denial(&finish.run_id, reason, finish.end.detail)
+                .await;
+            return self.ledger.run(&finish.run_id).await.ok().flatten().map(Box::new);
+        }
         loop {
             match self.ledger.finish(finish.clone()).await {
                 Ok(Finished { outcome, run }) => {

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream, Reason,
-    RunId, RunStatus, RunVerdict, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream, Pinning,
+    Reason, RunId, RunStatus, RunVerdict, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     name::vocabulary,
 };
 
@@ -171,6 +171,8 @@ pub enum EventKind {
         requested_by: Actor,
         /// What the gate said.
         verdict: RunVerdict,
+        /// How firmly it is what was judged; `None` where nothing may start.
+        binding: Option<Pinning>,
     },
     /// `exec.started`
     ExecStarted {
@@ -311,11 +313,13 @@ impl EventKind {
                 cwd,
                 requested_by,
                 verdict,
+                binding,
             } => {
                 members.text("command", command).text("cwd", cwd);
                 members
                     .put("requestedBy", actor_json(requested_by))
-                    .text("verdict", verdict.as_str());
+                    .text("verdict", verdict.as_str())
+                    .maybe("binding", binding.map(Pinning::as_str));
             }
             Self::ExecStarted {
                 pid,

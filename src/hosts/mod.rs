@@ -6,6 +6,7 @@
 pub mod confined;
 pub mod eyes;
 pub mod gateway;
+pub mod heads;
 mod host;
 pub mod login_path;
 pub mod path_lookup;

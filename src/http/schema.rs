@@ -13,8 +13,8 @@ use utoipa::{
 use crate::{
     domain::{
         ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Reason, RunId, RunStatus, RunVerdict,
-        Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, Reason, RunId, RunStatus,
+        RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
     http::extract::{AgentScope, IfMatch},
     policy::preset::Preset,
@@ -49,6 +49,7 @@ words!(
     OnMiss,
     OutputStream,
     PatternWidth,
+    Pinning,
     Preset,
     Reason,
     RunVerdict,

@@ -6,7 +6,7 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, AgentId, ApprovalId, Ask, Command, DecidedBy, EnvOverrides, Host, Isolation, Reason,
+        Actor, AgentId, ApprovalId, Ask, Command, DecidedBy, EnvOverrides, Host, Isolation, Pinning, Reason,
         RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey,
     },
     events::{Event, EventKind, Subject},
@@ -47,6 +47,8 @@ pub struct NewRun {
     pub diverted: bool,
     /// As whom and how confined it runs.
     pub isolation: Isolation,
+    /// How firmly it is what was judged; `None` where nothing may start.
+    pub binding: Option<Pinning>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
 }
@@ -129,9 +131,9 @@ impl NewRun {
             "INSERT INTO runs (run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
-             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest) \
+             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
+             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35)",
             params![
                 self.id.as_str(),
                 status.as_str(),
@@ -167,6 +169,7 @@ impl NewRun {
                 launch.map(|launch| launch.launched_at.get()),
                 launch.map(|launch| launch.not_after.get()),
                 launch.and_then(|launch| launch.binding_digest.as_deref()),
+                self.binding.map(Pinning::as_str),
             ],
         )?;
         let kind = EventKind::ExecRequested {
@@ -174,6 +177,7 @@ impl NewRun {
             cwd: self.cwd.clone(),
             requested_by: self.requested_by.clone(),
             verdict: *verdict,
+            binding: self.binding,
         };
         tx.log(
             Event {

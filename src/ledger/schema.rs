@@ -17,6 +17,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0003_revisions.sql",
         include_str!("../../migrations/sqlite/0003_revisions.sql"),
     ),
+    (
+        "0004_pinning.sql",
+        include_str!("../../migrations/sqlite/0004_pinning.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

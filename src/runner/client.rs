@@ -69,7 +69,7 @@ impl RunnerOptions {
             limits,
             max_running,
             confinement: None,
-            environment: environment.into_iter().collect(),
+            environment,
         }
     }
 }

@@ -26,6 +26,7 @@ mod seats;
 mod supervisor;
 
 mod attach;
+mod execute;
 mod input;
 mod outbox;
 mod retained;

@@ -1,7 +1,6 @@
 //! A supervisor: waits for a start frame, passes the fence, starts the command and stays with it.
 
 use std::{
-    ffi::CString,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
@@ -17,14 +16,13 @@ use crate::{
     sys::{
         hooks,
         namespace::Confines,
-        process::{
-            self, ChildSignals, Launch, LaunchError, Launched, Launcher, Pid, Process, Reaped, Strings,
-        },
+        process::{self, ChildSignals, LaunchError, Launched, Launcher, Pid, Process, Reaped, StartPlace},
         socket::{self, Received},
     },
 };
 
 use super::{
+    execute::Execution,
     input::Input,
     limits::MAX_QUIET_IDLE,
     run_file::{self, Claim},
@@ -101,7 +99,7 @@ struct Start {
     run_file: OwnedFd,
     control: OwnedFd,
     directory: OwnedFd,
-    executable: Option<OwnedFd>,
+    executables: Vec<OwnedFd>,
     memory_file: Option<OwnedFd>,
 }
 
@@ -110,11 +108,11 @@ impl Start {
         let order = Order::decode(frame)?;
         let mut descriptors = descriptors.into_iter();
         let (run_file, control, directory) = (descriptors.next()?, descriptors.next()?, descriptors.next()?);
-        let executable = if order.has_executable {
-            Some(descriptors.next()?)
-        } else {
-            None
-        };
+        let count = usize::from(order.executables);
+        let executables: Vec<_> = descriptors.by_ref().take(count).collect();
+        if executables.len() < count {
+            return None;
+        }
         let memory_file = if order.plan.is_none() {
             Some(descriptors.next()?)
         } else {
@@ -125,7 +123,7 @@ impl Start {
             run_file,
             control,
             directory,
-            executable,
+            executables,
             memory_file,
         };
         descriptors.next().is_none().then_some(start)
@@ -180,15 +178,10 @@ fn start_and_watch(
     }
     hooks::reach("sup.locked");
     let plan = start.plan().map_err(system)?;
-    let invalid = || system(Errno::INVAL);
-    let directory = CString::from_vec_with_nul(plan.directory).map_err(|_no_path| invalid())?;
-    let program = CString::from_vec_with_nul(plan.program).map_err(|_no_path| invalid())?;
-    let arguments = Strings::from_nul_terminated(plan.arguments).ok_or_else(invalid)?;
-    let environment = Strings::from_nul_terminated(plan.environment).ok_or_else(invalid)?;
 
     let confines = match (start.order.confined, post.confines) {
         (false, _) => None,
-        (true, Some(confines)) => Some((confines, directory.as_c_str())),
+        (true, Some(confines)) => Some((confines, plan.directory.as_c_str())),
         // Better not at all than with more rights than were promised.
         (true, None) => return Err(system(Errno::PERM)),
     };
@@ -196,13 +189,14 @@ fn start_and_watch(
     let (output, output_end) = pipe()?;
     let (errors, errors_end) = pipe()?;
     let (input, input_end) = open_input(start)?;
-    let launch = Launch {
-        program: &program,
-        executable: start.executable.as_ref().map(AsFd::as_fd),
-        arguments: &arguments,
-        environment: &environment,
-        directory: start.directory.as_fd(),
-        confines,
+    let execution = Execution {
+        launcher: &tools.launcher,
+        plan: &plan,
+        executables: &start.executables,
+        place: StartPlace {
+            directory: start.directory.as_fd(),
+            confines,
+        },
         // Descriptor 0 of every supervisor is /dev/null.
         standard: [
             input_end
@@ -216,9 +210,11 @@ fn start_and_watch(
     let mut fence = |process: &Process| {
         run_file::append_fence(run_file, process, post.boot_id, &start.order.launch_id)?;
         hooks::reach_for("sup.fence-written", own);
+        hooks::pause("sup.fenced");
         Ok(())
     };
-    let launched = tools.launcher.launch(&launch, &mut fence);
+    hooks::pause("sup.before-fence");
+    let launched = execution.launch(&mut fence);
     drop((output_end, errors_end, input_end));
     match launched {
         Ok(Launched::Running(process)) => {

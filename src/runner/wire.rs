@@ -5,12 +5,17 @@
 //! same program, but after an update a supervisor may be older than the server that attaches to it, so kinds are
 //! only ever added, and an unknown kind is skipped.
 
-use crate::domain::{Exit, KillCause, LaunchId, OutputStream, RunId};
+use std::ffi::CString;
+
+use crate::{
+    domain::{Exit, KillCause, LaunchId, OutputStream, RunId, StepJoin},
+    sys::{fs::FileStamp, process::JudgedFile},
+};
 
 use super::limits::MAX_MESSAGE_BYTES;
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-pub(crate) const VERSION: u8 = 2;
+pub(crate) const VERSION: u8 = 3;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 64 * 1024;
@@ -26,7 +31,8 @@ pub(crate) struct Order {
     /// Leftovers are not killed.
     pub(crate) keeps_leftovers: bool,
     pub(crate) stdin_open: bool,
-    pub(crate) has_executable: bool,
+    /// How many descriptors of programs come with it.
+    pub(crate) executables: u8,
     /// Runs in the prepared namespaces; a supervisor that has none starts nothing.
     pub(crate) confined: bool,
     /// 0 is none.
@@ -40,24 +46,70 @@ pub(crate) struct Order {
     pub(crate) plan: Option<Vec<u8>>,
 }
 
-/// The program, its arguments, its environment and where it runs.
-#[derive(PartialEq, Eq)]
+/// What is started, its environment and where it runs.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// Path of the working directory, ending with NUL. It is opened again inside the namespaces and must be the
-    /// directory that came as a descriptor.
-    pub(crate) directory: Vec<u8>,
-    /// Path, ending with NUL.
-    pub(crate) program: Vec<u8>,
-    /// Each ending with NUL.
-    pub(crate) arguments: Vec<u8>,
+    /// Path of the working directory. It is opened again inside the namespaces and must be the directory that came as
+    /// a descriptor.
+    pub(crate) directory: CString,
     /// Each ending with NUL.
     pub(crate) environment: Vec<u8>,
+    /// Files that programs open by their paths, as they must be when the run begins.
+    pub(crate) files: Vec<JudgedFile>,
+    /// Never empty.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One step of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// `None` for the first.
+    pub(crate) join: Option<StepJoin>,
+    pub(crate) action: Action,
+}
+
+/// What a step does.
+#[derive(Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every step is a program, and there are few of them"
+)]
+pub(crate) enum Action {
+    Program(Program),
+    /// `cd`. The device and inode of where it must lead, if that is known.
+    ChangeDirectory {
+        operand: Vec<u8>,
+        pinned: Option<(u64, u64)>,
+    },
+    /// `pwd`.
+    PrintDirectory {
+        physical: bool,
+    },
+    /// `true` or `false`.
+    Settle {
+        succeeds: bool,
+    },
+}
+
+/// A program that a step starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) path: CString,
+    /// Which of the descriptors it is started from.
+    pub(crate) executable: Option<u8>,
+    /// What that must still be.
+    pub(crate) stamp: Option<FileStamp>,
+    /// The file that the step names, which its path must still lead to: the program, or the script that it reads.
+    pub(crate) file: Option<JudgedFile>,
+    /// Each ending with NUL.
+    pub(crate) arguments: Vec<u8>,
+    /// Variables of this program alone, each ending with NUL.
+    pub(crate) assignments: Vec<u8>,
 }
 
 const OUTLIVES_SERVER: u8 = 1;
 const KEEPS_LEFTOVERS: u8 = 2;
 const STDIN_OPEN: u8 = 4;
-const HAS_EXECUTABLE: u8 = 8;
 const PLAN_INSIDE: u8 = 16;
 const CONFINED: u8 = 32;
 
@@ -69,7 +121,7 @@ impl Order {
             outlives_server,
             keeps_leftovers,
             stdin_open,
-            has_executable,
+            executables,
             confined,
             timeout_ms,
             kill_grace_ms,
@@ -81,12 +133,11 @@ impl Order {
         let flags = flag(*outlives_server, OUTLIVES_SERVER)
             | flag(*keeps_leftovers, KEEPS_LEFTOVERS)
             | flag(*stdin_open, STDIN_OPEN)
-            | flag(*has_executable, HAS_EXECUTABLE)
             | flag(*confined, CONFINED)
             | flag(plan.is_some(), PLAN_INSIDE);
         let plan = plan.as_deref().unwrap_or_default();
         let mut frame = Vec::with_capacity(192 + plan.len());
-        frame.extend([VERSION, flags]);
+        frame.extend([VERSION, flags, *executables]);
         frame.extend(timeout_ms.to_le_bytes());
         frame.extend(kill_grace_ms.to_le_bytes());
         frame.extend(leftovers_grace_ms.to_le_bytes());
@@ -106,6 +157,7 @@ impl Order {
             return None;
         }
         let flags = reader.byte()?;
+        let executables = reader.byte()?;
         let timeout_ms = reader.u64()?;
         let kill_grace_ms = reader.u32()?;
         let leftovers_grace_ms = reader.u32()?;
@@ -122,7 +174,7 @@ impl Order {
             outlives_server: flags & OUTLIVES_SERVER != 0,
             keeps_leftovers: flags & KEEPS_LEFTOVERS != 0,
             stdin_open: flags & STDIN_OPEN != 0,
-            has_executable: flags & HAS_EXECUTABLE != 0,
+            executables,
             confined: flags & CONFINED != 0,
             timeout_ms,
             kill_grace_ms,
@@ -135,27 +187,149 @@ impl Order {
 
 impl Plan {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let parts = [&self.directory, &self.program, &self.arguments, &self.environment];
-        let mut bytes = Vec::with_capacity(16 + parts.iter().map(|part| part.len()).sum::<usize>());
-        for part in parts {
-            bytes.extend(u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes());
-            bytes.extend(part);
+        let Self {
+            directory,
+            environment,
+            files,
+            steps,
+        } = self;
+        let mut writer = Writer(Vec::with_capacity(256 + environment.len()));
+        writer.long(directory.to_bytes());
+        writer.long(environment);
+        writer.count(files.len());
+        for file in files {
+            writer.file(file);
         }
-        bytes
+        writer.count(steps.len());
+        for Step { join, action } in steps {
+            writer.0.push(match join {
+                None => 0,
+                Some(StepJoin::Pipe) => 1,
+                Some(StepJoin::And) => 2,
+                Some(StepJoin::Or) => 3,
+                Some(StepJoin::Sequence) => 4,
+            });
+            match action {
+                Action::Program(program) => {
+                    writer.0.push(1);
+                    writer.program(program);
+                }
+                Action::ChangeDirectory { operand, pinned } => {
+                    writer.0.push(2);
+                    writer.long(operand);
+                    writer.option(pinned.as_ref(), |writer, (dev, ino)| {
+                        writer.0.extend(dev.to_le_bytes());
+                        writer.0.extend(ino.to_le_bytes());
+                    });
+                }
+                Action::PrintDirectory { physical } => writer.0.extend([3, u8::from(*physical)]),
+                Action::Settle { succeeds } => writer.0.extend([4, u8::from(*succeeds)]),
+            }
+        }
+        writer.0
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
-        let directory = reader.long_bytes()?.to_vec();
-        let program = reader.long_bytes()?.to_vec();
-        let arguments = reader.long_bytes()?.to_vec();
+        let directory = reader.path()?;
         let environment = reader.long_bytes()?.to_vec();
-        (reader.0.is_empty() && !arguments.is_empty()).then_some(Self {
+        let files = reader.list(Reader::file)?;
+        let steps = reader.list(|reader| {
+            let join = match reader.byte()? {
+                0 => None,
+                1 => Some(StepJoin::Pipe),
+                2 => Some(StepJoin::And),
+                3 => Some(StepJoin::Or),
+                4 => Some(StepJoin::Sequence),
+                _ => return None,
+            };
+            let action = match reader.byte()? {
+                1 => Action::Program(reader.program()?),
+                2 => Action::ChangeDirectory {
+                    operand: reader.path()?.into_bytes(),
+                    pinned: reader.option(|reader| Some((reader.u64()?, reader.u64()?)))?,
+                },
+                3 => Action::PrintDirectory {
+                    physical: reader.byte()? == 1,
+                },
+                4 => Action::Settle {
+                    succeeds: reader.byte()? == 1,
+                },
+                _ => return None,
+            };
+            Some(Step { join, action })
+        })?;
+        // Only the first step follows nothing.
+        let is_joined = steps
+            .iter()
+            .enumerate()
+            .all(|(at, step)| (at == 0) == step.join.is_none());
+        (reader.0.is_empty() && !steps.is_empty() && is_joined).then_some(Self {
             directory,
-            program,
-            arguments,
             environment,
+            files,
+            steps,
         })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn count(&mut self, count: usize) {
+        self.0
+            .extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+    }
+
+    fn long(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.0.extend(bytes);
+    }
+
+    fn option<T>(&mut self, value: Option<&T>, write: impl FnOnce(&mut Self, &T)) {
+        self.0.push(u8::from(value.is_some()));
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn stamp(&mut self, stamp: &FileStamp) {
+        let FileStamp {
+            dev,
+            ino,
+            size,
+            mtime_ns,
+            ctime_ns,
+        } = stamp;
+        for number in [dev, ino, size] {
+            self.0.extend(number.to_le_bytes());
+        }
+        for number in [mtime_ns, ctime_ns] {
+            self.0.extend(number.to_le_bytes());
+        }
+    }
+
+    fn file(&mut self, JudgedFile { path, stamp, sha256 }: &JudgedFile) {
+        self.long(path.to_bytes());
+        self.stamp(stamp);
+        self.option(sha256.as_ref(), |writer, sha256| writer.0.extend(sha256));
+    }
+
+    fn program(&mut self, program: &Program) {
+        let Program {
+            path,
+            executable,
+            stamp,
+            file,
+            arguments,
+            assignments,
+        } = program;
+        self.long(path.to_bytes());
+        self.option(executable.as_ref(), |writer, index| writer.0.push(*index));
+        self.option(stamp.as_ref(), Self::stamp);
+        self.option(file.as_ref(), Self::file);
+        self.long(arguments);
+        self.long(assignments);
     }
 }
 
@@ -519,6 +693,62 @@ impl<'a> Reader<'a> {
         let length = self.u32()?;
         self.bytes(usize::try_from(length).ok()?)
     }
+
+    fn i128(&mut self) -> Option<i128> {
+        self.array().map(i128::from_le_bytes)
+    }
+
+    fn path(&mut self) -> Option<CString> {
+        CString::new(self.long_bytes()?).ok()
+    }
+
+    /// `None` for what is no option at all.
+    #[expect(
+        clippy::option_option,
+        reason = "everything that is read here may be unreadable"
+    )]
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => Some(Some(read(self)?)),
+            _ => None,
+        }
+    }
+
+    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        // Not trusted for its memory: it grows with what is really there.
+        (0..self.u32()?).map(|_| read(self)).collect()
+    }
+
+    fn stamp(&mut self) -> Option<FileStamp> {
+        Some(FileStamp {
+            dev: self.u64()?,
+            ino: self.u64()?,
+            size: self.u64()?,
+            mtime_ns: self.i128()?,
+            ctime_ns: self.i128()?,
+        })
+    }
+
+    fn file(&mut self) -> Option<JudgedFile> {
+        Some(JudgedFile {
+            path: self.path()?,
+            stamp: self.stamp()?,
+            sha256: self.option(Self::array)?,
+        })
+    }
+
+    fn program(&mut self) -> Option<Program> {
+        let program = Program {
+            path: self.path()?,
+            executable: self.option(Self::byte)?,
+            stamp: self.option(Self::stamp)?,
+            file: self.option(Self::file)?,
+            arguments: self.long_bytes()?.to_vec(),
+            assignments: self.long_bytes()?.to_vec(),
+        };
+        (!program.arguments.is_empty()).then_some(program)
+    }
 }
 
 #[cfg(test)]
@@ -534,7 +764,7 @@ mod tests {
             outlives_server: true,
             keeps_leftovers: false,
             stdin_open: true,
-            has_executable: false,
+            executables: 7,
             confined: true,
             timeout_ms: 1 << 40,
             kill_grace_ms: 2000,
@@ -612,15 +842,57 @@ mod tests {
 
     #[test]
     fn a_plan_is_read_back() {
+        let stamp = FileStamp {
+            dev: 1,
+            ino: u64::MAX,
+            size: 3,
+            mtime_ns: -4,
+            ctime_ns: i128::MAX,
+        };
+        let file = |sha256| JudgedFile {
+            path: c"/bin/x".to_owned(),
+            stamp,
+            sha256,
+        };
+        let program = |executable| {
+            Action::Program(Program {
+                path: c"/bin/x".to_owned(),
+                executable,
+                stamp: executable.map(|_| stamp),
+                file: executable.map(|_| file(None)),
+                arguments: b"x\0\0".to_vec(),
+                assignments: b"A=1\0".to_vec(),
+            })
+        };
+        let joined = |join, action| Step {
+            join: Some(join),
+            action,
+        };
+        let change = |pinned| Action::ChangeDirectory {
+            operand: b"./d".to_vec(),
+            pinned,
+        };
         let plan = Plan {
-            directory: b"/d\0".to_vec(),
-            program: b"/bin/x\0".to_vec(),
-            arguments: b"x\0\0".to_vec(),
+            directory: c"/d".to_owned(),
             environment: vec![],
+            files: vec![file(None), file(Some([7; 32]))],
+            steps: vec![
+                Step {
+                    join: None,
+                    action: program(Some(9)),
+                },
+                joined(StepJoin::Pipe, program(None)),
+                joined(StepJoin::And, change(Some((5, 6)))),
+                joined(StepJoin::Or, change(None)),
+                joined(StepJoin::Sequence, Action::PrintDirectory { physical: true }),
+                joined(StepJoin::Sequence, Action::Settle { succeeds: false }),
+            ],
         };
         let bytes = plan.encode();
-        assert!(Plan::decode(&bytes) == Some(plan));
-        assert!(Plan::decode(&bytes[..bytes.len() - 1]).is_none());
+        assert_eq!(Plan::decode(&bytes), Some(plan));
+        for cut in 0..bytes.len() {
+            assert_eq!(Plan::decode(&bytes[..cut]), None, "cut at {cut}");
+        }
     }
 
     #[test]

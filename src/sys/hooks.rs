@@ -1,6 +1,7 @@
-//! Named kill points of a test build: where a crash test wants the process to die, it dies.
+//! Named points of a test build: where a crash test wants the process to die, it dies, and where another test wants
+//! to change the world under its feet, it stands still.
 //!
-//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] is an empty function.
+//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] and [`pause`] are empty functions.
 
 #[cfg(not(feature = "test-hooks"))]
 use std::ffi::OsString;
@@ -50,8 +51,32 @@ pub const POLICY_POINTS: &[&str] = &[
     "policy.preset-config-written",
 ];
 
+/// The variable that names the directory of [`pause`].
 #[cfg(feature = "test-hooks")]
-pub use armed::{handed_on, reach, reach_for, setting};
+pub const PAUSE_VARIABLE: &str = "COUNTERSIGN_TEST_PAUSE";
+
+/// The points of [`pause`], in the order in which a run passes them. A test compares the list with the calls.
+pub const PAUSE_POINTS: &[&str] = &[
+    "engine.judged",
+    "engine.before-approved",
+    "host.begun",
+    "host.directory-open",
+    "host.program-open",
+    "host.files-checked",
+    "sup.before-fence",
+    "sup.fenced",
+    "sup.plan-begun",
+    "sup.before-pipeline",
+    "sup.before-execution",
+];
+
+#[cfg(feature = "test-hooks")]
+pub use armed::{handed_on, pause, reach, reach_for, setting};
+
+/// Does nothing: this build has no points to stand still at.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn pause(_point: &str) {}
 
 /// Does nothing: this build has no kill points.
 #[cfg(not(feature = "test-hooks"))]
@@ -63,25 +88,32 @@ pub const fn reach(_point: &str) {}
 #[inline]
 pub const fn reach_for(_point: &str, _pid: super::process::Pid) {}
 
-/// What a process that is started gets of it: nothing, since this build has no kill points.
+/// What a process that is started gets of it: nothing, since this build has no such points.
 #[cfg(not(feature = "test-hooks"))]
 #[inline]
-pub const fn handed_on() -> Option<(OsString, OsString)> {
-    None
+pub const fn handed_on() -> Vec<(OsString, OsString)> {
+    Vec::new()
 }
 
 #[cfg(feature = "test-hooks")]
 mod armed {
     use std::{
-        ffi::OsString,
+        ffi::{CStr, OsStr, OsString},
+        os::unix::ffi::OsStrExt as _,
         sync::{
             OnceLock,
             atomic::{AtomicU64, Ordering},
         },
+        time::Duration,
     };
 
-    use super::KILL_VARIABLE;
+    use rustix::fs::{AtFlags, CWD};
+
+    use super::{KILL_VARIABLE, PAUSE_VARIABLE};
     use crate::sys::process::{self, Pid};
+
+    /// Longer than the path of any such file.
+    const PATH_BYTES: usize = 1024;
 
     struct Target {
         text: String,
@@ -108,9 +140,60 @@ mod armed {
         target().map(|target| target.text.as_str())
     }
 
-    /// The variable as a process that is started with a clean environment gets it.
-    pub fn handed_on() -> Option<(OsString, OsString)> {
-        setting().map(|point| (OsString::from(KILL_VARIABLE), OsString::from(point)))
+    /// The variables as a process that is started with a clean environment gets them.
+    pub fn handed_on() -> Vec<(OsString, OsString)> {
+        let kill = setting().map(|point| (OsString::from(KILL_VARIABLE), OsString::from(point)));
+        let pause = pause_directory().map(|path| (OsString::from(PAUSE_VARIABLE), path.to_owned()));
+        kill.into_iter().chain(pause).collect()
+    }
+
+    /// Stands still if a test wants that: the directory holds a file named like the point. Then the file is renamed to
+    /// `POINT.reached`, and the process goes on once that is removed. Allocates nothing but in
+    /// the first call of a process.
+    pub fn pause(point: &str) {
+        let Some(directory) = pause_directory() else {
+            return;
+        };
+        let (mut wanted, mut reached) = ([0; PATH_BYTES], [0; PATH_BYTES]);
+        let (Some(wanted), Some(reached)) = (
+            path(&mut wanted, directory, point, ""),
+            path(&mut reached, directory, point, ".reached"),
+        ) else {
+            return;
+        };
+        if rustix::fs::renameat(CWD, wanted, CWD, reached).is_err() {
+            return;
+        }
+        while rustix::fs::statat(CWD, reached, AtFlags::empty()).is_ok() {
+            if process::poll(&mut [], Some(Duration::from_millis(1))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `DIRECTORY/POINT` with an ending, in a buffer that begins as zeros.
+    fn path<'a>(
+        buffer: &'a mut [u8; PATH_BYTES],
+        directory: &OsStr,
+        point: &str,
+        ending: &str,
+    ) -> Option<&'a CStr> {
+        let mut at = 0;
+        for part in [directory.as_bytes(), b"/", point.as_bytes(), ending.as_bytes()] {
+            buffer.get_mut(at..at + part.len())?.copy_from_slice(part);
+            at += part.len();
+        }
+        CStr::from_bytes_until_nul(buffer).ok()
+    }
+
+    fn pause_directory() -> Option<&'static OsStr> {
+        static DIRECTORY: OnceLock<Option<OsString>> = OnceLock::new();
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the pause points are no setting of the product"
+        )]
+        let directory = DIRECTORY.get_or_init(|| std::env::var_os(PAUSE_VARIABLE));
+        directory.as_deref()
     }
 
     fn target() -> Option<&'static Target> {

@@ -7,6 +7,7 @@ pub mod peer;
 pub mod process;
 pub mod readiness;
 pub mod socket;
+pub mod stamp;
 pub mod usage;
 pub mod wait;
 

@@ -165,6 +165,24 @@ fn kill_points_are_listed_and_reached() {
 }
 
 #[test]
+fn pause_points_are_listed_and_passed() {
+    let mut passed = BTreeSet::new();
+    for (path, text) in sources() {
+        if path.ends_with("sys/hooks.rs") {
+            continue;
+        }
+        let code = without_comments(&text);
+        let calls = code.split("hooks::pause(\"").skip(1);
+        passed.extend(calls.filter_map(|rest| rest.split('"').next()).map(str::to_owned));
+    }
+    let listed: BTreeSet<String> = countersign::sys::hooks::PAUSE_POINTS
+        .iter()
+        .map(|point| (*point).to_owned())
+        .collect();
+    assert_eq!(passed, listed);
+}
+
+#[test]
 fn unsafe_code_stays_in_sys() {
     for (path, text) in sources() {
         let lifted =

@@ -617,7 +617,7 @@ async fn a_run_record_tells_the_whole_story() {
             "status": "completed", "host": "gateway", "agentId": "main", "sessionKey": "agent:main:main",
             "argv": ["/bin/echo", "a b"], "cwd": server.state().join("workspace"), "envNames": [],
             "security": "full", "ask": "off", "decision": { "verdict": "run", "by": "policy" }, "pty": false,
-            "background": false, "diverted": false, "isolation": isolation, "timeoutMs": 30000, "exitCode": 0,
+            "background": false, "diverted": false, "isolation": isolation, "binding": "exact", "timeoutMs": 30000, "exitCode": 0,
             "timedOut": false, "truncated": false, "outputBytes": 4, "aggregated": "a b\n", "stdout": "a b\n",
             "stderr": "",
         })

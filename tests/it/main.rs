@@ -83,6 +83,8 @@ mod packaging;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod plan;
+#[cfg(test)]
 mod policy;
 #[cfg(test)]
 mod policy_api;

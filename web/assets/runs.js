@@ -128,6 +128,7 @@ function runFacts(run) {
   return h("dl", { class: "facts" },
     fact("Directory", h("code", { dir: "ltr" }, visible(run.cwd))),
     fact("Trust level", visible(run.isolation)),
+    run.binding && fact("Pinned", visible(run.binding)),
     run.decision && fact("Decided by", visible(run.decision.by)),
     run.approvalId && fact("Request", h("a", { href: `/a/${run.approvalId}` }, run.approvalId.slice(0, 8))));
 }

@@ -198,7 +198,7 @@ impl Files {
 }
 
 /// Whether what was opened is the very file that was judged, with its content untouched.
-pub(in crate::hosts) fn is_identical(identity: &FileIdentity, stat: &Stat) -> bool {
+fn is_identical(identity: &FileIdentity, stat: &Stat) -> bool {
     let FileIdentity {
         path: _,
         dev,

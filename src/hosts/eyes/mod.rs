@@ -24,7 +24,6 @@ mod remote;
 mod view;
 mod wire;
 
-pub(in crate::hosts) use files::is_identical;
 pub use files::{Blind, Directory, Files, LookError};
 pub use process::main_if_asked;
 pub use remote::Remote;

@@ -1,13 +1,10 @@
 //! Starting a run: the last checks, the run file, the start frame.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs, io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::ffi::OsStrExt,
-    },
-    path::{Path, PathBuf},
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
     sync::Arc,
     time::Duration,
 };
@@ -16,28 +13,25 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use tokio::net::UnixStream;
 
 use crate::{
-    domain::{Bound, FileIdentity, Isolation, LaunchId, Leftovers, RunId},
+    domain::{Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId},
     hosts::{
         Attempt, Host, RunTerms,
         confined::Hidden,
-        eyes::{Blind, Files, LookError, is_identical},
+        eyes::{Blind, Files, LookError},
     },
     ledger::launch::{Permit, PermitParts},
     runner::{
         RunnerHandle,
         run_file::{self, Inspected, Voided},
-        wire::{MAX_FRAME_BYTES, Order, Plan},
+        wire::{MAX_FRAME_BYTES, Order},
     },
-    sys::socket,
+    sys::{hooks, socket},
 };
 
-use super::supervised::Supervised;
+use super::{plan, supervised::Supervised};
 
 /// How long leftovers may go on writing (`exec-tool.md` 4).
 const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
-
-/// The shell that runs canonical renderings (`command-analysis.md` X1).
-const RENDERED_SHELL: &str = "/bin/sh";
 
 /// Room in a start frame for everything but the plan.
 const FRAME_HEAD_BYTES: usize = 512;
@@ -65,6 +59,8 @@ pub struct LaunchSpec {
     pub env: Vec<(OsString, OsString)>,
     /// The programs that were judged.
     pub executables: Vec<FileIdentity>,
+    /// The scripts that were judged.
+    pub scripts: Vec<BoundScript>,
     /// Time limit.
     pub timeout: Option<Duration>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
@@ -86,6 +82,8 @@ pub enum Mismatch {
     WorkingDirectory,
     /// A program.
     Executable,
+    /// A script.
+    Script,
 }
 
 /// Nothing was started.
@@ -295,31 +293,18 @@ impl GatewayHost {
 
     async fn launch(&self, spec: LaunchSpec) -> Result<Supervised, StartError> {
         self.check_isolation(&spec)?;
+        hooks::pause("host.begun");
         let directory = open_directory(&self.files, &spec)?;
-        for identity in &spec.executables {
-            check_identity(&self.files, identity)?;
-        }
-        let (program, plan) = plan(&spec)?;
-        if !program.is_absolute() {
-            return Err(StartError::NoProgram(program.to_string_lossy().into_owned()));
-        }
-        // The program itself is started from this descriptor, whatever its path means by then. One that cannot be
-        // opened cannot be executed either: that is for the supervisor to find out and to record.
-        let executable = match self.files.open_program(&program) {
-            Ok(executable) => Some(executable),
-            Err(LookError::Refused(_)) => None,
-            Err(LookError::Blind(blind)) => return Err(blind.into()),
-        };
-        if let Some(executable) = &executable {
-            recheck_program(&spec, &program, executable)?;
-        }
+        hooks::pause("host.directory-open");
+        let (programs, plan) = plan::prepare(&spec, &self.files)?;
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
         let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
         let run_file = self.create_run_file(&spec)?;
 
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
-        descriptors.extend(executable.as_ref().map(AsFd::as_fd));
-        let mut order = order(&spec, executable.is_some());
+        descriptors.extend(programs.iter().map(AsFd::as_fd));
+        let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
+        let mut order = order(&spec, executables);
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);
@@ -430,6 +415,7 @@ impl Host for GatewayHost {
             cwd_ino: binding.cwd_ino,
             env,
             executables: binding.executables,
+            scripts: binding.scripts,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             kill_grace,
             leftovers,
@@ -441,7 +427,7 @@ impl Host for GatewayHost {
     }
 }
 
-fn order(spec: &LaunchSpec, has_executable: bool) -> Order {
+fn order(spec: &LaunchSpec, executables: u8) -> Order {
     let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     Order {
         run_id: spec.run_id.clone(),
@@ -449,7 +435,7 @@ fn order(spec: &LaunchSpec, has_executable: bool) -> Order {
         outlives_server: spec.keep_when_orphaned,
         keeps_leftovers: spec.leftovers == Leftovers::Keep,
         stdin_open: spec.stdin_open,
-        has_executable,
+        executables,
         confined: spec.isolation == Isolation::Confined,
         timeout_ms: spec.timeout.map_or(0, |limit| {
             u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
@@ -459,60 +445,6 @@ fn order(spec: &LaunchSpec, has_executable: bool) -> Order {
         max_run_bytes: spec.max_run_bytes,
         plan: None,
     }
-}
-
-/// The program's path and what the supervisor executes, as it goes over the wire.
-fn plan(spec: &LaunchSpec) -> Result<(PathBuf, Vec<u8>), StartError> {
-    let shell = |path: &str, text: &str| {
-        let mut arguments = vec![path.to_owned(), "-c".to_owned()];
-        // Shells go on reading options after `-c`: text that looks like one must not become one.
-        if text.starts_with(['-', '+']) {
-            arguments.push("--".to_owned());
-        }
-        arguments.push(text.to_owned());
-        (PathBuf::from(path), arguments)
-    };
-    let (program, arguments) = match &spec.bound {
-        Bound::Exec { path, argv } => (PathBuf::from(path), argv.clone()),
-        Bound::Rendered { script } => shell(RENDERED_SHELL, script),
-        Bound::Text { shell: path, text } => shell(path, text),
-    };
-    let mut environment = Vec::new();
-    for (name, value) in &spec.env {
-        if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return Err(StartError::NotPassable);
-        }
-        push_text(&mut environment, &[name, OsStr::new("="), value])?;
-    }
-    let mut all_arguments = Vec::new();
-    for argument in &arguments {
-        push_text(&mut all_arguments, &[OsStr::new(argument)])?;
-    }
-    let mut path = Vec::new();
-    push_text(&mut path, &[program.as_os_str()])?;
-    let mut directory = Vec::new();
-    push_text(&mut directory, &[spec.cwd.as_os_str()])?;
-    if all_arguments.is_empty() {
-        return Err(StartError::NotPassable);
-    }
-    let plan = Plan {
-        directory,
-        program: path,
-        arguments: all_arguments,
-        environment,
-    };
-    Ok((program, plan.encode()))
-}
-
-fn push_text(list: &mut Vec<u8>, parts: &[&OsStr]) -> Result<(), StartError> {
-    for part in parts {
-        if part.as_bytes().contains(&0) {
-            return Err(StartError::NotPassable);
-        }
-        list.extend(part.as_bytes());
-    }
-    list.push(0);
-    Ok(())
 }
 
 fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartError> {
@@ -537,43 +469,6 @@ fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartErro
         Ok(directory)
     } else {
         Err(mismatch())
-    }
-}
-
-fn check_identity(files: &Files, identity: &FileIdentity) -> Result<(), StartError> {
-    if files.is_unchanged(identity)? {
-        Ok(())
-    } else {
-        Err(executable_mismatch(Path::new(&identity.path)))
-    }
-}
-
-/// The program may have been replaced between its check and its opening, and its path may be a link: what was
-/// opened must be one of the programs that were judged. The shell of a shell text is not among them.
-fn recheck_program(spec: &LaunchSpec, program: &Path, executable: &OwnedFd) -> Result<(), StartError> {
-    let is_judged = match &spec.bound {
-        Bound::Exec { .. } => !spec.executables.is_empty(),
-        Bound::Rendered { .. } | Bound::Text { .. } => false,
-    };
-    let is_one = || {
-        let stat = rustix::fs::fstat(executable);
-        stat.is_ok_and(|stat| {
-            spec.executables
-                .iter()
-                .any(|identity| is_identical(identity, &stat))
-        })
-    };
-    if !is_judged || is_one() {
-        Ok(())
-    } else {
-        Err(executable_mismatch(program))
-    }
-}
-
-fn executable_mismatch(path: &Path) -> StartError {
-    StartError::BindingMismatch {
-        what: Mismatch::Executable,
-        path: path.to_owned(),
     }
 }
 

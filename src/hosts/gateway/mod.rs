@@ -5,6 +5,7 @@
 //! has a supervisor; [`GatewayHost::recover`] finds out what became of a run of an earlier server.
 
 mod launch;
+mod plan;
 mod recover;
 mod supervised;
 

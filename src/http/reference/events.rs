@@ -29,7 +29,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
     match event {
         EventType::ExecRequested => (
             "A run was admitted and judged.",
-            "`command`, `cwd`, `requestedBy`, `verdict`",
+            "`command`, `cwd`, `requestedBy`, `verdict`, `binding` (optional: `exact`, `path` or `text`)",
         ),
         EventType::ExecStarted => (
             "A run started.",

@@ -31,8 +31,8 @@ use crate::{
     clock::{Ids as _, ManualClock, SeededIds},
     domain::{
         Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
-        Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, RunEnd, RunId, RunStatus, Security,
-        SessionKey, UnixMillis, Why,
+        Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, RunEnd, RunId, RunStatus,
+        Security, SessionKey, UnixMillis, Why,
     },
     events::EventFilter,
 };
@@ -151,6 +151,7 @@ impl Opened {
             background: false,
             diverted: false,
             isolation: Isolation::Confined,
+            binding: Some(Pinning::Text),
             timeout: Some(MINUTE),
         }
     }
@@ -306,6 +307,7 @@ pub(super) fn binding() -> Binding {
         executables: Vec::new(),
         executable_sha256: None,
         script: None,
+        scripts: Vec::new(),
         pty: false,
         timeout_ms: 60_000,
     }

@@ -170,6 +170,10 @@ impl Evaluation<'_> {
         if !runs_scripts || matches!(arguments.as_slice(), ["--version" | "--help" | "-V" | "-v"]) {
             return true;
         }
+        if arguments.iter().any(|word| word.starts_with("-m")) {
+            // A module is found by rules of the interpreter's own.
+            return false;
+        }
         let files = arguments
             .iter()
             .filter(|word| !word.starts_with('-'))

@@ -466,3 +466,29 @@ fn canonical_map(word: &str, canonical: &str, at: usize) -> SourceMap {
     }
     map
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Payloads of argument vectors are read too, so what is found in them has its place in the text that is shown.
+    #[test]
+    fn words_of_a_vector_stand_in_its_canonical_text() {
+        let words = ["sh", "-c", "rg \"a b\" é; rm", "", "plain", "\"", "a\tb"].map(str::to_owned);
+        let text = Command::Argv(words.to_vec()).to_text();
+        let list = argv_list(&words);
+        for word in list.segments().flat_map(|segment| &segment.words) {
+            let span = word.span.start as usize..word.span.end as usize;
+            let shown = text.get(span).expect("a span inside the text");
+            assert_eq!(shown, Command::Argv(vec![word.value.clone()]).to_text());
+            for (offset, character) in word.value.char_indices() {
+                let source = word.map.source(offset) as usize;
+                assert!(
+                    text.get(source..).is_some_and(|rest| rest.starts_with(character)),
+                    "byte {offset} of {:?}",
+                    word.value
+                );
+            }
+        }
+    }
+}

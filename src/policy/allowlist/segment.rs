@@ -359,11 +359,7 @@ fn names_a_runner(words: &[&str]) -> bool {
     words.iter().any(|word| {
         matches!(
             NameClass::of(paths::base_name(word)),
-            NameClass::PayloadShell
-                | NameClass::OtherShell
-                | NameClass::Carrier
-                | NameClass::RefusedBuiltin
-                | NameClass::Multiplexer
+            NameClass::PayloadShell | NameClass::OtherShell | NameClass::Carrier | NameClass::Multiplexer
         )
     })
 }

@@ -7,11 +7,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     command::{
-        Code, DirectoryTrust, Inspected, PathLookup, paths,
-        rendering::{DirectStart, StepKind},
-        safe_bin::SafeBinProfile,
+        Code, DirectoryTrust, Inspected, PathLookup, paths, rendering::StepKind, safe_bin::SafeBinProfile,
     },
-    domain::{AgentId, Command, EnvOverrides, FileIdentity, PatternWidth, UnixMillis},
+    domain::{AgentId, Bound, Command, EnvOverrides, FileIdentity, PatternWidth, UnixMillis},
     policy::pattern::{PathCase, PatternCache, command_digest, command_marker, cwd_argv_pattern},
 };
 
@@ -739,14 +737,13 @@ fn argument_vectors_are_one_literal_segment() {
     let world = World::allowing(&["echo", "/usr/bin/rg"]).denying(&["rm"]);
     let analysis = world.argv(&["echo", "$(x)", "a\r\n;b", "~/x", ""]);
     assert_eq!(analysis.verdict, AnalysisVerdict::Allow);
-    let direct = analysis.plan.as_ref().and_then(crate::command::Plan::direct);
-    assert_eq!(
-        direct,
-        Some(DirectStart {
-            path: "/usr/bin/echo".to_owned(),
-            argv: ["echo", "$(x)", "a\r\n;b", "~/x", ""].map(str::to_owned).to_vec(),
-        })
-    );
+    let bound = analysis.plan.as_ref().and_then(crate::command::Plan::to_bound);
+    let Some(Bound::Exec { path, argv, identity }) = bound else {
+        panic!("{bound:?}")
+    };
+    assert_eq!(path, "/usr/bin/echo");
+    assert_eq!(argv, ["echo", "$(x)", "a\r\n;b", "~/x", ""]);
+    assert_eq!(identity.as_ref(), analysis.executables.first());
     assert_eq!(analysis.segments.len(), 1);
     assert!(!world.argv(&["'rg'", "x"]).satisfied);
     assert!(world.argv(&["timeout", "5", "rg", "x"]).satisfied);

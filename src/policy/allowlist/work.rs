@@ -9,6 +9,7 @@ use crate::command::{
     rendering::StepKind,
     syntax::{Segment, Word},
 };
+use crate::domain::FileIdentity;
 
 /// Where a segment stands.
 #[derive(Debug, Clone, Copy)]
@@ -66,6 +67,8 @@ pub(super) struct Work<'a> {
     planned: Vec<String>,
     /// `argv[0]` of the plan's first program.
     first_name: Option<String>,
+    /// The file that it was.
+    first_identity: Option<FileIdentity>,
 }
 
 impl<'a> Work<'a> {
@@ -91,6 +94,7 @@ impl<'a> Work<'a> {
             plannable: true,
             planned: Vec::new(),
             first_name: None,
+            first_identity: None,
         }
     }
 
@@ -163,6 +167,7 @@ impl<'a> Work<'a> {
             // As a shell hands it over: programs with several names look at the last part, interpreters find
             // their installation by the whole.
             self.first_name = Some(self.typed().to_owned());
+            self.first_identity = self.executable().map(|executable| executable.identity.clone());
         }
         self.planned.push(path);
         let options = self.values.iter().skip(self.at + 1).take(own).cloned();
@@ -191,6 +196,7 @@ impl<'a> Work<'a> {
             kind,
             name: self.first_name.clone().unwrap_or_default(),
             words: self.planned.clone(),
+            identity: self.first_identity.clone(),
         }
     }
 
@@ -201,6 +207,7 @@ impl<'a> Work<'a> {
             kind: StepKind::Word,
             name: self.typed().to_owned(),
             words,
+            identity: None,
         }
     }
 

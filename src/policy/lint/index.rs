@@ -10,7 +10,7 @@ use crate::{
 /// Patterns of any other form than the common ones are compared one by one; more than this are left out.
 const MAX_GLOBS: usize = 64;
 /// So many of these comparisons are made in all, so that a long list of such patterns takes no long time.
-const MAX_COMPARISONS: usize = 50_000;
+const MAX_COMPARISONS: usize = 20_000;
 
 /// Patterns that match whatever the arguments are, with their places in their list.
 #[derive(Debug)]

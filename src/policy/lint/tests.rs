@@ -451,8 +451,8 @@ impl PathLookup for Counting {
 }
 
 #[test]
-fn a_hundred_thousand_entries_are_looked_at_once_each() {
-    let patterns: Vec<String> = (0..100_000)
+fn a_long_list_is_looked_at_once_entry_by_entry() {
+    let patterns: Vec<String> = (0..20_000)
         .map(|at| match at % 4 {
             0 => format!("/opt/d{at}/tool"),
             1 => format!("/opt/d{at}/**"),

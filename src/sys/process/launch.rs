@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "clone and execveat have no safe wrapper in rustix")]
 
 use std::{
-    ffi::{CStr, c_char, c_int, c_void},
+    ffi::{CStr, CString, c_char, c_int, c_void},
     fmt, io,
     os::fd::{AsRawFd, BorrowedFd},
     ptr,
@@ -12,7 +12,7 @@ use std::{
 use rustix::{fs::AtFlags, io::Errno, process::Signal};
 
 use super::{Pid, Process, inspect, signals};
-use crate::sys::namespace::Confines;
+use crate::sys::{fs::FileStamp, hooks, namespace::Confines, stamp};
 
 /// Bytes of the stack on which a child runs until it executes, without the guard page below it.
 const STACK_BYTES: usize = 128 * 1024;
@@ -66,16 +66,79 @@ pub struct Launch<'a> {
     pub program: &'a CStr,
     /// The program, opened and checked before. Then it is started from here, whatever the path means by now.
     pub executable: Option<BorrowedFd<'a>>,
+    /// What the program must still be at the last moment before it is started.
+    pub judged: Judged<'a>,
     /// Arguments, the program's name included.
     pub arguments: &'a Strings,
     /// The whole environment.
     pub environment: &'a Strings,
-    /// Working directory.
-    pub directory: BorrowedFd<'a>,
-    /// What it is put into, with the path of the working directory.
-    pub confines: Option<(&'a Confines, &'a CStr)>,
-    /// Descriptors 0, 1 and 2, none of which is one of these numbers.
+    /// Where it starts; `None` where the caller stands already.
+    pub place: Option<StartPlace<'a>>,
+    /// Descriptors 0, 1 and 2. One of these numbers stands for itself alone.
     pub standard: [BorrowedFd<'a>; 3],
+}
+
+/// The working directory of a command, and what it is put into.
+#[derive(Debug, Clone, Copy)]
+pub struct StartPlace<'a> {
+    /// The directory.
+    pub directory: BorrowedFd<'a>,
+    /// What the command is put into, with the path of the directory.
+    pub confines: Option<(&'a Confines, &'a CStr)>,
+}
+
+impl StartPlace<'_> {
+    /// Takes this process there. Safe to call between `clone` and `exec`.
+    pub(super) fn enter(&self) -> Result<(), Errno> {
+        match self.confines {
+            None => rustix::process::fchdir(self.directory),
+            Some((confines, path)) => confines.enter(self.directory, path),
+        }
+    }
+}
+
+/// What was judged, for the last look before a start.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Judged<'a> {
+    /// The stamp of the executable.
+    pub stamp: Option<&'a FileStamp>,
+    /// Files that the program finds by their paths.
+    pub files: &'a [JudgedFile],
+}
+
+impl Judged<'_> {
+    /// `STALE` when something is not what was judged. Allocates nothing.
+    fn look(&self, executable: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        if let Some(judged) = self.stamp {
+            let found = executable.map(stamp::of_open).transpose()?;
+            if found.as_ref() != Some(judged) {
+                return Err(Errno::STALE);
+            }
+        }
+        if self.files.iter().all(JudgedFile::is_unchanged) {
+            Ok(())
+        } else {
+            Err(Errno::STALE)
+        }
+    }
+}
+
+/// A file that somebody else will open by its path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JudgedFile {
+    /// The path.
+    pub path: CString,
+    /// What it must lead to.
+    pub stamp: FileStamp,
+    /// SHA-256 of the content, where that counts.
+    pub sha256: Option<[u8; 32]>,
+}
+
+impl JudgedFile {
+    /// Whether it is what was judged. Allocates nothing.
+    pub fn is_unchanged(&self) -> bool {
+        stamp::is_unchanged(&self.path, &self.stamp, self.sha256.as_ref())
+    }
 }
 
 /// How [`Launcher::launch`] went.
@@ -148,24 +211,8 @@ impl Launcher {
         launch: &Launch<'_>,
         before_execution: &mut dyn FnMut(&Process) -> Result<(), Errno>,
     ) -> Result<Launched, LaunchError> {
-        let mut child = Child {
-            launch,
-            before_execution,
-            supervisor: rustix::process::getpid().as_raw_pid(),
-            process: None,
-            is_past_step: AtomicBool::new(false),
-            errno: AtomicI32::new(0),
-        };
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // SAFETY: the mapping is GUARD_BYTES + STACK_BYTES long, so this points to its end.
-        let top = unsafe { self.stack.add(GUARD_BYTES + STACK_BYTES) };
-        let argument = (&raw mut child).cast::<c_void>();
-        // SAFETY: this process has one thread, which CLONE_VFORK suspends until the child executes or exits, so
-        // the child alone uses `child`, the heap and the stack it is given; `enter` never returns into our frames.
-        let pid = unsafe { libc::clone(enter, top.cast(), flags, argument) };
-        if pid < 0 {
-            return Err(LaunchError::Process(io::Error::last_os_error()));
-        }
+        let mut child = Child::new(launch, Some(before_execution));
+        let pid = self.clone(&mut child).map_err(LaunchError::Process)?;
         let errno = child.errno.load(Ordering::Relaxed);
         match (child.is_past_step.load(Ordering::Relaxed), errno, child.process) {
             (true, 0, Some(process)) => Ok(Launched::Running(process)),
@@ -184,6 +231,38 @@ impl Launcher {
         }
     }
 
+    /// Starts a command in the session and the group of this process and returns once it executes.
+    ///
+    /// # Errors
+    /// Why it could not be executed; `STALE` when something is not what was judged. The child is gone again.
+    pub fn launch_inside(&self, launch: &Launch<'_>) -> Result<Pid, Errno> {
+        let mut child = Child::new(launch, None);
+        let pid = self
+            .clone(&mut child)
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+        match child.errno.load(Ordering::Relaxed) {
+            0 => Ok(pid),
+            errno => {
+                self.collect(pid);
+                Err(Errno::from_raw_os_error(errno))
+            }
+        }
+    }
+
+    fn clone(&self, child: &mut Child<'_, '_>) -> io::Result<Pid> {
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: the mapping is GUARD_BYTES + STACK_BYTES long, so this points to its end.
+        let top = unsafe { self.stack.add(GUARD_BYTES + STACK_BYTES) };
+        let argument = ptr::from_mut(child).cast::<c_void>();
+        // SAFETY: this process has one thread, which CLONE_VFORK suspends until the child executes or exits, so
+        // the child alone uses `child`, the heap and the stack it is given; `enter` never returns into our frames.
+        let pid = unsafe { libc::clone(enter, top.cast(), flags, argument) };
+        if pid < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(pid)
+    }
+
     /// Reaps a child that exits already.
     #[expect(clippy::unused_self, reason = "only a launcher has such children")]
     fn collect(&self, pid: Pid) {
@@ -191,13 +270,30 @@ impl Launcher {
     }
 }
 
+/// What a child does before it executes, with what is known of it.
+type Step<'a> = &'a mut dyn FnMut(&Process) -> Result<(), Errno>;
+
 struct Child<'a, 'b> {
     launch: &'a Launch<'b>,
-    before_execution: &'a mut dyn FnMut(&Process) -> Result<(), Errno>,
-    supervisor: Pid,
+    /// Of a child that leads a session of its own.
+    before_execution: Option<Step<'a>>,
+    parent: Pid,
     process: Option<Process>,
     is_past_step: AtomicBool,
     errno: AtomicI32,
+}
+
+impl<'a, 'b> Child<'a, 'b> {
+    fn new(launch: &'a Launch<'b>, before_execution: Option<Step<'a>>) -> Self {
+        Self {
+            launch,
+            before_execution,
+            parent: rustix::process::getpid().as_raw_pid(),
+            process: None,
+            is_past_step: AtomicBool::new(false),
+            errno: AtomicI32::new(0),
+        }
+    }
 }
 
 /// The first function of the child, on its own stack.
@@ -213,29 +309,34 @@ extern "C" fn enter(argument: *mut c_void) -> c_int {
 enum Never {}
 
 fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
-    rustix::process::setsid()?;
-    let process = inspect::current().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    child.process = Some(process);
-    (child.before_execution)(&process)?;
-    child.is_past_step.store(true, Ordering::Relaxed);
-
+    if let Some(before_execution) = &mut child.before_execution {
+        rustix::process::setsid()?;
+        let process =
+            inspect::current().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        child.process = Some(process);
+        before_execution(&process)?;
+        child.is_past_step.store(true, Ordering::Relaxed);
+    }
     let Launch {
         program,
         executable,
+        judged,
         arguments,
         environment,
-        directory,
-        confines,
+        place,
         standard,
     } = child.launch;
-    match confines {
-        None => rustix::process::fchdir(directory)?,
-        Some((confines, path)) => confines.enter(*directory, path)?,
+    if let Some(place) = place {
+        place.enter()?;
     }
-    // A supervisor that is killed takes its command along. One that was killed before this line is another parent.
-    // After all changes of credentials, any of which may take this back.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    if super::parent() != child.supervisor {
+    if child.before_execution.is_some() {
+        // A supervisor that is killed takes its command along. After all changes of credentials, any of which may take
+        // this back. Not so the leader of a run of several programs: asked to end, it ends at once, and they may take
+        // their time for it. Without it they are orphans like those of a shell.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    }
+    // One that was killed before this line is another parent.
+    if super::parent() != child.parent {
         super::exit_now(127);
     }
     let [input, output, errors] = standard;
@@ -245,11 +346,13 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     signals::close_on_exec_from(3);
     signals::set_default(libc::SIGPIPE);
     signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
+    hooks::pause("sup.before-execution");
+    judged.look(*executable)?;
     match executable {
         None => Err(execute(program, arguments, environment)),
         Some(file) => match execute_file(*file, arguments, environment) {
-            // A script: the kernel cannot hand a descriptor that is closed on execution to the interpreter. The
-            // path is as good as long as it still means that file.
+            // A script whose first line nobody read before: the kernel cannot hand a descriptor that is closed on
+            // execution to the interpreter. The path is as good as long as it still means that file.
             Errno::NOENT if is_same_file(*file, program) => Err(execute(program, arguments, environment)),
             errno => Err(errno),
         },

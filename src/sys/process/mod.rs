@@ -2,11 +2,12 @@
 //!
 //! The server starts processes with [`spawn()`] (`posix_spawn`, never a fork of its large memory). The warm runner,
 //! which is small and single-threaded, forks its supervisors ([`fork()`]); a supervisor starts a command with
-//! a [`Launcher`].
+//! a [`Launcher`], or forks once more ([`Lead`]) for a run of several programs.
 
 mod fork;
 mod inspect;
 mod launch;
+mod lead;
 mod limits;
 mod signals;
 mod spawn;
@@ -14,10 +15,11 @@ mod time;
 
 pub use fork::{Forked, SharedBytes, exit_now, fork};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
-pub use launch::{Launch, LaunchError, Launched, Launcher, Strings};
+pub use launch::{Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings};
+pub use lead::Lead;
 pub use limits::InheritedLimits;
 pub use signals::{
-    ChildSignals, Ended, Reaped, reap, reset_dispositions, signal_group, signal_process, wait_for,
+    ChildSignals, Ended, Reaped, reap, reset_dispositions, signal_group, signal_process, wait_any, wait_for,
 };
 pub use spawn::{Spawn, SpawnedProcess, TextError, run_for_text, spawn};
 pub use time::{monotonic, poll};

@@ -6,11 +6,14 @@
 
 use std::{
     io, mem,
-    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr,
 };
 
-use rustix::process::{Signal, WaitOptions};
+use rustix::{
+    io::Errno,
+    process::{Signal, WaitOptions},
+};
 
 use super::Pid;
 
@@ -87,6 +90,32 @@ pub(super) fn close_on_exec_from(first: u32) {
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
 }
 
+/// Closes every descriptor from `first` on but these.
+pub(super) fn close_all_but<'a>(first: u32, kept: impl Iterator<Item = BorrowedFd<'a>>) -> Result<(), Errno> {
+    let mut kept: Vec<u32> = kept
+        .filter_map(|descriptor| u32::try_from(descriptor.as_raw_fd()).ok())
+        .collect();
+    kept.sort_unstable();
+    let mut from = first;
+    for number in kept {
+        if number > from {
+            close_range(from, number - 1)?;
+        }
+        from = from.max(number + 1);
+    }
+    close_range(from, u32::MAX)
+}
+
+fn close_range(first: u32, last: u32) -> Result<(), Errno> {
+    // SAFETY: called in a fresh copy of a process that uses none of these descriptors any more.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS))
+    }
+}
+
 /// Becomes readable when a child of this process ended. `SIGCHLD` must be blocked ([`reset_dispositions`]).
 #[derive(Debug)]
 pub struct ChildSignals(OwnedFd);
@@ -149,8 +178,23 @@ pub fn reap() -> io::Result<Reaped> {
     match rustix::process::wait(WaitOptions::NOHANG) {
         Ok(Some((pid, status))) => Ok(Reaped::Child(pid.as_raw_pid(), ended(status))),
         Ok(None) => Ok(Reaped::NoneEnded),
-        Err(rustix::io::Errno::CHILD) => Ok(Reaped::NoChildren),
+        Err(Errno::CHILD) => Ok(Reaped::NoChildren),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for any child and takes it off the kernel's list; `None` when there is none.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn wait_any() -> io::Result<Option<(Pid, Ended)>> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => return Ok(Some((pid.as_raw_pid(), ended(status)))),
+            Ok(None) | Err(Errno::INTR) => {}
+            Err(Errno::CHILD) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -163,7 +207,7 @@ pub fn wait_for(pid: Pid) -> io::Result<Ended> {
     loop {
         match rustix::process::waitpid(Some(pid), WaitOptions::empty()) {
             Ok(Some((_, status))) => return Ok(ended(status)),
-            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }

@@ -3,7 +3,7 @@
 use std::{fs, io, os::unix::fs::symlink, path::Path};
 
 use countersign::{
-    approvals::binding::bind_scripts,
+    approvals::binding::{Candidate, bind_scripts},
     command::{DirectoryTrust, PathLookup},
     hosts::{
         eyes::{Files, LookError},
@@ -101,13 +101,13 @@ fn scripts_are_read_as_the_account_reads_them() {
     let refused = lookup.open_regular(&account.path("roots.sh")).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     let bind = |files: &Files| {
-        let scripts = [account.path("roots.sh"), account.path("home/own.sh")];
+        let scripts = [account.path("roots.sh"), account.path("home/own.sh")].map(Candidate::operand);
         bind_scripts(scripts, |path| files.open_regular(path))
     };
-    let own = bind(&eyes.files()).unwrap();
-    assert_eq!(own.0, account.text("home/own.sh"));
+    let own = bind(&eyes.files());
+    assert_eq!((own.len(), &own[0].path), (1, &account.text("home/own.sh")));
     // Root reads both, so both would be bound.
-    assert_ne!(bind(&Files::Direct), Some(own));
+    assert_ne!(bind(&Files::Direct), own);
     assert_eq!(
         lookup.content_sha256(&account.text("home/own.sh")).as_deref(),
         Files::Direct
@@ -146,8 +146,9 @@ fn only_regular_files_are_ever_opened_for_reading() {
     assert_eq!(lookup.real(&fifo), Some(fifo.clone()));
     assert_eq!((lookup.inspect(&fifo), lookup.search("fifo")), (None, None));
     assert_eq!(
-        bind_scripts([account.path("home/fifo")], |path| lookup.open_regular(path)),
-        None
+        bind_scripts([Candidate::operand(account.path("home/fifo"))], |path| lookup
+            .open_regular(path)),
+        []
     );
     assert_eq!(lookup.check(), Ok(()));
 }
@@ -165,7 +166,7 @@ fn a_huge_file_is_bound_by_what_it_is_and_not_read() {
     let eyes = account.eyes();
     let lookup = eyes.lookup(&[]);
     assert_eq!(lookup.content_sha256(&account.text("home/huge")), None);
-    let bind = || bind_scripts([path.clone()], |path| lookup.open_regular(path)).unwrap();
+    let bind = || bind_scripts([Candidate::operand(path.clone())], |path| lookup.open_regular(path));
     let before = bind();
     assert_eq!(bind(), before);
     fs::File::options()

@@ -2,9 +2,12 @@
 
 use std::{ffi::OsStr, path::Path, time::Duration};
 
-use countersign::sys::process::{self, Spawn};
+use countersign::{
+    domain::{Bound, BoundAction, BoundStep, StepJoin},
+    sys::process::{self, Spawn},
+};
 
-use super::harness::Place;
+use super::harness::{Place, identity};
 
 fn percentile(times: &mut [Duration], percent: usize) -> Duration {
     times.sort_unstable();
@@ -53,5 +56,43 @@ async fn a_start_costs_little_more_than_a_bare_one() {
         }
         let each = (process::monotonic().saturating_sub(began)) / u32::try_from(COUNT / 32 * 32).unwrap();
         report(&format!("{round}: 32 at a time, each    "), vec![each]);
+    }
+}
+
+#[tokio::test]
+#[ignore = "measures; says nothing when something else runs"]
+async fn a_pipeline_costs_less_than_through_a_shell() {
+    const COUNT: usize = 500;
+    let place = Place::new();
+    let server = place.server();
+    let step = |join, path: &str| BoundStep {
+        join,
+        action: BoundAction::Program {
+            path: path.to_owned(),
+            argv: vec![path.to_owned()],
+            assignments: vec![],
+            identity: identity(Path::new(path)),
+        },
+    };
+    let plan = Bound::Plan {
+        steps: vec![
+            step(None, "/usr/bin/true"),
+            step(Some(StepJoin::Pipe), "/usr/bin/cat"),
+        ],
+    };
+    let rendered = Bound::Rendered {
+        script: "'/usr/bin/true' | '/usr/bin/cat'".to_owned(),
+    };
+    for round in 0..3 {
+        for (what, bound) in [("by the plan   ", &plan), ("through a shell", &rendered)] {
+            let mut times = Vec::new();
+            for _ in 0..COUNT {
+                let spec = server.spec(bound.clone());
+                let began = process::monotonic();
+                server.run(spec).await;
+                times.push(process::monotonic().saturating_sub(began));
+            }
+            report(&format!("{round}: a pipeline {what}"), times);
+        }
     }
 }

@@ -146,10 +146,11 @@ impl Server {
         self.spec(Bound::Exec {
             path: argv[0].clone(),
             argv,
+            identity: None,
         })
     }
 
-    fn spec(&self, bound: Bound) -> LaunchSpec {
+    pub(super) fn spec(&self, bound: Bound) -> LaunchSpec {
         let directory = fs::metadata(&self.path).unwrap();
         let variable = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         LaunchSpec {
@@ -166,6 +167,7 @@ impl Server {
                 variable("MARK", &self.mark),
             ],
             executables: vec![],
+            scripts: vec![],
             timeout: None,
             kill_grace: Duration::ZERO,
             leftovers: Leftovers::Kill,

@@ -5,10 +5,11 @@ use utoipa::ToSchema;
 
 use super::shown::Shown;
 use crate::{
+    command::pinning::Pinned,
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-        Binding, Bound, Command, Host, Pattern, PatternWidth, RunId, Security, SessionKey, TerminalReason,
-        UnixMillis, Why,
+        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, RunId, Security, SessionKey,
+        TerminalReason, UnixMillis, Why,
     },
     http::routes::actor::ActorBody,
 };
@@ -64,6 +65,11 @@ pub(in crate::http) struct ApprovalBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     revised_by: Option<ApprovalId>,
     bound_to: BindingBody,
+    /// How firmly the run is what the answer covers: `exact` (the arguments, and every program by its identity), `path`
+    /// (something is found by its path once more) or `text` (a text and its shell).
+    binding: Pinning,
+    /// Why it is that.
+    binding_detail: &'static str,
 }
 
 /// Why somebody is asked.
@@ -159,6 +165,7 @@ impl From<Approval> for ApprovalBody {
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
         let digest = binding.digest();
+        let pinned = Pinned::of(&binding);
         let Binding {
             host,
             node_id,
@@ -203,6 +210,8 @@ impl From<Approval> for ApprovalBody {
             consumed_at_ms: resolved.consumed_at,
             revises,
             revised_by,
+            binding: pinned.pinning,
+            binding_detail: pinned.detail,
             bound_to: BindingBody::new(bound, &command, cwd, digest).with_hashes(
                 env_hash,
                 executable_sha256,
@@ -215,7 +224,15 @@ impl From<Approval> for ApprovalBody {
 impl BindingBody {
     fn new(bound: Bound, command: &Command, cwd: String, digest: String) -> Self {
         let (argv, text, shell) = match bound {
-            Bound::Exec { path: _, argv } => (Some(argv), None, None),
+            Bound::Exec {
+                path: _,
+                argv,
+                identity: _,
+            } => (Some(argv), None, None),
+            Bound::Plan { steps: _ } => match command {
+                Command::Argv(argv) => (Some(argv.clone()), None, None),
+                Command::Shell(text) => (None, Some(text.clone()), None),
+            },
             // What the person saw is the text that was sent; the rendering is made from it.
             Bound::Rendered { script: _ } => (None, Some(command.to_text()), Some("/bin/sh".to_owned())),
             Bound::Text { shell, text } => (None, Some(text), Some(shell)),

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use super::request::ExecBody;
 use crate::{
-    domain::{Ask, Host, Security},
+    domain::{Ask, Host, Pinning, Security},
     engine::explain::{Explanation, Outcome},
     http::{
         caller::{Caller, ReadOrOwn},
@@ -74,6 +74,12 @@ pub(in crate::http) struct ExplanationBody {
     approver_reachable: bool,
     /// What `allow-always` could store.
     would_persist: Vec<PatternBody>,
+    /// How firmly the run would be what was judged: `exact`, `path` or `text`; absent where it would not start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binding: Option<Pinning>,
+    /// Why it is that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binding_detail: Option<&'static str>,
 }
 
 /// Where it would run.
@@ -194,6 +200,7 @@ impl From<Explanation> for ExplanationBody {
             needs_person,
             approver_reachable,
             would_persist,
+            pinned,
         } = explanation;
         let (outcome, reason) = match outcome {
             Outcome::Run => ("run", None),
@@ -220,6 +227,8 @@ impl From<Explanation> for ExplanationBody {
             needs_person,
             approver_reachable,
             would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
+            binding: pinned.map(|pinned| pinned.pinning),
+            binding_detail: pinned.map(|pinned| pinned.detail),
         }
     }
 }

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use crate::{
     domain::{
-        AgentId, ApprovalId, Ask, Command, DecidedBy, Host, Isolation, Reason, Run, RunDecision, RunId,
-        RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
+        AgentId, ApprovalId, Ask, Command, DecidedBy, Host, Isolation, Pinning, Reason, Run, RunDecision,
+        RunId, RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
     },
     http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
     output::Captured,
@@ -51,6 +51,9 @@ pub(in crate::http) struct RunBody {
     background: bool,
     diverted: bool,
     isolation: Isolation,
+    /// How firmly it is what was judged: `exact`, `path` or `text`. Absent for what was denied at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binding: Option<Pinning>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
     created_at_ms: UnixMillis,
@@ -133,6 +136,7 @@ impl From<Run> for RunBody {
             background: run.background,
             diverted: run.diverted,
             isolation: run.isolation,
+            binding: run.binding,
             timeout_ms: run
                 .timeout
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),

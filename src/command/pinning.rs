@@ -1,0 +1,251 @@
+//! How firmly a run is what was judged: one word for people, never more than is true.
+
+use super::{delegation, names, names::NameClass, paths};
+use crate::domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning};
+
+/// The word, and why it is not a better one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pinned {
+    /// The word.
+    pub pinning: Pinning,
+    /// What it means here, for people.
+    pub detail: &'static str,
+}
+
+impl Pinned {
+    /// What a binding pins.
+    pub fn of(binding: &Binding) -> Self {
+        let loose = match &binding.bound {
+            Bound::Text { .. } => {
+                return Self {
+                    pinning: Pinning::Text,
+                    detail: "the text and the shell that reads it, not the programs that it finds",
+                };
+            }
+            Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),
+            Bound::Exec { path, argv, identity } => {
+                loose_program(path, argv, identity.as_ref(), &binding.scripts)
+            }
+            Bound::Plan { steps } => steps
+                .iter()
+                .find_map(|step| loose_action(&step.action, &binding.scripts)),
+        };
+        match loose.or_else(|| (!binding.scripts.is_empty()).then_some(SCRIPT)) {
+            Some(detail) => Self {
+                pinning: Pinning::Path,
+                detail,
+            },
+            None => Self {
+                pinning: Pinning::Exact,
+                detail: "the arguments, and every program: it is started from the file that was judged",
+            },
+        }
+    }
+}
+
+const SCRIPT: &str =
+    "a script is compared right before the start, and then opened once more by its interpreter";
+
+fn loose_action(action: &BoundAction, scripts: &[BoundScript]) -> Option<&'static str> {
+    match action {
+        BoundAction::Program {
+            path,
+            argv,
+            assignments: _,
+            identity,
+        } => loose_program(path, argv, Some(identity), scripts),
+        BoundAction::ChangeDirectory { pinned: None, .. } => {
+            Some("a directory is looked for while the command runs")
+        }
+        BoundAction::ChangeDirectory { pinned: Some(_), .. }
+        | BoundAction::PrintDirectory { .. }
+        | BoundAction::Settle { .. } => None,
+    }
+}
+
+/// What of a program is found by a path after it was judged.
+fn loose_program(
+    path: &str,
+    argv: &[String],
+    identity: Option<&FileIdentity>,
+    scripts: &[BoundScript],
+) -> Option<&'static str> {
+    let Some(identity) = identity else {
+        return Some("the program was not looked at");
+    };
+    if scripts.iter().any(|script| script.path == path) {
+        return Some(SCRIPT);
+    }
+    let typed = argv.first().map_or("", String::as_str);
+    let names = [typed, path, &identity.path].map(paths::base_name);
+    match NameClass::of_all(names) {
+        NameClass::Program => {}
+        NameClass::Wrapper => return Some("a wrapper finds the program that it starts by its path"),
+        NameClass::PayloadShell | NameClass::OtherShell => {
+            return Some("a shell finds what it starts by its path");
+        }
+        NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer => {
+            return Some("a program whose purpose is to start another finds that by its path");
+        }
+    }
+    if names.iter().any(|name| names::runs_scripts(name)) {
+        return Some("an interpreter finds what it reads by its path");
+    }
+    let arguments: Vec<&str> = argv.iter().skip(1).map(String::as_str).collect();
+    delegation::delegating_argument(&names, &arguments)
+        .map(|_| "an argument makes the program start another, which it finds by its path")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{AgentId, BoundStep, Command, Host, SessionKey, StepJoin};
+
+    fn identity(path: &str) -> FileIdentity {
+        FileIdentity {
+            path: path.to_owned(),
+            dev: 1,
+            ino: 2,
+            size: 3,
+            mtime_ns: 4,
+            ctime_ns: 5,
+        }
+    }
+
+    fn words(argv: &[&str]) -> Vec<String> {
+        argv.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn exec(path: &str, argv: &[&str]) -> Bound {
+        Bound::Exec {
+            path: path.to_owned(),
+            argv: words(argv),
+            identity: Some(identity(path)),
+        }
+    }
+
+    fn program(path: &str, argv: &[&str]) -> BoundAction {
+        BoundAction::Program {
+            path: path.to_owned(),
+            argv: words(argv),
+            assignments: vec![],
+            identity: identity(path),
+        }
+    }
+
+    fn plan(actions: Vec<BoundAction>) -> Bound {
+        let steps = actions.into_iter().enumerate().map(|(at, action)| BoundStep {
+            join: (at > 0).then_some(StepJoin::And),
+            action,
+        });
+        Bound::Plan {
+            steps: steps.collect(),
+        }
+    }
+
+    fn binding(bound: Bound, scripts: Vec<BoundScript>) -> Binding {
+        Binding {
+            host: Host::Gateway,
+            node_id: None,
+            agent: AgentId::parse("main").unwrap(),
+            session: SessionKey::parse("main").unwrap(),
+            command: Command::Shell("x".to_owned()),
+            bound,
+            cwd: "/".to_owned(),
+            cwd_dev: 1,
+            cwd_ino: 1,
+            env_hash: None,
+            executables: vec![],
+            executable_sha256: None,
+            script: None,
+            scripts,
+            pty: false,
+            timeout_ms: 0,
+        }
+    }
+
+    #[track_caller]
+    fn check(bound: Bound, expected: Pinning) {
+        let binding = binding(bound, vec![]);
+        assert_eq!(Pinned::of(&binding).pinning, expected, "{:?}", binding.bound);
+    }
+
+    #[test]
+    fn only_what_starts_from_what_was_judged_is_exact() {
+        check(exec("/usr/bin/rg", &["rg", "x"]), Pinning::Exact);
+        check(
+            plan(vec![
+                program("/usr/bin/rg", &["rg"]),
+                program("/usr/bin/wc", &["wc", "-l"]),
+            ]),
+            Pinning::Exact,
+        );
+        let pinned = BoundAction::ChangeDirectory {
+            operand: "./d".to_owned(),
+            pinned: Some((1, 2)),
+        };
+        check(
+            plan(vec![pinned, BoundAction::PrintDirectory { physical: false }]),
+            Pinning::Exact,
+        );
+    }
+
+    #[test]
+    fn whatever_is_found_once_more_is_not() {
+        for (path, argv) in [
+            ("/usr/bin/timeout", ["timeout", "5", "rg"]),
+            ("/usr/bin/sudo", ["sudo", "rg", "x"]),
+            ("/bin/sh", ["sh", "-c", "rg"]),
+            ("/bin/busybox", ["busybox", "ls", "x"]),
+            ("/usr/bin/python3.12", ["python3", "-m", "x"]),
+            ("/usr/bin/find", ["find", "-exec", "rm"]),
+            // Whichever of its names says so.
+            ("/usr/bin/tool", ["bash", "x", "y"]),
+        ] {
+            check(exec(path, &argv), Pinning::Path);
+            check(
+                plan(vec![program("/usr/bin/rg", &["rg"]), program(path, &argv)]),
+                Pinning::Path,
+            );
+        }
+        let link = Bound::Exec {
+            path: "/opt/tool".to_owned(),
+            argv: words(&["tool"]),
+            identity: Some(identity("/usr/bin/bash")),
+        };
+        check(link, Pinning::Path);
+        let unseen = Bound::Exec {
+            path: "/opt/tool".to_owned(),
+            argv: words(&["tool"]),
+            identity: None,
+        };
+        check(unseen, Pinning::Path);
+        let unpinned = BoundAction::ChangeDirectory {
+            operand: "./d".to_owned(),
+            pinned: None,
+        };
+        check(plan(vec![unpinned]), Pinning::Path);
+        check(
+            Bound::Rendered {
+                script: "x".to_owned(),
+            },
+            Pinning::Path,
+        );
+    }
+
+    #[test]
+    fn a_script_is_never_exact_and_a_text_is_a_text() {
+        let script = BoundScript {
+            path: "/opt/tool".to_owned(),
+            sha256: "00".to_owned(),
+            interpreter: None,
+        };
+        let bound = binding(exec("/opt/tool", &["tool"]), vec![script.clone()]);
+        assert_eq!(Pinned::of(&bound).pinning, Pinning::Path);
+        let text = Bound::Text {
+            shell: "/bin/sh".to_owned(),
+            text: "rg x".to_owned(),
+        };
+        assert_eq!(Pinned::of(&binding(text, vec![script])).pinning, Pinning::Text);
+    }
+}

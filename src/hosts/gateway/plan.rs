@@ -1,0 +1,343 @@
+//! What a supervisor executes, as it goes over the wire, with the programs that it starts as descriptors.
+//!
+//! Everything that a run was judged by is looked at once more here, and what can be started from a descriptor is opened
+//! here: whatever its path means from now on, the supervisor starts this file or nothing.
+
+use std::{
+    ffi::{CString, OsStr},
+    os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+    path::{Path, PathBuf},
+};
+
+use super::launch::{LaunchSpec, Mismatch, StartError};
+use crate::{
+    approvals::binding,
+    domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
+    hosts::{
+        eyes::{Blind, Files, LookError},
+        heads::stamp_of,
+    },
+    runner::wire::{Action, Plan, Program, Step},
+    sys::{hooks, process::JudgedFile, stamp},
+};
+
+/// The shell that runs canonical renderings (`command-analysis.md` X1).
+const RENDERED_SHELL: &str = "/bin/sh";
+
+/// Checks and opens everything, and writes down what is to be executed.
+pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>, Vec<u8>), StartError> {
+    let mut programs = Programs::new(files);
+    let scripts = judged_scripts(&spec.scripts, files)?;
+    let mut preparation = Preparation {
+        scripts: &spec.scripts,
+        judged: scripts,
+        programs: &mut programs,
+    };
+    let steps = match &spec.bound {
+        Bound::Exec { path, argv, identity } => {
+            let identity = identity
+                .as_ref()
+                .map_or_else(|| one_of_the_judged(spec, path, files), |known| Ok(Some(known)))?;
+            vec![alone(preparation.program(path, argv, &[], identity)?)]
+        }
+        Bound::Plan { steps } => preparation.steps(steps)?,
+        Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
+        Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
+    };
+    // What is left of the scripts and the programs is opened by its path by somebody else.
+    let mut judged = preparation.judged;
+    judged.retain(|file| !steps.iter().any(|step| names(step, file)));
+    let own = &programs.identities;
+    for identity in spec.executables.iter().filter(|identity| !own.contains(identity)) {
+        judged.push(judged_program(identity, files)?);
+    }
+    hooks::pause("host.files-checked");
+    let mut environment = Vec::new();
+    for (name, value) in &spec.env {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return Err(StartError::NotPassable);
+        }
+        push_text(&mut environment, &[name, OsStr::new("="), value])?;
+    }
+    let plan = Plan {
+        directory: c_path(spec.cwd.as_os_str())?,
+        environment,
+        files: judged,
+        steps,
+    };
+    Ok((programs.opened, plan.encode()))
+}
+
+const fn alone(program: Program) -> Step {
+    Step {
+        join: None,
+        action: Action::Program(program),
+    }
+}
+
+fn names(step: &Step, file: &JudgedFile) -> bool {
+    match &step.action {
+        Action::Program(program) => program.file.as_ref() == Some(file),
+        Action::ChangeDirectory { .. } | Action::PrintDirectory { .. } | Action::Settle { .. } => false,
+    }
+}
+
+/// The programs that a run is started from. One that several steps start is there once.
+struct Programs<'a> {
+    files: &'a Files,
+    paths: Vec<String>,
+    opened: Vec<OwnedFd>,
+    identities: Vec<FileIdentity>,
+}
+
+impl<'a> Programs<'a> {
+    const fn new(files: &'a Files) -> Self {
+        Self {
+            files,
+            paths: Vec::new(),
+            opened: Vec::new(),
+            identities: Vec::new(),
+        }
+    }
+
+    /// Opens a program; what was judged must be what is there. One that was not judged and cannot be opened cannot be
+    /// executed either: that is for the supervisor to find out and to record.
+    fn open(&mut self, path: &str, identity: Option<&FileIdentity>) -> Result<Option<u8>, StartError> {
+        let index = if let Some(known) = self.paths.iter().position(|known| known == path) {
+            known
+        } else {
+            let file = match (self.files.open_program(Path::new(path)), identity) {
+                (Ok(file), _) => file,
+                (Err(LookError::Blind(blind)), _) => return Err(blind.into()),
+                (Err(LookError::Refused(_)), Some(_)) => return Err(mismatch(Mismatch::Executable, path)),
+                (Err(LookError::Refused(_)), None) => return Ok(None),
+            };
+            hooks::pause("host.program-open");
+            self.paths.push(path.to_owned());
+            self.opened.push(file);
+            self.opened.len() - 1
+        };
+        if let Some(identity) = identity {
+            let found = self.opened.get(index).map(stamp::of_open);
+            if found != Some(Ok(stamp_of(identity))) {
+                return Err(mismatch(Mismatch::Executable, path));
+            }
+            if !self.identities.contains(identity) {
+                self.identities.push(identity.clone());
+            }
+        }
+        u8::try_from(index)
+            .map(Some)
+            .map_err(|_too_many| StartError::NotPassable)
+    }
+}
+
+struct Preparation<'a, 'f> {
+    scripts: &'a [BoundScript],
+    /// The same scripts as they are now.
+    judged: Vec<JudgedFile>,
+    programs: &'a mut Programs<'f>,
+}
+
+impl Preparation<'_, '_> {
+    fn steps(&mut self, steps: &[BoundStep]) -> Result<Vec<Step>, StartError> {
+        let is_alone = steps.len() == 1;
+        let mut prepared = Vec::with_capacity(steps.len());
+        for BoundStep { join, action } in steps {
+            let action = match action {
+                BoundAction::Program {
+                    path,
+                    argv,
+                    assignments,
+                    identity,
+                } => {
+                    let mut program = self.program(path, argv, assignments, Some(identity))?;
+                    if program.file.is_none() && !is_alone {
+                        // An earlier step may make another of it, which nobody judged.
+                        program.file = Some(JudgedFile {
+                            path: c_path(OsStr::new(path))?,
+                            stamp: stamp_of(identity),
+                            sha256: None,
+                        });
+                    }
+                    Action::Program(program)
+                }
+                BoundAction::ChangeDirectory { operand, pinned } => Action::ChangeDirectory {
+                    operand: c_path(OsStr::new(operand))?.into_bytes(),
+                    pinned: *pinned,
+                },
+                BoundAction::PrintDirectory { physical } => Action::PrintDirectory { physical: *physical },
+                BoundAction::Settle { succeeds } => Action::Settle { succeeds: *succeeds },
+            };
+            prepared.push(Step { join: *join, action });
+        }
+        Ok(prepared)
+    }
+
+    fn program(
+        &mut self,
+        path: &str,
+        argv: &[String],
+        assignments: &[(String, String)],
+        identity: Option<&FileIdentity>,
+    ) -> Result<Program, StartError> {
+        if !path.starts_with('/') {
+            return Err(StartError::NoProgram(path.to_owned()));
+        }
+        let mut set = Vec::new();
+        for (name, value) in assignments {
+            push_text(&mut set, &[OsStr::new(name), OsStr::new("="), OsStr::new(value)])?;
+        }
+        let script = self.scripts.iter().position(|script| script.path == path);
+        let (interpreter, file) = match script {
+            Some(at) => (
+                self.scripts
+                    .get(at)
+                    .and_then(|script| script.interpreter.as_ref()),
+                self.judged.get(at).cloned(),
+            ),
+            None => (None, None),
+        };
+        // A replaced script is found out by its content; what it was is not opened by anybody.
+        let (executable, stamp, started, arguments) = match interpreter {
+            Some(interpreter) => {
+                if let (Some(identity), Some(file)) = (identity, &file) {
+                    if file.stamp != stamp_of(identity) {
+                        return Err(mismatch(Mismatch::Executable, path));
+                    }
+                    self.programs.identities.push(identity.clone());
+                }
+                let BoundInterpreter {
+                    path: program,
+                    argument,
+                    identity,
+                } = interpreter;
+                let executable = self.programs.open(program, Some(identity))?;
+                let before = [Some(program), argument.as_ref()].into_iter().flatten();
+                let arguments: Vec<&str> = before
+                    .map(String::as_str)
+                    .chain([path])
+                    .chain(argv.iter().skip(1).map(String::as_str))
+                    .collect();
+                (executable, Some(stamp_of(identity)), program.as_str(), arguments)
+            }
+            None => (
+                self.programs.open(path, identity)?,
+                identity.map(stamp_of),
+                path,
+                argv.iter().map(String::as_str).collect(),
+            ),
+        };
+        Ok(Program {
+            path: c_path(OsStr::new(started))?,
+            executable,
+            stamp,
+            file,
+            arguments: list_of(&arguments)?,
+            assignments: set,
+        })
+    }
+
+    fn shell(&mut self, path: &str, text: &str) -> Result<Program, StartError> {
+        let mut arguments = vec![path.to_owned(), "-c".to_owned()];
+        // Shells go on reading options after `-c`: text that looks like one must not become one.
+        if text.starts_with(['-', '+']) {
+            arguments.push("--".to_owned());
+        }
+        arguments.push(text.to_owned());
+        self.program(path, &arguments, &[], None)
+    }
+}
+
+/// Each script as it is now, if it is what was judged.
+fn judged_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<JudgedFile>, StartError> {
+    let seen = binding::look_again(scripts, |path| files.open_regular(path)).map_err(|path| {
+        if files.is_blind() {
+            return Blind.into();
+        }
+        StartError::BindingMismatch {
+            what: Mismatch::Script,
+            path,
+        }
+    })?;
+    scripts
+        .iter()
+        .zip(seen)
+        .map(|(script, seen)| {
+            Ok(JudgedFile {
+                path: c_path(OsStr::new(&script.path))?,
+                stamp: seen.stamp,
+                sha256: seen.content,
+            })
+        })
+        .collect()
+}
+
+/// Which of the judged programs lies at a path, for a record that does not say it. None of them is a mismatch.
+fn one_of_the_judged<'a>(
+    spec: &'a LaunchSpec,
+    path: &str,
+    files: &Files,
+) -> Result<Option<&'a FileIdentity>, StartError> {
+    if spec.executables.is_empty() || !path.starts_with('/') {
+        return Ok(None);
+    }
+    let found = match files.open_program(Path::new(path)) {
+        Ok(file) => stamp::of_open(&file).ok(),
+        Err(LookError::Blind(blind)) => return Err(blind.into()),
+        Err(LookError::Refused(_)) => None,
+    };
+    let judged = spec
+        .executables
+        .iter()
+        .find(|identity| found == Some(stamp_of(identity)));
+    judged
+        .map(Some)
+        .ok_or_else(|| mismatch(Mismatch::Executable, path))
+}
+
+fn judged_program(identity: &FileIdentity, files: &Files) -> Result<JudgedFile, StartError> {
+    let file = JudgedFile {
+        path: c_path(OsStr::new(&identity.path))?,
+        stamp: stamp_of(identity),
+        sha256: None,
+    };
+    if files.is_unchanged(identity)? {
+        Ok(file)
+    } else {
+        Err(mismatch(Mismatch::Executable, &identity.path))
+    }
+}
+
+fn mismatch(what: Mismatch, path: &str) -> StartError {
+    StartError::BindingMismatch {
+        what,
+        path: PathBuf::from(path),
+    }
+}
+
+fn c_path(path: &OsStr) -> Result<CString, StartError> {
+    CString::new(path.as_bytes()).map_err(|_nul| StartError::NotPassable)
+}
+
+fn list_of(words: &[&str]) -> Result<Vec<u8>, StartError> {
+    let mut list = Vec::new();
+    for word in words {
+        push_text(&mut list, &[OsStr::new(word)])?;
+    }
+    if list.is_empty() {
+        return Err(StartError::NotPassable);
+    }
+    Ok(list)
+}
+
+fn push_text(list: &mut Vec<u8>, parts: &[&OsStr]) -> Result<(), StartError> {
+    for part in parts {
+        if part.as_bytes().contains(&0) {
+            return Err(StartError::NotPassable);
+        }
+        list.extend(part.as_bytes());
+    }
+    list.push(0);
+    Ok(())
+}

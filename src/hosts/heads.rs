@@ -1,0 +1,120 @@
+//! How executable files begin: programs of the machine, or scripts.
+
+use std::{
+    collections::HashMap,
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::{
+    command::hashbang::{HEAD_BYTES, Head},
+    domain::{FileIdentity, UnixMillis},
+    sys::fs::FileStamp,
+};
+
+/// Files that are remembered. More than the programs that anybody uses at a time.
+const MAX_KNOWN: usize = 1024;
+
+/// Remembers how files began, so that a program that is run again and again is read once.
+#[derive(Debug, Default)]
+pub struct Heads(Mutex<HashMap<FileIdentity, Head>>);
+
+impl Heads {
+    /// How the file of this identity begins; `None` when it cannot be read, or is another one by now. `open` opens
+    /// regular files only.
+    pub fn of(
+        &self,
+        identity: &FileIdentity,
+        now: UnixMillis,
+        open: impl Fn(&Path) -> io::Result<File>,
+    ) -> Option<Head> {
+        if let Some(known) = self.known().get(identity) {
+            return Some(known.clone());
+        }
+        let (head, stamp) = read(open(Path::new(&identity.path)).ok()?)?;
+        if stamp != stamp_of(identity) {
+            return None;
+        }
+        if stamp.is_settled(now.get()) {
+            let mut known = self.known();
+            if known.len() >= MAX_KNOWN {
+                known.clear();
+            }
+            known.insert(identity.clone(), head.clone());
+        }
+        Some(head)
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, HashMap<FileIdentity, Head>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stamp of a file of this identity.
+pub fn stamp_of(identity: &FileIdentity) -> FileStamp {
+    let FileIdentity {
+        path: _,
+        dev,
+        ino,
+        size,
+        mtime_ns,
+        ctime_ns,
+    } = *identity;
+    FileStamp {
+        dev,
+        ino,
+        size,
+        mtime_ns,
+        ctime_ns,
+    }
+}
+
+fn read(file: File) -> Option<(Head, FileStamp)> {
+    let stamp = FileStamp::from_metadata(&file.metadata().ok()?);
+    let mut bytes = Vec::with_capacity(HEAD_BYTES);
+    let length = u64::try_from(HEAD_BYTES).unwrap_or(u64::MAX);
+    file.take(length).read_to_end(&mut bytes).ok()?;
+    Some((Head::of(&bytes), stamp))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        command::PathLookup as _,
+        hosts::{eyes::Files, path_lookup::SystemLookup},
+        sys::fs::open_regular,
+    };
+
+    #[test]
+    fn what_is_remembered_is_of_one_file_at_one_time() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tool");
+        let path_text = path.to_str().unwrap();
+        let lookup = SystemLookup::new([], String::new(), &Files::Direct);
+        let write = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            lookup.inspect(path_text).unwrap().identity
+        };
+        let heads = Heads::default();
+        // So late that nothing that was written before can look the same.
+        let later = UnixMillis::new(i64::MAX / 2_000_000);
+        let script = write("#!/bin/sh\n");
+        assert!(matches!(heads.of(&script, later, open_regular), Some(Head::Script(Some(_)))));
+        let other = write("\x7fELF");
+        assert_eq!(heads.of(&other, later, open_regular), Some(Head::Program));
+        // Known, though it is gone.
+        assert!(matches!(heads.of(&script, later, open_regular), Some(Head::Script(Some(_)))));
+        // Not known, and not what is there.
+        assert_eq!(Heads::default().of(&script, later, open_regular), None);
+        // Too fresh to be believed later.
+        let fresh = Heads::default();
+        assert_eq!(fresh.of(&other, UnixMillis::new(0), open_regular), Some(Head::Program));
+        write("#!/bin/sh\n");
+        assert_eq!(fresh.of(&other, later, open_regular), None);
+    }
+}

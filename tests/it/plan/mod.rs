@@ -1,0 +1,7 @@
+//! What executes is what was analysed: lists run without a shell as a shell would run them, and whatever changes between
+//! the decision and the start, nothing runs that was not judged.
+
+mod binding;
+mod lists;
+#[cfg(feature = "test-hooks")]
+mod swaps;
