@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::AccountProblem;
 use crate::{
     engine::tokens::TokenFileError,
     hosts::{confined::Unconfined, shell::NoShell},
@@ -31,6 +32,9 @@ pub enum StartError {
     /// `[exec] isolation` demands a level that cannot be reached.
     #[error("[exec] isolation = \"confined\" cannot be reached")]
     Isolation(#[from] Unconfined),
+    /// Commands cannot run under the account that is wanted.
+    #[error(transparent)]
+    Account(#[from] AccountProblem),
     /// The runner cannot be started.
     #[error(transparent)]
     Runner(#[from] RunnerError),

@@ -1,6 +1,6 @@
 //! What goes on beside requests: settings that changed take effect, and what is too old goes.
 
-use std::{convert::Infallible, error::Error, fs, io, path::Path, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error, sync::Arc, time::Duration};
 
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -124,8 +124,7 @@ pub(super) async fn prune(
                 }
             };
             for run in &pruned.runs {
-                remove(&gateway.spool(run));
-                remove(&gateway.run_file(run));
+                gateway.forget(run);
             }
             if !pruned.more {
                 break;
@@ -163,7 +162,7 @@ async fn make_room(
         if run.is_some_and(|run| !run.status.is_final()) {
             continue;
         }
-        remove(&gateway.spool(&spool.run_id));
+        gateway.forget_output(&spool.run_id);
         total = total.saturating_sub(spool.bytes);
     }
     Ok(())
@@ -171,13 +170,4 @@ async fn make_room(
 
 fn as_millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
-}
-
-fn remove(path: &Path) {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            tracing::warn!(%error, "a file of a run that is gone stays");
-        }
-        Ok(()) | Err(_) => {}
-    }
 }

@@ -4,12 +4,15 @@
 //! comes before the listeners, since its lock says whether the directory is ours. Recovery comes before the first
 //! request. Entry points: [`Prepared::new`], then [`serve()`].
 
+mod apart;
 mod error;
 mod housekeeping;
 mod prepare;
 mod serve;
+mod sight;
 mod witness;
 
+pub use apart::AccountProblem;
 pub use error::StartError;
 pub use prepare::Prepared;
 pub use serve::{Invitation, Ready, serve};

@@ -7,18 +7,26 @@ use std::{
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::StartError;
+use super::{
+    AccountProblem, StartError,
+    apart::{self, Accounts},
+    sight::Sight,
+};
 use crate::{
     engine::environment::HostEnvironment,
     hosts::{
         confined::{Confined, Hidden},
-        eyes::Files,
         login_path,
         shell::HostShell,
     },
-    runner::{Runner, RunnerOptions},
-    settings::{Environment, IsolationChoice, Server, SettingsStore, StartOptions, StateDir},
+    runner::{Apart, LoginShell, Runner, RunnerOptions},
+    settings::{
+        Environment, IsolationChoice, MapEnvironment, Server, SettingsStore, StartOptions, StateDir,
+        named_account, wanted_account,
+    },
     sys::{
+        account::{Account, Identity},
+        fs::{PRIVATE_FILE, replace_file},
         namespace::has_scopes,
         process::{InheritedLimits, boot_id, forbid_dumping},
     },
@@ -39,8 +47,10 @@ pub struct Prepared {
     pub(super) runner: Runner,
     /// What confined commands do not see, if there can be any.
     pub(super) hidden: Option<Hidden>,
-    /// The files that commands see.
-    pub(super) files: Files,
+    /// Under whom commands run, when that is not the server's own account.
+    pub(super) account: Option<Account>,
+    /// Who looks at files as that account.
+    pub(super) sight: Option<Sight>,
     pub(super) shell: HostShell,
     pub(super) environment: HostEnvironment,
     pub(super) boot_id: String,
@@ -48,7 +58,8 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Checks the state directory, reads the settings, starts the log and the runner.
+    /// Checks the state directory, reads the settings, starts the log and the runner. With another account for
+    /// commands, this process is one of the server's account afterwards, and not of root any more.
     ///
     /// # Errors
     /// [`StartError`] says what has to change; nothing is left running.
@@ -58,27 +69,33 @@ impl Prepared {
         forbid_dumping().map_err(StartError::system(
             "this process cannot be protected from being read",
         ))?;
-        let state_dir = StateDir::resolve(options.state_dir.as_deref(), environment.as_ref())?;
-        state_dir.prepare()?;
-        let settings = SettingsStore::load(state_dir.clone(), options, Arc::clone(environment))
-            .map_err(StartError::Settings)?;
-        let settings = Arc::new(settings);
-        let current = settings.current();
+        let (state_dir, accounts) = find_place(options, environment.as_ref())?;
+        match accounts {
+            None => Self::beside(state_dir, limits, options, environment),
+            Some(accounts) => Self::apart(&state_dir, &accounts, limits, options, environment),
+        }
+    }
+
+    /// Commands run under the server's own account.
+    fn beside(
+        state_dir: StateDir,
+        limits: InheritedLimits,
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
+        let loaded = Loaded::new(&state_dir, options, environment)?;
+        let current = loaded.settings.current();
         let server = &current.server;
-        let log = Log::start(&server.telemetry)?;
-        let tls = TlsFiles::of(&state_dir, server)
-            .map(|files| LiveTls::load(files).map(Arc::new))
-            .transpose()?;
-        let confined = confine(&state_dir, server, settings.server_file(), environment.as_ref())?;
+        if server.exec.run_as.is_some() {
+            return Err(AccountProblem::NeedsRoot.into());
+        }
+        forget_account(&state_dir);
+        let server_file = loaded.settings.server_file();
+        let confined = confine(&state_dir, server, server_file, environment.as_ref())?;
         let own_path = environment.get("PATH");
-        let (shell, environment) = shell_and_environment(server, environment.as_ref(), own_path.as_deref())?;
-        raise_open_files();
-        let max_running = match server.limits.max_running {
-            0 => MANY_RUNS,
-            limit => limit,
-        };
-        let mut options =
-            RunnerOptions::of_this_program(state_dir.runs(), state_dir.output(), limits, max_running);
+        let (shell, environment) =
+            shell_and_environment(server, environment.as_ref(), own_path.as_deref(), None)?;
+        let mut options = runner_options(&state_dir, server, limits);
         let hidden = confined.map(
             |Confined {
                  confinement, hidden, ..
@@ -87,10 +104,94 @@ impl Prepared {
                 hidden
             },
         );
+        raise_open_files();
+        let runner = Runner::start(options)?;
+        Self::join(state_dir, loaded, runner, hidden, None, shell, environment)
+    }
+
+    /// Commands run under an account of their own. The files are the server's from the first look at them on: they
+    /// are read with its rights, not with root's.
+    fn apart(
+        state_dir: &StateDir,
+        accounts: &Accounts,
+        limits: InheritedLimits,
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
+        let Accounts {
+            commands,
+            server,
+            wanted,
+        } = accounts;
+        let own = accounts.server_identity()?;
+        // `~` is the home of whoever runs what is configured with it.
+        let state_dir = state_dir.clone().with_home(commands.home.clone());
+        let loaded = own
+            .act_as(|| {
+                let loaded = Loaded::new(&state_dir, options, environment)?;
+                apart::make_attach(&state_dir)?;
+                Ok::<_, StartError>(loaded)
+            })
+            .map_err(AccountProblem::Change)??;
+        let current = loaded.settings.current();
+        if current.server.exec.run_as.as_deref() != Some(wanted.as_str()) {
+            return Err(AccountProblem::Changed.into());
+        }
+        if server.is_none() {
+            tracing::warn!(
+                "the server stays root: there is no account for it; `useradd --system --user-group --home-dir \
+                 /var/lib/countersign --shell /usr/sbin/nologin countersign` makes one"
+            );
+        }
+        let of_commands = environment_of(commands);
+        let (shell, environment) =
+            shell_and_environment(&current.server, &of_commands, None, Some(&commands.identity))?;
+        let mut options = runner_options(&state_dir, &current.server, limits);
+        options.apart = Some(Apart {
+            account: commands.identity.clone(),
+            server: own.uid,
+            attach: state_dir.attach(),
+        });
+        raise_open_files();
+        let runner = Runner::start(options)?;
+        let sight = Sight::of(&runner, commands).map_err(StartError::system(
+            "no process can be started that sees files as the account of the commands",
+        ))?;
+        if server.is_some() {
+            own.assume_without_privileges().map_err(AccountProblem::Change)?;
+            // With the server's own rights this time, the real ones.
+            state_dir.prepare()?;
+        }
+        remember_account(&state_dir, commands).map_err(StartError::system(
+            "the account of the commands cannot be noted in the state directory",
+        ))?;
+        Self::join(
+            state_dir,
+            loaded,
+            runner,
+            None,
+            Some((commands.clone(), sight)),
+            shell,
+            environment,
+        )
+    }
+
+    fn join(
+        state_dir: StateDir,
+        loaded: Loaded,
+        runner: Runner,
+        hidden: Option<Hidden>,
+        apart: Option<(Account, Sight)>,
+        shell: HostShell,
+        environment: HostEnvironment,
+    ) -> Result<Self, StartError> {
+        let Loaded { settings, log, tls } = loaded;
+        let (account, sight) = apart.unzip();
         Ok(Self {
-            runner: Runner::start(options)?,
+            runner,
             hidden,
-            files: Files::Direct,
+            sight,
+            account,
             boot_id: boot_id().map_err(StartError::system("this boot of the machine has no identity"))?,
             own_binary: std::env::current_exe().ok(),
             state_dir,
@@ -101,6 +202,84 @@ impl Prepared {
             environment,
         })
     }
+}
+
+/// What is read of the state directory before anything is started.
+struct Loaded {
+    settings: Arc<SettingsStore>,
+    log: Log,
+    tls: Option<Arc<LiveTls>>,
+}
+
+impl Loaded {
+    fn new(
+        state_dir: &StateDir,
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
+        state_dir.prepare()?;
+        let settings = SettingsStore::load(state_dir.clone(), options, Arc::clone(environment))
+            .map_err(StartError::Settings)?;
+        let settings = Arc::new(settings);
+        let current = settings.current();
+        let log = Log::start(&current.server.telemetry)?;
+        let tls = TlsFiles::of(state_dir, &current.server)
+            .map(|files| LiveTls::load(files).map(Arc::new))
+            .transpose()?;
+        Ok(Self { settings, log, tls })
+    }
+}
+
+/// The state directory, and the accounts when root is to run commands under another one.
+fn find_place(
+    options: &StartOptions,
+    environment: &dyn Environment,
+) -> Result<(StateDir, Option<Accounts>), StartError> {
+    let flag = options.state_dir.as_deref();
+    if !rustix::process::geteuid().is_root() {
+        return Ok((StateDir::resolve(flag, environment)?, None));
+    }
+    let named = named_account(options, environment);
+    let state_dir = match named {
+        Some(_) => StateDir::resolve_or(flag, environment, Path::new(apart::DEFAULT_STATE_DIR))?,
+        None => StateDir::resolve(flag, environment)?,
+    };
+    let wanted = named.or_else(|| wanted_account(&state_dir, options, environment));
+    let accounts = wanted
+        .map(|wanted| Accounts::settle(&wanted, &state_dir))
+        .transpose()?;
+    Ok((state_dir, accounts))
+}
+
+/// What commands of an account find in their environment: what is the account's, and nothing of whoever starts the
+/// server.
+fn environment_of(account: &Account) -> MapEnvironment {
+    let shell = account.shell.as_deref().unwrap_or_else(|| Path::new("/bin/sh"));
+    let path = |path: &Path| path.to_string_lossy().into_owned();
+    let mut variables = vec![("HOME", path(&account.home)), ("SHELL", path(shell))];
+    for name in ["USER", "LOGNAME"] {
+        variables.extend(account.name.clone().map(|user| (name, user)));
+    }
+    MapEnvironment::new(variables)
+}
+
+fn runner_options(state_dir: &StateDir, server: &Server, limits: InheritedLimits) -> RunnerOptions {
+    let max_running = match server.limits.max_running {
+        0 => MANY_RUNS,
+        limit => limit,
+    };
+    RunnerOptions::of_this_program(state_dir.runs(), state_dir.output(), limits, max_running)
+}
+
+/// Says to whoever looks at the state directory, doctor for one, under whom commands run.
+fn remember_account(state_dir: &StateDir, account: &Account) -> std::io::Result<()> {
+    let line = format!("{} {account}\n", account.identity.uid);
+    replace_file(&state_dir.commands_account(), line.as_bytes(), PRIVATE_FILE)
+}
+
+fn forget_account(state_dir: &StateDir) {
+    // None there is the usual case. One that stays is corrected by the next start.
+    std::fs::remove_file(state_dir.commands_account()).unwrap_or(());
 }
 
 /// The place where confined commands run; `None` where commands run with the server's own rights, by choice or
@@ -151,6 +330,7 @@ fn shell_and_environment(
     server: &Server,
     environment: &dyn Environment,
     own_path: Option<&str>,
+    account: Option<&Identity>,
 ) -> Result<(HostShell, HostEnvironment), StartError> {
     // The login PATH is what the shell itself says, so the shell is found without it.
     let first_path = HostEnvironment::new(environment, None).run_path(&[]);
@@ -158,7 +338,10 @@ fn shell_and_environment(
     let shell = HostShell::choose(server.exec.shell.as_deref(), variable.as_deref(), &first_path)?;
     let login = server.exec.login_path.then(|| {
         login_path::ask(
-            &shell,
+            LoginShell {
+                path: shell.path(),
+                account,
+            },
             &environment.inherited(),
             own_path,
             server.exec.login_path_timeout,
@@ -172,7 +355,11 @@ fn shell_and_environment(
             None
         }
     };
-    Ok((shell, HostEnvironment::new(environment, login)))
+    let environment = match account {
+        None => HostEnvironment::new(environment, login),
+        Some(_) => HostEnvironment::of_account(environment.inherited(), login),
+    };
+    Ok((shell, environment))
 }
 
 /// Connections, spools and run files all take descriptors. Commands get the limit that was there before.

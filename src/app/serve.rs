@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 use super::{
     Prepared, StartError,
     housekeeping::{self, LiveSettings},
+    sight::Sight,
     witness::Witness,
 };
 use crate::{
@@ -103,6 +104,7 @@ pub async fn serve(
         engine,
         gateway,
         live_settings,
+        sight,
         listeners,
         metrics_listener,
         ledger,
@@ -137,6 +139,12 @@ pub async fn serve(
         tokio::join!(
             witness.follow(),
             live_settings.follow(&engine),
+            async {
+                match &sight {
+                    Some(sight) => sight.keep().await,
+                    None => std::future::pending().await,
+                }
+            },
             housekeeping::prune(&ledger, &gateway, engine.settings(), &**engine.clock()),
             lifecycle::feed_watchdog(),
         )
@@ -192,6 +200,7 @@ struct Running {
     engine: Arc<Engine>,
     gateway: GatewayHost,
     live_settings: Arc<LiveSettings>,
+    sight: Option<Sight>,
     listeners: Bound,
     metrics_listener: Option<Bound>,
     ledger: Ledger,
@@ -211,7 +220,8 @@ impl Running {
             tls,
             runner,
             hidden,
-            files,
+            account,
+            sight,
             shell,
             environment,
             boot_id,
@@ -249,10 +259,16 @@ impl Running {
         let runner = runner
             .watch()
             .map_err(StartError::system("the runner cannot be watched"))?;
-        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output()).with_files(files);
-        let gateway = match hidden {
-            Some(hidden) => gateway.with_confinement(hidden),
-            None => gateway,
+        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output())
+            .with_files(sight.as_ref().map(Sight::files).unwrap_or_default());
+        let gateway = match (account, hidden) {
+            (Some(account), _) => gateway.with_account(
+                account.identity.uid,
+                state_dir.attach(),
+                server.output.max_run_bytes,
+            ),
+            (None, Some(hidden)) => gateway.with_confinement(hidden),
+            (None, None) => gateway,
         };
         let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log, tls));
         let engine = Engine::new(EngineParts {
@@ -285,6 +301,7 @@ impl Running {
             engine,
             gateway,
             live_settings,
+            sight,
             listeners,
             metrics_listener,
             ledger,

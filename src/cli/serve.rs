@@ -174,6 +174,9 @@ fn explain(console: Console, error: &StartError) -> Failure {
                     .remedy()
                     .unwrap_or("[exec] isolation = \"auto\" takes the best level there is"),
             ),
+        StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
+            .exit(ExitStatus::CONFIG)
+            .hint("sudo countersign serve --run-as ACCOUNT, where ACCOUNT is whom agents work as, neither root nor the server"),
         StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),

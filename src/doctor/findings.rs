@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{
     AgentRules, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark, Repair, Scopes,
-    ServerState, SettingsState, Severity, Snapshot, TlsState,
+    ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
 };
 use crate::{
     approvals::document::LostRules,
@@ -387,7 +387,24 @@ fn isolation(state: &IsolationState) -> Option<Finding> {
             fix: "use Linux 6.12 or later with Landlock".to_owned(),
             repair: None,
         }),
-        IsolationState::Confined { scopes: Scopes::Kept } => None,
+        IsolationState::SeparateUser {
+            server: ServerAccount::Root,
+        } => Some(Finding {
+            id: "server-is-root",
+            severity: Severity::Warning,
+            key: "exec.run_as".to_owned(),
+            explanation: "commands run under an account of their own, but the server is root's: whoever takes it over has \
+                          the machine"
+                .to_owned(),
+            fix: "useradd --system --user-group --home-dir /var/lib/countersign --shell /usr/sbin/nologin countersign; \
+                  the next start uses it"
+                .to_owned(),
+            repair: None,
+        }),
+        IsolationState::SeparateUser {
+            server: ServerAccount::Own,
+        }
+        | IsolationState::Confined { scopes: Scopes::Kept } => None,
     }
 }
 
@@ -395,7 +412,12 @@ fn isolation(state: &IsolationState) -> Option<Finding> {
 fn taken_out(rules: &AgentRules, state: &IsolationState) -> Option<Finding> {
     let is_worse = match (rules.isolation, state) {
         (Some(Isolation::SameUser), IsolationState::Confined { .. }) => true,
-        (_, IsolationState::Confined { .. } | IsolationState::SameUser { .. }) => false,
+        (
+            _,
+            IsolationState::Confined { .. }
+            | IsolationState::SameUser { .. }
+            | IsolationState::SeparateUser { .. },
+        ) => false,
     };
     is_worse.then(|| Finding {
         id: "agent-not-confined",
@@ -716,6 +738,19 @@ mod tests {
                 };
             },
             &[("isolation-without-scopes", Severity::Warning, "exec.isolation")],
+        );
+        let apart = |server: ServerAccount| IsolationState::SeparateUser { server };
+        check(
+            |s| {
+                s.isolation = apart(ServerAccount::Own);
+                // Nobody is taken out of another account.
+                s.agents[0].isolation = Some(Isolation::SameUser);
+            },
+            &[],
+        );
+        check(
+            |s| s.isolation = apart(ServerAccount::Root),
+            &[("server-is-root", Severity::Warning, "exec.run_as")],
         );
         check(
             |s| s.agents[0].isolation = Some(Isolation::SameUser),

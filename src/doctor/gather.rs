@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerState,
-    SettingsState, Snapshot, TlsState,
+    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerAccount,
+    ServerState, SettingsState, Snapshot, TlsState,
 };
 use crate::{
     approvals::{
@@ -166,6 +166,16 @@ fn isolation(
         };
     };
     let settings = store.current();
+    // Set for the next server, or noted by the one that runs, which may have been told on its command line.
+    if settings.server.exec.run_as.is_some() || state_dir.commands_account().exists() {
+        let is_root = fs::metadata(state_dir.root()).is_ok_and(|metadata| metadata.uid() == 0);
+        let server = if is_root {
+            ServerAccount::Root
+        } else {
+            ServerAccount::Own
+        };
+        return IsolationState::SeparateUser { server };
+    }
     match settings.server.exec.isolation {
         IsolationChoice::SameUser => {
             return IsolationState::SameUser {

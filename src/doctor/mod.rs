@@ -13,6 +13,6 @@ pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
 pub use gather::{TryConfining, gather};
 pub use snapshot::{
-    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerState,
-    SettingsState, Snapshot, TlsState,
+    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerAccount,
+    ServerState, SettingsState, Snapshot, TlsState,
 };

@@ -131,6 +131,11 @@ pub struct AgentRules {
 /// The level that commands reach, and what is to be known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IsolationState {
+    /// Another account.
+    SeparateUser {
+        /// What the account of the server lacks, if anything.
+        server: ServerAccount,
+    },
     /// Prepared namespaces.
     Confined {
         /// Whether signals and abstract sockets stay inside, too.
@@ -143,6 +148,15 @@ pub enum IsolationState {
         /// What would make it better, where that is known.
         remedy: Option<&'static str>,
     },
+}
+
+/// Whose the server is when commands run under another account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerAccount {
+    /// One of its own.
+    Own,
+    /// Root's, since there is no other.
+    Root,
 }
 
 /// Whether the kernel can keep signals and abstract sockets of commands inside.

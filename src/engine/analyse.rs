@@ -18,7 +18,11 @@ use crate::{
         entry_indexes::{EntryIndexes, MIN_INDEXED},
         judge::{PolicyNow, PolicyView},
     },
-    hosts::{eyes::{self, Blind}, path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{
+        eyes::{self, Blind},
+        path_lookup::SystemLookup,
+        workdir::Workdir,
+    },
     ledger::GrantUse,
     policy::{
         allowlist::{
@@ -255,7 +259,10 @@ impl Analysis {
 
     /// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
     pub(super) fn to_bound(&self, workdir: &Workdir, files: &eyes::Files) -> Option<Bound> {
-        let planned = self.plan.as_ref().and_then(|plan| bind::from_plan(plan, workdir, files));
+        let planned = self
+            .plan
+            .as_ref()
+            .and_then(|plan| bind::from_plan(plan, workdir, files));
         let rendered = || self.rendered.clone().map(|script| Bound::Rendered { script });
         planned.or_else(rendered)
     }

@@ -33,13 +33,11 @@ impl Engine {
         let open = |path: &Path| lookup.open_regular(path);
         let now = self.clock.now();
         let mut candidates: Vec<Candidate> = started(bound, executables)
-            .filter_map(
-                |(path, identity)| match self.heads.of(identity, now, open)? {
-                    Head::Program => None,
-                    Head::Script(line) => Some((path, line)),
-                    Head::Other => Some((path, None)),
-                },
-            )
+            .filter_map(|(path, identity)| match self.heads.of(identity, now, open)? {
+                Head::Program => None,
+                Head::Script(line) => Some((path, line)),
+                Head::Other => Some((path, None)),
+            })
             .map(|(path, line)| Candidate {
                 path: PathBuf::from(path),
                 interpreter: line.and_then(|line| {

@@ -72,7 +72,10 @@ impl Call {
     /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
     /// still there.
     pub(super) fn of_run(run: &Run, files: &Files) -> Option<Self> {
-        run.env_names.is_empty().then(|| Self::of_record(run, files)).flatten()
+        run.env_names
+            .is_empty()
+            .then(|| Self::of_record(run, files))
+            .flatten()
     }
 
     /// The call behind a run but for its environment overrides, if its directory is still there.
@@ -123,10 +126,14 @@ impl Call {
 }
 
 impl Engine {
-    /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it.
+    /// The level at which an agent's commands run: the best there is, unless the agent was taken out of it. Nobody is
+    /// taken out of another account: the server has no rights of its own to give.
     pub(super) fn isolation_of(&self, agent: &AgentId, settings: &Settings) -> Isolation {
         let taken_out = settings.policy.exec(agent).isolation;
         let reached = self.gateway.isolation();
+        if reached == Isolation::SeparateUser {
+            return reached;
+        }
         taken_out.map_or(reached, |level| level.min(reached))
     }
 

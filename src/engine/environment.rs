@@ -29,6 +29,16 @@ impl HostEnvironment {
         }
     }
 
+    /// What the table of accounts says of the account that commands run under: nothing of it came from outside, so
+    /// nothing is taken out, and nothing of the server's own environment is in it.
+    pub const fn of_account(variables: Vec<(OsString, OsString)>, login_path: Option<String>) -> Self {
+        Self {
+            inherited: variables,
+            login_path,
+            own_path: None,
+        }
+    }
+
     /// The run PATH: the one that look-up and execution both use.
     pub fn run_path(&self, prepend: &[PathBuf]) -> Vec<PathBuf> {
         run_path::compose(prepend, self.login_path.as_deref(), self.own_path.as_deref())
@@ -71,6 +81,21 @@ mod tests {
 
     use super::*;
     use crate::settings::MapEnvironment;
+
+    #[test]
+    fn commands_of_another_account_get_what_is_its_own() {
+        let own = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
+        let variables = vec![own("HOME", "/home/alice"), own("SHELL", "/bin/zsh")];
+        let host = HostEnvironment::of_account(variables, None);
+        let of_command = host.of_command(&host.run_path(&[]), &EnvOverrides::default(), None);
+        let expected = [
+            ("HOME", "/home/alice"),
+            ("SHELL", "/bin/zsh"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("OPENCLAW_SHELL", "exec"),
+        ];
+        assert_eq!(of_command, expected.map(|(name, value)| own(name, value)));
+    }
 
     #[test]
     fn commands_get_overrides_path_and_mark_but_nothing_of_ours() {

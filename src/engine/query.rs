@@ -23,6 +23,8 @@ pub struct Readiness {
     pub document: Check,
     /// The settings files are as they are in force.
     pub config: Check,
+    /// Commands can be started.
+    pub runner: Check,
     /// The server is stopping.
     pub draining: bool,
 }
@@ -187,6 +189,10 @@ impl Engine {
             config: Check::of(
                 self.config_error(&standing)
                     .map(|_message| "a settings file was rejected or is held; the last good settings hold".to_owned()),
+            ),
+            runner: Check::of(
+                (!self.gateway.runner().is_there())
+                    .then(|| "the runner is gone; runs wait for another one, or fail".to_owned()),
             ),
             draining: self.is_draining(),
         }

@@ -104,16 +104,25 @@ mod tests {
         // So late that nothing that was written before can look the same.
         let later = UnixMillis::new(i64::MAX / 2_000_000);
         let script = write("#!/bin/sh\n");
-        assert!(matches!(heads.of(&script, later, open_regular), Some(Head::Script(Some(_)))));
+        assert!(matches!(
+            heads.of(&script, later, open_regular),
+            Some(Head::Script(Some(_)))
+        ));
         let other = write("\x7fELF");
         assert_eq!(heads.of(&other, later, open_regular), Some(Head::Program));
         // Known, though it is gone.
-        assert!(matches!(heads.of(&script, later, open_regular), Some(Head::Script(Some(_)))));
+        assert!(matches!(
+            heads.of(&script, later, open_regular),
+            Some(Head::Script(Some(_)))
+        ));
         // Not known, and not what is there.
         assert_eq!(Heads::default().of(&script, later, open_regular), None);
         // Too fresh to be believed later.
         let fresh = Heads::default();
-        assert_eq!(fresh.of(&other, UnixMillis::new(0), open_regular), Some(Head::Program));
+        assert_eq!(
+            fresh.of(&other, UnixMillis::new(0), open_regular),
+            Some(Head::Program)
+        );
         write("#!/bin/sh\n");
         assert_eq!(fresh.of(&other, later, open_regular), None);
     }

@@ -5,11 +5,7 @@ use std::{
     time::Duration,
 };
 
-use super::shell::HostShell;
-use crate::{
-    command::env_policy,
-    sys::process::{TextError, run_for_text},
-};
+use crate::{command::env_policy, runner::LoginShell, sys::process::TextError};
 
 /// Before the answer, since profiles may print whatever they like.
 const MARK: &str = "countersign-login-path=";
@@ -30,7 +26,7 @@ pub enum NoLoginPath {
 /// # Errors
 /// [`NoLoginPath`]; runs then do without it.
 pub fn ask(
-    shell: &HostShell,
+    shell: LoginShell<'_>,
     inherited: &[(OsString, OsString)],
     own_path: Option<&str>,
     timeout: Duration,
@@ -44,13 +40,7 @@ pub fn ask(
         .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
         .collect();
     let script = format!("printf '\\n{MARK}%s\\n' \"$PATH\"");
-    let arguments = [
-        shell.path().as_os_str(),
-        OsStr::new("-l"),
-        OsStr::new("-c"),
-        OsStr::new(&script),
-    ];
-    let text = run_for_text(shell.path(), &arguments, &environment, timeout)?;
+    let text = shell.run(&script, &environment, timeout)?;
     answer(&text).ok_or(NoLoginPath::NoAnswer)
 }
 
@@ -65,8 +55,11 @@ mod tests {
 
     use super::*;
 
-    fn shell() -> HostShell {
-        HostShell::choose(Some(Path::new("/bin/sh")), None, &[]).unwrap()
+    fn shell() -> LoginShell<'static> {
+        LoginShell {
+            path: Path::new("/bin/sh"),
+            account: None,
+        }
     }
 
     #[test]
@@ -85,7 +78,7 @@ mod tests {
         let profile = folder.path().join(".profile");
         crate::sys::fs::replace_file(&profile, b"echo noise; PATH=/from/profile:$PATH\n", 0o600).unwrap();
         let home = [(OsString::from("HOME"), folder.path().as_os_str().to_owned())];
-        let path = ask(&shell(), &home, Some("/usr/bin"), Duration::from_secs(20)).unwrap();
+        let path = ask(shell(), &home, Some("/usr/bin"), Duration::from_secs(20)).unwrap();
         assert!(path.starts_with("/from/profile:"), "{path}");
     }
 
@@ -95,7 +88,7 @@ mod tests {
         crate::sys::fs::replace_file(&folder.path().join(".profile"), b"while :; do :; done\n", 0o600)
             .unwrap();
         let home = [(OsString::from("HOME"), folder.path().as_os_str().to_owned())];
-        let error = ask(&shell(), &home, Some("/usr/bin"), Duration::from_millis(100)).unwrap_err();
+        let error = ask(shell(), &home, Some("/usr/bin"), Duration::from_millis(100)).unwrap_err();
         assert!(
             matches!(error, NoLoginPath::Shell(TextError::TimedOut)),
             "{error:?}"

@@ -9,17 +9,38 @@ use rustix::{
 
 use crate::sys::peer;
 
-/// `runs/<runId>.s`, there only while nobody is attached. Removed when dropped.
+/// Where supervisors wait, and for whom.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Meeting<'a> {
+    /// The directory of the sockets: that of the run files, or under another account one of their own.
+    pub(super) directory: BorrowedFd<'a>,
+    /// The server's account. Nobody else is listened to.
+    pub(super) server: u32,
+}
+
+impl Meeting<'_> {
+    /// Who may connect: the account itself, or the group that the directory gives to what is made in it.
+    fn mode(self) -> Mode {
+        if self.server == rustix::process::geteuid().as_raw() {
+            Mode::RUSR | Mode::WUSR
+        } else {
+            Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP
+        }
+    }
+}
+
+/// `<runId>.s`, there only while nobody is attached. Removed when dropped.
 #[derive(Debug)]
 pub(super) struct Listener<'a> {
     socket: OwnedFd,
-    directory: BorrowedFd<'a>,
+    meeting: Meeting<'a>,
     name: String,
 }
 
 impl<'a> Listener<'a> {
     /// Binds through the directory's descriptor: its path may be longer than a socket address can be.
-    pub(super) fn bind(directory: BorrowedFd<'a>, run_id: &str) -> rustix::io::Result<Self> {
+    pub(super) fn bind(meeting: Meeting<'a>, run_id: &str) -> rustix::io::Result<Self> {
+        let directory = meeting.directory;
         let name = format!("{run_id}.s");
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -32,24 +53,19 @@ impl<'a> Listener<'a> {
         rustix::net::bind(&socket, &address)?;
         let listener = Self {
             socket,
-            directory,
+            meeting,
             name,
         };
         // The mask of the commands is in force here, and may forbid our own server to connect.
-        rustix::fs::chmodat(
-            directory,
-            &listener.name,
-            Mode::RUSR | Mode::WUSR,
-            AtFlags::empty(),
-        )?;
+        rustix::fs::chmodat(directory, &listener.name, meeting.mode(), AtFlags::empty())?;
         rustix::net::listen(&listener.socket, 4)?;
         Ok(listener)
     }
 
-    /// The server that connected, if it runs as the same user.
+    /// The server that connected, if it is of the account that it should be of.
     pub(super) fn accept(&self) -> Option<OwnedFd> {
         let stream = rustix::net::accept_with(&self.socket, SocketFlags::CLOEXEC).ok()?;
-        peer::is_same_user(&stream).then_some(stream)
+        peer::is_of(&stream, self.meeting.server).then_some(stream)
     }
 }
 
@@ -62,6 +78,6 @@ impl AsFd for Listener<'_> {
 impl Drop for Listener<'_> {
     fn drop(&mut self) {
         // One that stays is unlinked by the next supervisor, or goes with the run file.
-        rustix::fs::unlinkat(self.directory, &self.name, AtFlags::empty()).unwrap_or(());
+        rustix::fs::unlinkat(self.meeting.directory, &self.name, AtFlags::empty()).unwrap_or(());
     }
 }

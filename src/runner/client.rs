@@ -6,18 +6,22 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use rustix::fs::{Mode, OFlags};
-use tokio::io::{Interest, unix::AsyncFd};
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::timeout,
+};
 
 use crate::sys::{
+    account::Identity,
     hooks,
-    process::{self, InheritedLimits, Spawn, SpawnedProcess},
+    process::{self, InheritedLimits, Pid, Spawn, SpawnedProcess},
     readiness, socket,
 };
 
@@ -25,9 +29,16 @@ use super::{
     KillLevel,
     cgroup::Home,
     confine::Confinement,
+    keeper::{Keeper, Kept},
     limits::IDLE_INTERVAL,
-    pool::{self, Namespaces},
+    pool::{self, RunnerPlace},
+    run_file::Fence,
+    tree,
+    wire::Sweep,
 };
+
+/// How long supervisors may take to kill what is left of a run, after which it is reported as it is.
+const SWEEP_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The longest pause before a runner that keeps dying is started again.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
@@ -37,9 +48,9 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 pub struct RunnerOptions {
     /// The program that has the runner in it: this one.
     pub program: PathBuf,
-    /// Where run files are.
+    /// Where run files are. A runner that is apart never sees it: the server opens its files.
     pub runs: PathBuf,
-    /// Where spools are.
+    /// Where spools are. As `runs`.
     pub output: PathBuf,
     /// What commands inherit.
     pub limits: InheritedLimits,
@@ -49,6 +60,20 @@ pub struct RunnerOptions {
     pub confinement: Option<Arc<Confinement>>,
     /// Environment of the runner itself; commands never see it.
     pub environment: Vec<(OsString, OsString)>,
+    /// Under whom it runs, when that is not the server's own account.
+    pub apart: Option<Apart>,
+}
+
+/// A runner under another account than the server.
+#[derive(Debug, Clone)]
+pub struct Apart {
+    /// That account. Root alone can start something under it.
+    pub account: Identity,
+    /// The account that the server is going to have.
+    pub server: u32,
+    /// The directory where supervisors wait for a server. Reached by descriptor only: `account` must be allowed to make
+    /// something in it, and may be unable to get there.
+    pub attach: PathBuf,
 }
 
 impl RunnerOptions {
@@ -70,6 +95,7 @@ impl RunnerOptions {
             max_running,
             confinement: None,
             environment,
+            apart: None,
         }
     }
 }
@@ -96,12 +122,21 @@ pub enum RunnerError {
 pub struct Runner {
     origin: Origin,
     socket: OwnedFd,
-    process: SpawnedProcess,
+    process: RunnerProcess,
+}
+
+/// What makes one runner after the other.
+#[derive(Debug)]
+enum Origin {
+    /// This process, which the runner is a child of.
+    Here(Box<Recipe>),
+    /// A keeper, which may start it under another account.
+    Keeper(Arc<Keeper>),
 }
 
 /// What a runner is made from, again and again.
 #[derive(Debug)]
-struct Origin {
+struct Recipe {
     options: RunnerOptions,
     /// The supervisors' end. Kept, so that frames that wait when a runner dies reach the next one.
     supervisors_end: OwnedFd,
@@ -110,31 +145,64 @@ struct Origin {
     home: Option<Home>,
 }
 
+/// A runner that was started.
+#[derive(Debug)]
+struct RunnerProcess {
+    pid: Pid,
+    /// Becomes readable when it ended.
+    pidfd: OwnedFd,
+    /// `None` for one that somebody else reaps.
+    child: Option<SpawnedProcess>,
+}
+
+/// Starts processes that open files as the account of the commands.
+#[derive(Debug, Clone)]
+pub struct EyesSource(Arc<Keeper>);
+
+impl EyesSource {
+    /// Starts one and ends the one before it. Returns the server's end of its socket; blocks until it is there.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn start(&self) -> io::Result<OwnedFd> {
+        self.0.eyes()
+    }
+}
+
 impl Runner {
     /// Starts the runner.
     ///
     /// # Errors
     /// [`RunnerError`].
     pub fn start(options: RunnerOptions) -> Result<Self, RunnerError> {
-        let runs = open_directory(&options.runs)?;
-        let output = open_directory(&options.output)?;
         let (socket, supervisors_end) = socket::frame_pair().map_err(RunnerError::Start)?;
         // All supervisors share this socket, so they share its patience too.
         socket::set_receive_timeout(supervisors_end.as_fd(), Some(IDLE_INTERVAL))
             .map_err(RunnerError::Start)?;
-        let origin = Origin {
-            options,
-            supervisors_end,
-            runs,
-            output,
-            home: Home::make(),
+        let origin = match &options.apart {
+            None => Origin::Here(Box::new(Recipe {
+                supervisors_end,
+                runs: open_directory(&options.runs)?,
+                output: open_directory(&options.output)?,
+                home: Home::make(),
+                options,
+            })),
+            Some(apart) => Origin::Keeper(Arc::new(keeper(&options, apart, &supervisors_end)?)),
         };
-        let process = origin.spawn().map_err(RunnerError::Start)?;
+        let process = origin.runner().map_err(RunnerError::Start)?;
         Ok(Self {
             origin,
             socket,
             process,
         })
+    }
+
+    /// Where processes come from that open files as the account of the commands, when that is another one.
+    pub fn eyes(&self) -> Option<EyesSource> {
+        match &self.origin {
+            Origin::Here(_) => None,
+            Origin::Keeper(keeper) => Some(EyesSource(Arc::clone(keeper))),
+        }
     }
 
     /// Hands it to the async runtime that runs this, which from then on starts another when it dies.
@@ -149,24 +217,80 @@ impl Runner {
         } = self;
         let process = WatchedProcess::new(process)?;
         let socket = readiness::watch(socket, Interest::WRITABLE)?;
-        let restarts = Arc::new(AtomicU64::new(0));
-        let kill_level = match origin.home {
-            Some(_) => KillLevel::ControlGroup,
-            None => KillLevel::Subreaper,
+        let state = Arc::new(State {
+            restarts: AtomicU64::new(0),
+            is_missing: AtomicBool::new(false),
+        });
+        let (kill_level, reach) = match &origin {
+            Origin::Here(recipe) if recipe.home.is_some() => (KillLevel::ControlGroup, Reach::Own),
+            Origin::Here(_) => (KillLevel::Subreaper, Reach::Own),
+            Origin::Keeper(_) => (KillLevel::Subreaper, Reach::Supervisors),
         };
-        let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&restarts)));
+        let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&state)));
         Ok(RunnerHandle {
             inner: Arc::new(Inner {
                 socket,
-                restarts,
+                state,
                 kill_level,
+                reach,
                 watcher,
             }),
         })
     }
 }
 
+/// Starts a keeper, as long as this process may still start something under another account.
+fn keeper(options: &RunnerOptions, apart: &Apart, supervisors_end: &OwnedFd) -> Result<Keeper, RunnerError> {
+    let attach = open_directory(&apart.attach)?;
+    let place = RunnerPlace::Apart { server: apart.server };
+    let words = pool::arguments(options.limits, options.max_running, place, None);
+    Keeper::start(
+        &options.program,
+        &apart.account,
+        &words,
+        &options.environment,
+        [supervisors_end.as_fd(), attach.as_fd()],
+    )
+    .map_err(RunnerError::Start)
+}
+
 impl Origin {
+    /// Starts a runner. May block for a moment.
+    fn runner(&self) -> io::Result<RunnerProcess> {
+        match self {
+            Self::Here(recipe) => {
+                let child = recipe.spawn()?;
+                Ok(RunnerProcess {
+                    pid: child.pid(),
+                    pidfd: child.pidfd().try_clone_to_owned()?,
+                    child: Some(child),
+                })
+            }
+            Self::Keeper(keeper) => {
+                let Kept { pid, descriptor } = keeper.runner()?;
+                Ok(RunnerProcess {
+                    pid,
+                    pidfd: descriptor,
+                    child: None,
+                })
+            }
+        }
+    }
+
+    /// The same from the async runtime.
+    async fn runner_again(&self) -> io::Result<RunnerProcess> {
+        match self {
+            Self::Here(_) => self.runner(),
+            Self::Keeper(keeper) => {
+                let asked = Self::Keeper(Arc::clone(keeper));
+                let asked = tokio::task::spawn_blocking(move || asked.runner()).await;
+                asked.map_err(io::Error::other)?
+            }
+        }
+    }
+}
+
+impl Recipe {
     fn spawn(&self) -> io::Result<SpawnedProcess> {
         let Self {
             options,
@@ -175,11 +299,11 @@ impl Origin {
             output,
             home,
         } = self;
-        let namespaces = options
+        let place = options
             .confinement
             .as_ref()
-            .map_or(Namespaces::None, |_| Namespaces::Given);
-        let arguments = pool::arguments(options.limits, options.max_running, namespaces, home.as_ref());
+            .map_or(RunnerPlace::Beside, |_| RunnerPlace::Confining);
+        let arguments = pool::arguments(options.limits, options.max_running, place, home.as_ref());
         let arguments: Vec<_> = arguments.iter().map(OsStr::new).collect();
         let environment: Vec<_> = options
             .environment
@@ -207,9 +331,27 @@ pub struct RunnerHandle {
 #[derive(Debug)]
 struct Inner {
     socket: AsyncFd<OwnedFd>,
-    restarts: Arc<AtomicU64>,
+    state: Arc<State>,
     kill_level: KillLevel,
+    reach: Reach,
     watcher: tokio::task::JoinHandle<()>,
+}
+
+/// What the watcher knows.
+#[derive(Debug)]
+struct State {
+    restarts: AtomicU64,
+    /// The runner died and there is no other yet.
+    is_missing: AtomicBool,
+}
+
+/// Who can signal the processes of runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The server itself.
+    Own,
+    /// Only what runs under their account.
+    Supervisors,
 }
 
 impl Drop for Inner {
@@ -227,12 +369,15 @@ impl RunnerHandle {
     /// # Cancel safety
     /// Cancelled, it has sent nothing.
     pub(crate) async fn send(&self, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.inner
-            .socket
-            .async_io(Interest::WRITABLE, |socket| {
-                socket::send_frame(socket.as_fd(), frame, descriptors)
-            })
-            .await
+        self.inner.send(frame, descriptors).await
+    }
+
+    /// What kills the rest of runs whose supervisors died. Does not keep the runner alive.
+    pub(crate) fn sweeper(&self) -> Sweeper {
+        match self.inner.reach {
+            Reach::Own => Sweeper(Broom::Own),
+            Reach::Supervisors => Sweeper(Broom::Supervisors(Arc::downgrade(&self.inner))),
+        }
     }
 
     /// How far a kill reaches on this machine.
@@ -242,8 +387,72 @@ impl RunnerHandle {
 
     /// How often a runner died and another was started.
     pub fn restarts(&self) -> u64 {
-        self.inner.restarts.load(Ordering::Relaxed)
+        self.inner.state.restarts.load(Ordering::Relaxed)
     }
+
+    /// Whether there is a runner at this moment.
+    pub fn is_there(&self) -> bool {
+        !self.inner.state.is_missing.load(Ordering::Relaxed)
+    }
+}
+
+impl Inner {
+    async fn send(&self, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.socket
+            .async_io(Interest::WRITABLE, |socket| {
+                socket::send_frame(socket.as_fd(), frame, descriptors)
+            })
+            .await
+    }
+}
+
+/// Kills what is left of a run whose supervisor died.
+#[derive(Debug, Clone)]
+pub struct Sweeper(Broom);
+
+#[derive(Debug, Clone)]
+enum Broom {
+    Own,
+    Supervisors(Weak<Inner>),
+}
+
+impl Sweeper {
+    /// Kills what is left in the session of a run, whose fence must be one of this boot, and returns when that is
+    /// done or nobody is there to do it.
+    ///
+    /// # Cancel safety
+    /// Cancelled, it may have done it, and can be done again.
+    pub(crate) async fn sweep(&self, fence: &Fence) {
+        let runner = match &self.0 {
+            Broom::Own => {
+                tree::kill_session(fence.pid, fence.start_time);
+                return;
+            }
+            Broom::Supervisors(runner) => runner.upgrade(),
+        };
+        let Some(runner) = runner else { return };
+        let asked = timeout(SWEEP_PATIENCE, ask_to_sweep(&runner, fence)).await;
+        if let Ok(Err(error)) = asked {
+            tracing::error!(%error, "what is left of a run whose supervisor died cannot be killed");
+        } else if asked.is_err() {
+            tracing::error!("nobody kills what is left of a run whose supervisor died");
+        }
+    }
+}
+
+async fn ask_to_sweep(runner: &Inner, fence: &Fence) -> io::Result<()> {
+    let Fence { pid, start_time, .. } = fence;
+    let sweep = Sweep {
+        pid: *pid,
+        start_time: *start_time,
+    };
+    let (ours, theirs) = socket::stream_pair()?;
+    runner.send(&sweep.encode(), &[theirs.as_fd()]).await?;
+    drop(theirs);
+    // Nothing is ever written to it: it closes when it is done.
+    let done = readiness::watch(ours, Interest::READABLE)?;
+    drop(done.readable().await?);
+    Ok(())
 }
 
 fn open_directory(path: &Path) -> Result<OwnedFd, RunnerError> {
@@ -258,21 +467,24 @@ fn open_directory(path: &Path) -> Result<OwnedFd, RunnerError> {
     })
 }
 
-/// A child whose end the async runtime reports.
+/// A runner whose end the async runtime reports.
 struct WatchedProcess {
     end: AsyncFd<OwnedFd>,
-    process: SpawnedProcess,
+    pid: Pid,
+    child: Option<SpawnedProcess>,
 }
 
 impl WatchedProcess {
-    fn new(process: SpawnedProcess) -> io::Result<Self> {
-        let end = readiness::watch(process.pidfd().try_clone_to_owned()?, Interest::READABLE)?;
-        Ok(Self { end, process })
+    fn new(process: RunnerProcess) -> io::Result<Self> {
+        let RunnerProcess { pid, pidfd, child } = process;
+        let end = readiness::watch(pidfd, Interest::READABLE)?;
+        Ok(Self { end, pid, child })
     }
 
-    async fn ended(self) -> io::Result<process::Ended> {
+    /// How it ended, if it is ours to know.
+    async fn ended(self) -> io::Result<Option<process::Ended>> {
         drop(self.end.readable().await?);
-        self.process.wait()
+        self.child.map(SpawnedProcess::wait).transpose()
     }
 }
 
@@ -281,19 +493,22 @@ impl WatchedProcess {
     clippy::infinite_loop,
     reason = "it ends when the last handle is dropped, which aborts it"
 )]
-async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, restarts: Arc<AtomicU64>) {
-    // What a kill point of a test build ended once must come back to life.
-    origin.options.environment.clear();
+async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<State>) {
+    if let Origin::Here(recipe) = &mut origin {
+        // What a kill point of a test build ended once must come back to life.
+        recipe.options.environment.clear();
+    }
     let mut pause = Duration::ZERO;
     loop {
         let began = tokio::time::Instant::now();
-        let pid = process.process.pid();
+        let pid = process.pid;
         match process.ended().await {
             Ok(ended) => {
                 tracing::error!(runner.pid = pid, runner.ended = ?ended, "the runner died; starting another");
             }
             Err(error) => tracing::error!(runner.pid = pid, error = %error, "the runner cannot be watched"),
         }
+        state.is_missing.store(true, Ordering::Relaxed);
         // One that lives only moments is not started in a tight loop.
         pause = if began.elapsed() > MAX_RESTART_PAUSE {
             Duration::ZERO
@@ -302,7 +517,7 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, restarts: A
         };
         process = loop {
             tokio::time::sleep(pause).await;
-            match origin.spawn().and_then(WatchedProcess::new) {
+            match origin.runner_again().await.and_then(WatchedProcess::new) {
                 Ok(process) => break process,
                 Err(error) => {
                     tracing::error!(error = %error, "the runner cannot be started");
@@ -310,6 +525,7 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, restarts: A
                 }
             }
         };
-        restarts.fetch_add(1, Ordering::Relaxed);
+        state.is_missing.store(false, Ordering::Relaxed);
+        state.restarts.fetch_add(1, Ordering::Relaxed);
     }
 }

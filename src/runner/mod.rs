@@ -21,6 +21,8 @@ mod tree;
 
 pub mod client;
 pub mod confine;
+mod keeper;
+mod login;
 mod pool;
 mod seats;
 mod supervisor;
@@ -32,10 +34,12 @@ mod outbox;
 mod retained;
 mod watch;
 
-pub use client::{Runner, RunnerError, RunnerHandle, RunnerOptions};
+pub use client::{Apart, EyesSource, Runner, RunnerError, RunnerHandle, RunnerOptions, Sweeper};
+pub(crate) use keeper::EYES_MODE;
 pub use limits::INLINE_BYTES;
 pub(crate) use limits::{INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
+pub use login::LoginShell;
 pub use pool::main_if_asked;
 pub(crate) use retained::InlineFrames;
-pub use tree::{KillLevel, kill_session};
+pub use tree::KillLevel;
 pub use wire::NotStarted;

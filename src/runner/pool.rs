@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::{OsStr, OsString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
@@ -14,15 +15,18 @@ use rustix::{
 };
 
 use crate::sys::{
+    account::Identity,
     hooks,
     namespace::{self, Confines},
     process::{self, ChildSignals, Forked, InheritedLimits, Pid, Reaped},
 };
 
 use super::{
+    attach::Meeting,
     cgroup::Home,
-    confine,
+    confine, keeper,
     limits::{IDLE_INTERVAL, MIN_IDLE, SPARE_SUPERVISORS},
+    login,
     seats::{Seat, Seats},
     supervisor::{self, Post},
     tree,
@@ -37,27 +41,70 @@ const BURST: usize = 6;
 /// How soon a failed fork is tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Becomes the warm runner, or the maker of its namespaces, if the command line says so, and then never returns. To be called first in `main`,
-/// before any thread exists.
+/// Becomes the warm runner, its keeper, the maker of its namespaces or a login shell, if the command line says so, and
+/// then never returns. To be called first in `main`, before any thread exists.
+///
+/// Any hidden mode may be given an account as its last two words, which this process becomes before anything else.
 pub fn main_if_asked() {
-    let mut arguments = std::env::args_os().skip(1);
-    match arguments.next() {
-        Some(mode) if mode == MODE => {}
-        Some(mode) if mode == confine::MODE => confine::main(&arguments.collect::<Vec<_>>()),
-        Some(_) | None => return,
+    let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let Some(mode) = arguments.first().filter(|mode| is_hidden(mode)).cloned() else {
+        return;
+    };
+    if !become_account(&mut arguments) {
+        process::exit_now(2);
+    }
+    arguments.remove(0);
+    if mode == confine::MODE {
+        confine::main(&arguments);
+    }
+    if mode == login::MODE {
+        login::main(&arguments);
     }
     let arguments: Vec<String> = arguments
+        .into_iter()
         .filter_map(|argument| argument.into_string().ok())
         .collect();
-    let is_done = Settings::parse(&arguments).is_some_and(|settings| run(&settings).is_ok());
+    let is_done = if mode == MODE {
+        Settings::parse(&arguments).is_some_and(|settings| run(&settings).is_ok())
+    } else if mode == keeper::MODE {
+        keeper::run(&arguments).is_ok()
+    } else {
+        return;
+    };
     process::exit_now(if is_done { 0 } else { 2 })
+}
+
+/// The word before the account that a hidden mode becomes.
+pub(super) const ACCOUNT: &str = "--account";
+
+fn is_hidden(mode: &OsStr) -> bool {
+    mode.as_encoded_bytes().starts_with(b"__")
+}
+
+/// Takes the account off the end of the command line and becomes it. False when it cannot: then nothing may go on.
+fn become_account(arguments: &mut Vec<OsString>) -> bool {
+    let Some(at) = arguments.len().checked_sub(2) else {
+        return true;
+    };
+    let Some([word, account]) = arguments.get(at..) else {
+        return true;
+    };
+    if word != ACCOUNT {
+        return true;
+    }
+    let identity = account
+        .to_str()
+        .and_then(|account| account.parse::<Identity>().ok());
+    let is_done = identity.is_some_and(|identity| identity.assume().is_ok());
+    arguments.truncate(at);
+    is_done
 }
 
 /// The command line that makes this program a runner.
 pub(super) fn arguments(
     limits: InheritedLimits,
     max_running: usize,
-    namespaces: Namespaces,
+    place: RunnerPlace,
     home: Option<&Home>,
 ) -> Vec<String> {
     let InheritedLimits {
@@ -73,26 +120,47 @@ pub(super) fn arguments(
         umask.to_string(),
         nice.to_string(),
         max_running.saturating_add(SPARE_SUPERVISORS).to_string(),
-        namespaces.as_str().to_owned(),
+        place.to_word(),
         home.and_then(|home| home.path().to_str())
             .unwrap_or("-")
             .to_owned(),
     ]
 }
 
-/// Whether the runner is given namespaces for confined commands.
+/// Where a runner stands, and what it finds open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Namespaces {
-    None,
-    Given,
+pub(super) enum RunnerPlace {
+    /// Beside the server, under the same account: run files and spools.
+    Beside,
+    /// The same, with namespaces for confined commands.
+    Confining,
+    /// Under another account than the server, whose number this is: the directory where supervisors wait for it.
+    Apart {
+        /// The server's account.
+        server: u32,
+    },
 }
 
-impl Namespaces {
-    const fn as_str(self) -> &'static str {
+const BESIDE: &str = "-";
+const CONFINING: &str = "confines";
+
+impl RunnerPlace {
+    fn to_word(self) -> String {
         match self {
-            Self::None => "-",
-            Self::Given => "confines",
+            Self::Beside => BESIDE.to_owned(),
+            Self::Confining => CONFINING.to_owned(),
+            Self::Apart { server } => server.to_string(),
         }
+    }
+
+    fn of_word(word: &str) -> Option<Self> {
+        Some(match word {
+            BESIDE => Self::Beside,
+            CONFINING => Self::Confining,
+            server => Self::Apart {
+                server: server.parse().ok()?,
+            },
+        })
     }
 }
 
@@ -100,13 +168,13 @@ impl Namespaces {
 struct Settings {
     limits: InheritedLimits,
     max_supervisors: usize,
-    namespaces: Namespaces,
+    place: RunnerPlace,
     home: Option<Home>,
 }
 
 impl Settings {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let [open_files, umask, nice, max_supervisors, namespaces, home] = arguments else {
+        let [open_files, umask, nice, max_supervisors, place, home] = arguments else {
             return None;
         };
         let open_files = if open_files == "-" {
@@ -119,14 +187,11 @@ impl Settings {
             umask: umask.parse().ok()?,
             nice: nice.parse().ok()?,
         };
-        let namespaces = [Namespaces::None, Namespaces::Given]
-            .into_iter()
-            .find(|known| known.as_str() == namespaces)?;
         let home = (home != "-").then(|| Home::at(PathBuf::from(home)));
         Some(Self {
             limits,
             max_supervisors: max_supervisors.parse().ok()?,
-            namespaces,
+            place: RunnerPlace::of_word(place)?,
             home,
         })
     }
@@ -135,12 +200,26 @@ impl Settings {
 fn run(settings: &Settings) -> io::Result<()> {
     process::forbid_dumping()?;
     process::reset_dispositions()?;
-    let ([socket, runs, output], confines) = match settings.namespaces {
-        Namespaces::None => (process::inherited_descriptors(3)?, None),
-        Namespaces::Given => {
+    let own = rustix::process::geteuid().as_raw();
+    let (socket, attach, output, confines, server) = match settings.place {
+        RunnerPlace::Beside => {
+            let [socket, runs, output] = process::inherited_descriptors(3)?;
+            (socket, runs, Some(output), None, own)
+        }
+        RunnerPlace::Confining => {
             let [socket, runs, output, user, mounts] = process::inherited_descriptors(3)?;
             let scopes = namespace::scopes()?;
-            ([socket, runs, output], Some(Confines { user, mounts, scopes }))
+            (
+                socket,
+                runs,
+                Some(output),
+                Some(Confines { user, mounts, scopes }),
+                own,
+            )
+        }
+        RunnerPlace::Apart { server } => {
+            let [socket, attach] = process::inherited_descriptors(3)?;
+            (socket, attach, None, None, server)
         }
     };
     settings.limits.apply()?;
@@ -150,9 +229,10 @@ fn run(settings: &Settings) -> io::Result<()> {
     rustix::thread::set_name(c"countersign-run")?;
     let mut pool = Pool {
         socket,
-        runs,
+        attach,
         output,
         confines,
+        server,
         seats: Seats::new(settings.max_supervisors)?,
         signals: ChildSignals::open()?,
         boot_id: process::boot_id()?,
@@ -170,9 +250,12 @@ fn run(settings: &Settings) -> io::Result<()> {
 struct Pool {
     /// The end at which all supervisors wait.
     socket: OwnedFd,
-    runs: OwnedFd,
-    output: OwnedFd,
+    /// Where supervisors wait for a server when they have none.
+    attach: OwnedFd,
+    output: Option<OwnedFd>,
     confines: Option<Confines>,
+    /// The server's account.
+    server: u32,
     seats: Seats,
     signals: ChildSignals,
     boot_id: String,
@@ -259,9 +342,10 @@ impl Pool {
             Forked::Child => {
                 let Self {
                     socket,
-                    runs,
+                    attach,
                     output,
                     confines,
+                    server,
                     seats,
                     boot_id,
                     home,
@@ -273,8 +357,11 @@ impl Pool {
                 }
                 let result = supervisor::serve(&Post {
                     socket: socket.as_fd(),
-                    runs: runs.as_fd(),
-                    output: output.as_fd(),
+                    meeting: Meeting {
+                        directory: attach.as_fd(),
+                        server: *server,
+                    },
+                    output: output.as_ref().map(AsFd::as_fd),
                     confines: confines.as_ref(),
                     boot_id,
                     seats,
@@ -338,24 +425,43 @@ mod tests {
     #[test]
     fn the_command_line_is_read_back() {
         let home = Home::at(PathBuf::from("/sys/fs/cgroup/x"));
-        for (open_files, namespaces, home) in [
-            (None, Namespaces::None, None),
-            (Some(1024), Namespaces::Given, Some(&home)),
+        for (open_files, place, home) in [
+            (None, RunnerPlace::Beside, None),
+            (Some(1024), RunnerPlace::Confining, Some(&home)),
+            (Some(7), RunnerPlace::Apart { server: 998 }, None),
         ] {
             let limits = InheritedLimits {
                 open_files,
                 umask: 0o22,
                 nice: -5,
             };
-            let arguments = arguments(limits, 1024, namespaces, home);
+            let arguments = arguments(limits, 1024, place, home);
             assert_eq!(arguments[1], MODE);
             let settings = Settings::parse(&arguments[2..]).unwrap();
             assert_eq!(
-                (settings.limits, settings.max_supervisors, settings.namespaces),
-                (limits, 1024 + SPARE_SUPERVISORS, namespaces)
+                (settings.limits, settings.max_supervisors, settings.place),
+                (limits, 1024 + SPARE_SUPERVISORS, place)
             );
             assert_eq!(settings.home.as_ref().map(Home::path), home.map(Home::path));
         }
         assert!(Settings::parse(&[]).is_none());
+        assert_eq!(RunnerPlace::of_word("nobody"), None);
+    }
+
+    #[test]
+    fn an_account_that_does_not_read_or_cannot_be_taken_on_ends_the_mode() {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        for plain in [
+            &["__runner"][..],
+            &["__runner", "--account"],
+            &["__runner", "x", "y"],
+        ] {
+            let mut arguments = words(plain);
+            assert!(become_account(&mut arguments));
+            assert_eq!(arguments, words(plain));
+        }
+        let mut arguments = words(&["__runner", "--account", "somebody"]);
+        assert!(!become_account(&mut arguments));
+        assert_eq!(arguments, words(&["__runner"]));
     }
 }

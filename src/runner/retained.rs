@@ -60,10 +60,42 @@ impl InlineFrames {
     }
 }
 
+/// Where the spool of a run comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SpoolPlace<'a> {
+    /// It is made in this directory when it is needed.
+    Directory(BorrowedFd<'a>),
+    /// The server made it: this process could not.
+    Given(BorrowedFd<'a>),
+    /// There is none, so nothing that is not small is kept.
+    Nowhere,
+}
+
+impl SpoolPlace<'_> {
+    /// The spool, empty.
+    fn open(self, name: &str) -> Result<OwnedFd, Errno> {
+        match self {
+            Self::Directory(directory) => {
+                let flags =
+                    OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let file = rustix::fs::openat(directory, name, flags, Mode::RUSR | Mode::WUSR)?;
+                // The mask of the commands is in force here, and may forbid us our own file.
+                rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+                Ok(file)
+            }
+            Self::Given(file) => {
+                rustix::fs::ftruncate(file, 0)?;
+                rustix::io::fcntl_dupfd_cloexec(file, 0)
+            }
+            Self::Nowhere => Err(Errno::NOENT),
+        }
+    }
+}
+
 /// Keeps a run's output, up to the limit that the run has.
 #[derive(Debug)]
 pub(super) struct Retained<'a> {
-    directory: BorrowedFd<'a>,
+    place_of_spool: SpoolPlace<'a>,
     name: &'a str,
     place: Place,
     seen: u64,
@@ -81,9 +113,9 @@ enum Place {
 }
 
 impl<'a> Retained<'a> {
-    pub(super) fn new(directory: BorrowedFd<'a>, name: &'a str, limit: u64) -> Self {
+    pub(super) fn new(place_of_spool: SpoolPlace<'a>, name: &'a str, limit: u64) -> Self {
         Self {
-            directory,
+            place_of_spool,
             name,
             place: Place::Memory(InlineFrames::default()),
             seen: 0,
@@ -146,15 +178,11 @@ impl<'a> Retained<'a> {
         let Place::Memory(frames) = &self.place else {
             return;
         };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let written =
-            rustix::fs::openat(self.directory, self.name, flags, Mode::RUSR | Mode::WUSR).and_then(|file| {
-                // The mask of the commands is in force here, and may forbid us our own file.
-                rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-                let mut end = 0;
-                append(&file, &mut end, &[], frames.as_bytes())?;
-                Ok((file, end))
-            });
+        let written = self.place_of_spool.open(self.name).and_then(|file| {
+            let mut end = 0;
+            append(&file, &mut end, &[], frames.as_bytes())?;
+            Ok((file, end))
+        });
         self.place = if let Ok((file, end)) = written {
             Place::Spool(file, end)
         } else {
@@ -219,7 +247,7 @@ mod tests {
     fn what_is_small_stays_in_memory_and_what_grows_is_spooled_from_its_beginning() {
         let directory = tempfile::tempdir().unwrap();
         let file = fs::File::open(directory.path()).unwrap();
-        let mut retained = Retained::new(file.as_fd(), "run", 100_000);
+        let mut retained = Retained::new(SpoolPlace::Directory(file.as_fd()), "run", 100_000);
         retained.push(OUT, &vec![b'a'; INLINE_BYTES]);
         assert!(retained.is_only_in_memory());
         assert!(!directory.path().join("run").exists());
@@ -241,10 +269,23 @@ mod tests {
     }
 
     #[test]
+    fn a_spool_that_was_given_is_written_from_its_beginning() {
+        let file = tempfile::tempfile().unwrap();
+        let mut retained = Retained::new(SpoolPlace::Given(file.as_fd()), "run", 100_000);
+        retained.push(OUT, b"small");
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        retained.spool();
+        retained.push(ERR, b"more");
+        let mut pieces = Vec::new();
+        spool::replay(file, |stream, bytes| pieces.push((stream, bytes.to_vec()))).unwrap();
+        assert_eq!(pieces, [(OUT, b"small".to_vec()), (ERR, b"more".to_vec())]);
+    }
+
+    #[test]
     fn a_spool_that_cannot_be_made_keeps_nothing_and_says_so() {
         let directory = tempfile::tempdir().unwrap();
         let file = fs::File::open(directory.path()).unwrap();
-        let mut retained = Retained::new(file.as_fd(), "no/such/place", 100_000);
+        let mut retained = Retained::new(SpoolPlace::Directory(file.as_fd()), "no/such/place", 100_000);
         retained.push(OUT, &vec![b'a'; INLINE_BYTES]);
         retained.push(OUT, b"more");
         assert_eq!((retained.seen(), retained.kept()), (65_540, 0));

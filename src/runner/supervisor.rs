@@ -22,13 +22,16 @@ use crate::{
 };
 
 use super::{
+    attach::Meeting,
     execute::Execution,
     input::Input,
     limits::MAX_QUIET_IDLE,
+    retained::SpoolPlace,
     run_file::{self, Claim},
     seats::{Seat, Seats},
+    tree,
     watch::{Command, READ_BYTES, Watch},
-    wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan},
+    wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan, Sweep},
 };
 
 /// Where a supervisor stands and what it was born with.
@@ -36,10 +39,10 @@ use super::{
 pub(super) struct Post<'a> {
     /// The end at which all supervisors wait.
     pub(super) socket: BorrowedFd<'a>,
-    /// Directory of the run files.
-    pub(super) runs: BorrowedFd<'a>,
-    /// Directory of the spools.
-    pub(super) output: BorrowedFd<'a>,
+    /// Where it waits for a server when it has none.
+    pub(super) meeting: Meeting<'a>,
+    /// Directory of the spools; `None` where each comes opened.
+    pub(super) output: Option<BorrowedFd<'a>>,
     /// Where confined commands run; `None` where there is no such place.
     pub(super) confines: Option<&'a Confines>,
     pub(super) boot_id: &'a str,
@@ -71,7 +74,9 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 post.seat.set_busy(post.seats);
                 hooks::reach("sup.order-taken");
                 let bytes = frame.get_mut(..length).unwrap_or_default();
-                if let Some(start) = Start::of_frame(bytes, descriptors) {
+                if let Some(Sweep { pid, start_time }) = Sweep::decode(bytes) {
+                    tree::kill_session(pid, start_time);
+                } else if let Some(start) = Start::of_frame(bytes, descriptors) {
                     serve_run(post, &tools, &start, &mut buffer);
                 }
                 // Environments hold secrets.
@@ -101,6 +106,7 @@ struct Start {
     directory: OwnedFd,
     executables: Vec<OwnedFd>,
     memory_file: Option<OwnedFd>,
+    spool: Option<OwnedFd>,
 }
 
 impl Start {
@@ -118,6 +124,11 @@ impl Start {
         } else {
             None
         };
+        let spool = if order.has_spool {
+            Some(descriptors.next()?)
+        } else {
+            None
+        };
         let start = Self {
             order,
             run_file,
@@ -125,6 +136,7 @@ impl Start {
             directory,
             executables,
             memory_file,
+            spool,
         };
         descriptors.next().is_none().then_some(start)
     }
@@ -231,6 +243,7 @@ fn start_and_watch(
                 &start.order,
                 run_file,
                 &start.control,
+                place_of_spool(post, start),
                 command,
                 buffer,
             )
@@ -252,6 +265,14 @@ fn start_and_watch(
             Err(system(errno))
         }
         Err(LaunchError::Vanished) => Err(system(Errno::INTR)),
+    }
+}
+
+fn place_of_spool<'a>(post: &Post<'a>, start: &'a Start) -> SpoolPlace<'a> {
+    match (&start.spool, post.output) {
+        (Some(spool), _) => SpoolPlace::Given(spool.as_fd()),
+        (None, Some(directory)) => SpoolPlace::Directory(directory),
+        (None, None) => SpoolPlace::Nowhere,
     }
 }
 

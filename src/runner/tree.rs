@@ -12,8 +12,6 @@ use rustix::process::Signal;
 
 use crate::sys::process::{self, Pid, Process};
 
-use super::run_file::Fence;
-
 /// How far a kill reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KillLevel {
@@ -44,10 +42,10 @@ pub(super) fn signal_descendants_except(spared: &[Pid], signal: Signal) {
 /// Kills the processes that are left in the session of a run whose supervisor is gone, and their descendants.
 ///
 /// The session's number cannot belong to another session as long as one of its members lives, so nothing else is
-/// hit. To be called only for a fence of this boot.
-pub fn kill_session(fence: &Fence) {
+/// hit. To be called only for a process of this boot.
+pub(super) fn kill_session(leader: Pid, start_time: u64) {
     for _pass in 0..MAX_PASSES {
-        let members = members(fence);
+        let members = members(leader, start_time);
         if members.is_empty() {
             return;
         }
@@ -57,20 +55,19 @@ pub fn kill_session(fence: &Fence) {
     }
 }
 
-fn members(fence: &Fence) -> BTreeSet<Pid> {
+fn members(leader: Pid, start_time: u64) -> BTreeSet<Pid> {
     let processes: Vec<Process> = process::list()
         .unwrap_or_default()
         .into_iter()
         .filter_map(process::inspect)
         .collect();
-    let is_another_leader =
-        |process: &Process| process.pid == fence.pid && process.start_time != fence.start_time;
+    let is_another_leader = |process: &Process| process.pid == leader && process.start_time != start_time;
     if processes.iter().any(is_another_leader) {
         return BTreeSet::new();
     }
     let mut members: BTreeSet<Pid> = processes
         .iter()
-        .filter(|process| process.session == fence.pid && process.start_time >= fence.start_time)
+        .filter(|process| process.session == leader && process.start_time >= start_time)
         .map(|process| process.pid)
         .collect();
     loop {

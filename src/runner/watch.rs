@@ -28,7 +28,7 @@ use super::{
     input::Input,
     limits::{FIRST_WORD_DELAY, STORED_PATIENCE},
     outbox::{Outbox, Sent},
-    retained::Retained,
+    retained::{Retained, SpoolPlace},
     run_file,
     supervisor::{Post, Tools},
     tree,
@@ -147,12 +147,14 @@ impl Kill {
 const STREAMS: [OutputStream; 2] = [OutputStream::Stdout, OutputStream::Stderr];
 
 impl<'a> Watch<'a> {
+    #[expect(clippy::too_many_arguments, reason = "what a run is made of, each once")]
     pub(super) fn new(
         post: &'a Post<'a>,
         tools: &'a Tools,
         order: &'a Order,
         run_file: BorrowedFd<'a>,
         control: &OwnedFd,
+        place_of_spool: SpoolPlace<'a>,
         command: Command,
         buffer: &'a mut [u8],
     ) -> Self {
@@ -177,7 +179,7 @@ impl<'a> Watch<'a> {
             pipes: [Some(output), Some(errors)],
             input,
             buffer,
-            retained: Retained::new(post.output, order.run_id.as_str(), order.max_run_bytes),
+            retained: Retained::new(place_of_spool, order.run_id.as_str(), order.max_run_bytes),
             server: Server {
                 // Without a descriptor to spare there is no server to talk to; the run goes on as without one.
                 stream: control.try_clone().ok().map(Stream),
@@ -524,7 +526,7 @@ impl<'a> Watch<'a> {
             return;
         }
         self.retained.spool();
-        self.server.listener = Listener::bind(self.post.runs, self.order.run_id.as_str()).ok();
+        self.server.listener = Listener::bind(self.post.meeting, self.order.run_id.as_str()).ok();
     }
 
     fn attach(&mut self) {

@@ -35,6 +35,8 @@ pub(crate) struct Order {
     pub(crate) executables: u8,
     /// Runs in the prepared namespaces; a supervisor that has none starts nothing.
     pub(crate) confined: bool,
+    /// The spool comes opened, for a supervisor that cannot make one.
+    pub(crate) has_spool: bool,
     /// 0 is none.
     pub(crate) timeout_ms: u64,
     /// From `SIGTERM` to `SIGKILL`; 0 kills straight away.
@@ -112,6 +114,7 @@ const KEEPS_LEFTOVERS: u8 = 2;
 const STDIN_OPEN: u8 = 4;
 const PLAN_INSIDE: u8 = 16;
 const CONFINED: u8 = 32;
+const HAS_SPOOL: u8 = 64;
 
 impl Order {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -123,6 +126,7 @@ impl Order {
             stdin_open,
             executables,
             confined,
+            has_spool,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,
@@ -134,6 +138,7 @@ impl Order {
             | flag(*keeps_leftovers, KEEPS_LEFTOVERS)
             | flag(*stdin_open, STDIN_OPEN)
             | flag(*confined, CONFINED)
+            | flag(*has_spool, HAS_SPOOL)
             | flag(plan.is_some(), PLAN_INSIDE);
         let plan = plan.as_deref().unwrap_or_default();
         let mut frame = Vec::with_capacity(192 + plan.len());
@@ -176,12 +181,43 @@ impl Order {
             stdin_open: flags & STDIN_OPEN != 0,
             executables,
             confined: flags & CONFINED != 0,
+            has_spool: flags & HAS_SPOOL != 0,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,
             max_run_bytes,
             plan: has_plan.then(|| reader.0.to_vec()),
         })
+    }
+}
+
+/// Kill what is left of a run whose supervisor is gone. Sent instead of an [`Order`] by a server that cannot signal
+/// the processes itself, with one descriptor, which is closed when it is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sweep {
+    /// The first process of the run, which led its session.
+    pub(crate) pid: i32,
+    /// When it started, in clock ticks since boot.
+    pub(crate) start_time: u64,
+}
+
+/// First byte of such a frame. No version of an order begins with it.
+const SWEEP: u8 = 0xf0;
+
+impl Sweep {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let Self { pid, start_time } = self;
+        [&[SWEEP], pid.to_le_bytes().as_slice(), &start_time.to_le_bytes()].concat()
+    }
+
+    /// `None` for any other frame.
+    pub(crate) fn decode(frame: &[u8]) -> Option<Self> {
+        let mut reader = Reader(frame);
+        if reader.byte()? != SWEEP {
+            return None;
+        }
+        let (pid, start_time) = (reader.i32()?, reader.u64()?);
+        reader.0.is_empty().then_some(Self { pid, start_time })
     }
 }
 
@@ -766,6 +802,7 @@ mod tests {
             stdin_open: true,
             executables: 7,
             confined: true,
+            has_spool: true,
             timeout_ms: 1 << 40,
             kill_grace_ms: 2000,
             leftovers_grace_ms: 500,
@@ -838,6 +875,19 @@ mod tests {
         let mut foreign = order(None).encode();
         foreign[0] += 1;
         assert_eq!(Order::decode(&foreign), None);
+    }
+
+    #[test]
+    fn a_sweep_is_no_order_and_an_order_no_sweep() {
+        let sweep = Sweep {
+            pid: 4711,
+            start_time: u64::MAX,
+        };
+        let frame = sweep.encode();
+        assert_eq!(Sweep::decode(&frame), Some(sweep));
+        assert_eq!(Order::decode(&frame), None);
+        assert_eq!(Sweep::decode(&frame[..frame.len() - 1]), None);
+        assert_eq!(Sweep::decode(&order(None).encode()), None);
     }
 
     #[test]
@@ -933,6 +983,7 @@ mod tests {
         #[test]
         fn foreign_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             Order::decode(&bytes);
+            Sweep::decode(&bytes);
             Plan::decode(&bytes);
             let mut inbox = Inbox::default();
             inbox.push(&bytes);

@@ -253,7 +253,7 @@ server_settings! {
         #[doc = "Host shell; `None` is chosen from the environment."]
         shell: Option<PathBuf>, "shell" as AutoOr<AbsolutePath> = "auto", Restart, Now;
         #[doc = "Commands run as this account."]
-        run_as: Option<String>, "run_as" as Maybe<Text> = null, Restart, Later;
+        run_as: Option<String>, "run_as" as Maybe<Text> = null, Restart, Now;
         #[doc = "The least level accepted."]
         isolation: IsolationChoice, "isolation" as Word<IsolationChoice> = "auto", Restart, Now;
         #[doc = "Ask the login shell for its PATH."]

@@ -63,6 +63,11 @@ pub(super) struct SourceFile {
 
 /// Reads a file that neither strangers own nor others may write. A missing one is not a problem here.
 pub(super) fn read(path: &Path) -> Result<SourceFile, Problem> {
+    read_of(path, rustix::process::geteuid().as_raw())
+}
+
+/// The same for a file that belongs to this account or root.
+pub(super) fn read_of(path: &Path, us: u32) -> Result<SourceFile, Problem> {
     // Without waiting: a pipe in the file's place must not hold the server up.
     let nonblocking = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
     let file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
@@ -79,12 +84,7 @@ pub(super) fn read(path: &Path) -> Result<SourceFile, Problem> {
     let metadata = file
         .metadata()
         .map_err(|error| Problem::Unreadable(error.kind()))?;
-    check(
-        metadata.is_file(),
-        metadata.uid(),
-        metadata.mode(),
-        rustix::process::geteuid().as_raw(),
-    )?;
+    check(metadata.is_file(), metadata.uid(), metadata.mode(), us)?;
     let text = read_text(&file)?;
     Ok(SourceFile {
         text: Some(text),

@@ -14,7 +14,6 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
         certificates(server),
         database(server),
         isolation(server),
-        account(server),
     ];
     let faults = faults.into_iter().chain([
         metrics(server),
@@ -77,21 +76,14 @@ fn database(server: &Server) -> Fault {
     }
 }
 
+/// Whether an account that is named can be had is found out by who starts the server.
 fn isolation(server: &Server) -> Fault {
-    match server.exec.isolation {
-        IsolationChoice::Auto | IsolationChoice::Confined | IsolationChoice::SameUser => None,
-        IsolationChoice::SeparateUser => Some((
-            "exec.isolation",
-            Problem::NotYet("this version reaches the level confined at best, which is less than demanded"),
-        )),
-    }
-}
-
-fn account(server: &Server) -> Fault {
-    server.exec.run_as.as_ref()?;
-    Some((
-        "exec.run_as",
-        Problem::NotYet("this version runs commands as its own account only"),
+    let is_alone = server.exec.isolation == IsolationChoice::SeparateUser && server.exec.run_as.is_none();
+    is_alone.then_some((
+        "exec.isolation",
+        Problem::Needs {
+            other: "exec.run_as or --run-as",
+        },
     ))
 }
 

@@ -76,6 +76,31 @@ impl StateDir {
         Ok(Self { root, home })
     }
 
+    /// The same, or `fallback` when neither the flag nor a variable names one.
+    ///
+    /// # Errors
+    /// As [`StateDir::resolve`].
+    pub fn resolve_or(
+        flag: Option<&Path>,
+        environment: &dyn Environment,
+        fallback: &Path,
+    ) -> Result<Self, StateDirError> {
+        let is_named = ["OPENCLAW_STATE_DIR", "OPENCLAW_HOME"]
+            .iter()
+            .any(|name| environment.get(name).is_some_and(|text| !text.trim().is_empty()));
+        let flag = flag.or_else(|| (!is_named).then_some(fallback));
+        Self::resolve(flag, environment)
+    }
+
+    /// The same directory, where `~` means another home.
+    #[must_use]
+    pub fn with_home(self, home: PathBuf) -> Self {
+        Self {
+            home: Some(home),
+            ..self
+        }
+    }
+
     /// Creates the state directory and ours inside it with mode 0700, or checks those that are there.
     ///
     /// # Errors
@@ -138,6 +163,16 @@ impl StateDir {
     /// Spools of output.
     pub fn output(&self) -> PathBuf {
         self.countersign().join("output")
+    }
+
+    /// Where supervisors of another account wait for a server.
+    pub fn attach(&self) -> PathBuf {
+        self.countersign().join("attach")
+    }
+
+    /// Says under whom a server that runs starts commands, when that is not its own account.
+    pub fn commands_account(&self) -> PathBuf {
+        self.countersign().join("run-as")
     }
 
     /// The default working directory.
@@ -247,6 +282,7 @@ fn prepare_directory(path: &Path) -> Result<(), StateDirError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::MapEnvironment;
 
     #[test]
     fn the_home_directory_of_our_account_is_found() {
@@ -255,6 +291,33 @@ mod tests {
         assert_eq!(home_in_passwd(passwd, 0), Some("/root".into()));
         assert_eq!(home_in_passwd(passwd, 1001), None);
         assert_eq!(home_in_passwd(passwd, 2), None);
+    }
+
+    #[test]
+    fn a_fallback_counts_only_when_nothing_else_is_named() {
+        let resolve = |flag: Option<&str>, variables: &[(&str, &str)]| {
+            let variables = variables.iter().map(|(name, value)| (*name, *value));
+            let environment = MapEnvironment::new(variables);
+            let fallback = Path::new("/var/lib/x");
+            StateDir::resolve_or(flag.map(Path::new), &environment, fallback)
+                .unwrap()
+                .root
+        };
+        let home = ("HOME", "/root");
+        assert_eq!(resolve(None, &[home]), Path::new("/var/lib/x"));
+        assert_eq!(
+            resolve(None, &[home, ("OPENCLAW_STATE_DIR", " ")]),
+            Path::new("/var/lib/x")
+        );
+        assert_eq!(resolve(Some("/flag"), &[home]), Path::new("/flag"));
+        assert_eq!(
+            resolve(None, &[("OPENCLAW_STATE_DIR", "/named")]),
+            Path::new("/named")
+        );
+        assert_eq!(
+            resolve(None, &[("OPENCLAW_HOME", "/h")]),
+            Path::new("/h/.openclaw")
+        );
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! so that policy can be tightened while `countersign.toml` is broken.
 
 use std::{
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -429,6 +430,30 @@ fn not_yet_effective(value: &EffectiveValue) -> Option<SettingsFinding> {
         key: value.key.clone(),
         from: value.source.clone(),
     })
+}
+
+/// The account that `[exec] run_as` names, before anything else is read: root must know it to give up root. `None` for
+/// what does not read, which [`SettingsStore::load`] then says.
+pub fn wanted_account(
+    state_dir: &StateDir,
+    options: &StartOptions,
+    environment: &dyn Environment,
+) -> Option<String> {
+    let file = server_file(state_dir, options, environment).ok()?;
+    let owner = std::fs::symlink_metadata(state_dir.root()).ok()?.uid();
+    let text = source_file::read_of(&file.path, owner).ok()?.text?;
+    let table = toml::from_str::<toml::Table>(&text).ok()?;
+    let account = table.get("exec")?.get("run_as")?.as_str()?;
+    (!account.trim().is_empty()).then(|| account.to_owned())
+}
+
+/// What the flag, else the variable, says about it.
+pub fn named_account(options: &StartOptions, environment: &dyn Environment) -> Option<String> {
+    options
+        .run_as
+        .clone()
+        .or_else(|| environment.get("COUNTERSIGN_EXEC__RUN_AS"))
+        .filter(|account| !account.trim().is_empty())
 }
 
 fn server_file(

@@ -1,5 +1,6 @@
 //! The operating system behind safe signatures. Unsafe code and platform differences live here and nowhere else.
 
+pub mod account;
 pub mod fs;
 pub mod hooks;
 pub mod namespace;

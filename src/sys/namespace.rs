@@ -240,6 +240,17 @@ impl Confines {
 /// Every capability in every set. Of the set of what could ever be had, last: taking out of it is a privilege, too.
 fn drop_capabilities() -> Result<(), Errno> {
     rustix::thread::clear_ambient_capability_set()?;
+    drop_bounding_set()?;
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, none)
+}
+
+/// No program that this process or a descendant executes gives it a capability any more.
+pub(super) fn drop_bounding_set() -> Result<(), Errno> {
     for number in 0..u64::BITS {
         match rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(
             1 << number,
@@ -250,12 +261,7 @@ fn drop_capabilities() -> Result<(), Errno> {
             Err(error) => return Err(error),
         }
     }
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
-    };
-    rustix::thread::set_capabilities(None, none)
+    Ok(())
 }
 
 fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {

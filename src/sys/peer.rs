@@ -11,7 +11,7 @@ pub fn uid_of(socket: impl AsFd) -> io::Result<u32> {
     Ok(credentials.uid.as_raw())
 }
 
-/// Whether the other end runs under this process's own uid. A failure to find out is "no".
-pub fn is_same_user(socket: impl AsFd) -> bool {
-    uid_of(socket).is_ok_and(|uid| uid == rustix::process::geteuid().as_raw())
+/// Whether the other end runs under this uid. A failure to find out is "no".
+pub fn is_of(socket: impl AsFd, uid: u32) -> bool {
+    uid_of(socket).is_ok_and(|peer| peer == uid)
 }

@@ -7,7 +7,8 @@ use countersign::{
     domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, analyze_under,
+            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected,
+            analyze_under,
         },
         pattern::{PathCase, PatternCache},
     },

@@ -99,6 +99,8 @@ mod runner;
 #[cfg(test)]
 mod schemathesis;
 #[cfg(test)]
+mod separate_user;
+#[cfg(test)]
 mod sign_in;
 #[cfg(test)]
 mod state_directory;

@@ -24,7 +24,7 @@ use crate::sys::{
 };
 
 /// The word that makes this program the eyes. Not for people: it refuses to work without a socket at descriptor 3.
-pub(super) const MODE: &str = "__eyes";
+pub(super) use crate::runner::EYES_MODE as MODE;
 
 /// File systems in user space answer when they like.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;

@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     fs, io,
     os::fd::{AsFd, OwnedFd},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -28,7 +28,11 @@ use crate::{
     sys::{hooks, socket},
 };
 
-use super::{plan, supervised::Supervised};
+use super::{
+    kept::{Kept, MadeSpool, most},
+    plan,
+    supervised::Supervised,
+};
 
 /// How long leftovers may go on writing (`exec-tool.md` 4).
 const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
@@ -169,6 +173,19 @@ pub struct GatewayHost {
     hidden: Option<Arc<Hidden>>,
     /// The files that commands see.
     files: Files,
+    /// Under whom commands run, when that is not the server's own account.
+    apart: Option<Arc<Apart>>,
+}
+
+/// The account that commands run under, as far as the server has to do with it. What that account can write is never
+/// believed beyond its own runs.
+#[derive(Debug)]
+struct Apart {
+    uid: u32,
+    /// Where its supervisors wait for a server.
+    attach: PathBuf,
+    /// Most bytes of output that any of its runs may keep.
+    max_run_bytes: u64,
 }
 
 impl GatewayHost {
@@ -180,6 +197,21 @@ impl GatewayHost {
             output,
             hidden: None,
             files: Files::Direct,
+            apart: None,
+        }
+    }
+
+    /// The same for a runner under another account, whose supervisors wait for a server in the directory `attach`. No
+    /// run of it keeps more than `max_run_bytes` of output, whatever it writes.
+    #[must_use]
+    pub fn with_account(self, uid: u32, attach: PathBuf, max_run_bytes: u64) -> Self {
+        Self {
+            apart: Some(Arc::new(Apart {
+                uid,
+                attach,
+                max_run_bytes,
+            })),
+            ..self
         }
     }
 
@@ -200,9 +232,10 @@ impl GatewayHost {
 
     /// The best level that commands reach here.
     pub const fn isolation(&self) -> Isolation {
-        match self.hidden {
-            Some(_) => Isolation::Confined,
-            None => Isolation::SameUser,
+        match (&self.apart, &self.hidden) {
+            (Some(_), _) => Isolation::SeparateUser,
+            (None, Some(_)) => Isolation::Confined,
+            (None, None) => Isolation::SameUser,
         }
     }
 
@@ -237,6 +270,10 @@ impl GatewayHost {
     /// When their directory cannot be read.
     pub fn spools(&self) -> io::Result<Vec<StoredSpool>> {
         use std::os::unix::fs::MetadataExt as _;
+        let longest = self
+            .apart
+            .as_ref()
+            .map_or(u64::MAX, |apart| most(apart.max_run_bytes));
         let mut spools = Vec::new();
         for entry in fs::read_dir(&self.output)? {
             let entry = entry?;
@@ -253,7 +290,8 @@ impl GatewayHost {
             if let Some(run_id) = run_id {
                 spools.push(StoredSpool {
                     run_id,
-                    bytes: metadata.len(),
+                    // While it is written to, its length is the word of whoever runs commands.
+                    bytes: metadata.len().min(longest),
                     written_ms: metadata.mtime().saturating_mul(1000),
                 });
             }
@@ -262,8 +300,41 @@ impl GatewayHost {
         Ok(spools)
     }
 
-    pub(super) fn attach_socket(&self, run_id: &RunId) -> PathBuf {
-        self.runs.join(format!("{run_id}.s"))
+    /// The socket of a run's supervisor while that has no server, and the account that it must be of.
+    pub(super) fn attach_socket(&self, run_id: &RunId) -> (PathBuf, u32) {
+        let name = format!("{run_id}.s");
+        match &self.apart {
+            None => (self.runs.join(name), rustix::process::geteuid().as_raw()),
+            Some(apart) => (apart.attach.join(name), apart.uid),
+        }
+    }
+
+    /// Where the exact output of a run goes, for whoever follows the run.
+    pub(super) fn kept(&self, run_id: &RunId) -> Kept {
+        Kept {
+            run_file: self.run_file(run_id),
+            made_spool: self.apart.as_ref().map(|apart| MadeSpool {
+                path: self.spool(run_id),
+                most: most(apart.max_run_bytes),
+            }),
+            sweeper: self.runner.sweeper(),
+        }
+    }
+
+    /// Takes away everything that is kept of a run.
+    pub fn forget(&self, run_id: &RunId) {
+        for path in [
+            self.spool(run_id),
+            self.run_file(run_id),
+            self.attach_socket(run_id).0,
+        ] {
+            remove(&path);
+        }
+    }
+
+    /// Takes away the exact output of a run.
+    pub fn forget_output(&self, run_id: &RunId) {
+        remove(&self.spool(run_id));
     }
 
     /// What the file of a run says.
@@ -279,7 +350,11 @@ impl GatewayHost {
     /// # Errors
     /// When its file cannot be written.
     pub fn void(&self, run_id: &RunId) -> io::Result<Voided> {
-        run_file::void(&self.run_file(run_id))
+        let voided = run_file::void(&self.run_file(run_id))?;
+        if voided == Voided::Done {
+            self.kept(run_id).tidy();
+        }
+        Ok(voided)
     }
 
     /// Starts a run without a permit, for tests of the runner, which have no ledger. No other build has this.
@@ -300,11 +375,12 @@ impl GatewayHost {
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
         let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
         let run_file = self.create_run_file(&spec)?;
+        let spool = self.create_spool(&spec)?;
 
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
         descriptors.extend(programs.iter().map(AsFd::as_fd));
         let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
-        let mut order = order(&spec, executables);
+        let mut order = order(&spec, executables, spool.as_ref());
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);
@@ -312,6 +388,7 @@ impl GatewayHost {
             memory_file = sealed(&plan).map_err(|error| self.withdraw(&spec, error))?;
             descriptors.push(memory_file.as_fd());
         }
+        descriptors.extend(spool.as_ref().map(AsFd::as_fd));
         self.runner
             .send(&order.encode(), &descriptors)
             .await
@@ -321,7 +398,7 @@ impl GatewayHost {
         Ok(Supervised::new(
             stream,
             spec.run_id.clone(),
-            self.run_file(&spec.run_id),
+            self.kept(&spec.run_id),
             spec.keep_when_orphaned,
             spec.max_run_bytes,
         ))
@@ -329,6 +406,17 @@ impl GatewayHost {
 
     /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.
     fn check_isolation(&self, spec: &LaunchSpec) -> Result<(), StartError> {
+        if self.apart.is_some() {
+            return match spec.isolation {
+                Isolation::SeparateUser => Ok(()),
+                Isolation::Confined | Isolation::SameUser | Isolation::Sandbox | Isolation::Node => {
+                    Err(StartError::Isolation {
+                        recorded: spec.isolation,
+                        now: Isolation::SeparateUser,
+                    })
+                }
+            };
+        }
         match (spec.isolation, &self.hidden) {
             (Isolation::Confined, Some(hidden)) if hidden.hides(&spec.cwd) => {
                 Err(StartError::HiddenDirectory(spec.cwd.clone()))
@@ -365,6 +453,18 @@ impl GatewayHost {
         })
     }
 
+    /// The spool, opened for a supervisor that cannot reach it. Empty ones are taken away when the run has ended.
+    fn create_spool(&self, spec: &LaunchSpec) -> Result<Option<OwnedFd>, StartError> {
+        if self.apart.is_none() {
+            return Ok(None);
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened = rustix::fs::open(self.spool(&spec.run_id), flags, Mode::RUSR | Mode::WUSR);
+        opened
+            .map(Some)
+            .map_err(|error| self.withdraw(spec, error.into()))
+    }
+
     /// Takes the run file of a first attempt away again: nothing was sent.
     fn withdraw(&self, spec: &LaunchSpec, error: io::Error) -> StartError {
         if spec.attempt == Attempt::First
@@ -372,6 +472,7 @@ impl GatewayHost {
         {
             tracing::warn!(run.id = %spec.run_id, error = %error, "an unused run file stays");
         }
+        self.kept(&spec.run_id).tidy();
         StartError::Runner(error)
     }
 }
@@ -427,7 +528,17 @@ impl Host for GatewayHost {
     }
 }
 
-fn order(spec: &LaunchSpec, executables: u8) -> Order {
+fn remove(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(%error, "a file of a run that is gone stays");
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// The order without its plan; what is opened is sent along.
+fn order(spec: &LaunchSpec, executables: u8, spool: Option<&OwnedFd>) -> Order {
     let millis = |duration: Duration| u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
     Order {
         run_id: spec.run_id.clone(),
@@ -437,6 +548,7 @@ fn order(spec: &LaunchSpec, executables: u8) -> Order {
         stdin_open: spec.stdin_open,
         executables,
         confined: spec.isolation == Isolation::Confined,
+        has_spool: spool.is_some(),
         timeout_ms: spec.timeout.map_or(0, |limit| {
             u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
         }),

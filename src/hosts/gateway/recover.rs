@@ -14,7 +14,7 @@ use crate::{
     domain::{Exit, OutputStream, RunId},
     output::spool,
     runner::{
-        LIVE_BYTES, TAIL_BYTES, kill_session,
+        LIVE_BYTES, TAIL_BYTES,
         run_file::{Inspected, RunFileState},
         wire::{FromSupervisor, Inbox},
     },
@@ -112,7 +112,7 @@ impl GatewayHost {
                 RunFileState::Started(fence) => {
                     // Of another boot nothing is left, and its pids belong to others.
                     if process::boot_id().is_ok_and(|boot_id| boot_id == fence.boot_id) {
-                        kill_session(&fence);
+                        self.kept(run_id).sweep(&fence).await;
                     }
                     Recovered::StartedAndGone
                 }
@@ -121,6 +121,9 @@ impl GatewayHost {
     }
 
     fn exited(&self, run_id: &RunId, exit: Exit) -> Recovered {
+        let kept = self.kept(run_id);
+        kept.cut();
+        kept.tidy();
         let spool = Some(self.spool(run_id)).filter(|spool| spool.exists());
         Recovered::Exited { exit, spool }
     }
@@ -132,11 +135,15 @@ impl GatewayHost {
 
     /// Connects to a supervisor that went on alone. `None` when there is none, or none any more.
     async fn attach(&self, run_id: &RunId) -> Option<Supervised> {
-        let stream = connect(&self.attach_socket(run_id)).await.ok()?;
-        if !peer::is_same_user(&stream) {
-            tracing::error!(run.id = %run_id, "somebody else's socket lies where a supervisor's should be");
-            return None;
-        }
+        let (socket, owner) = self.attach_socket(run_id);
+        let stream = match connect(&socket, owner).await {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                tracing::error!(run.id = %run_id, %error, "what lies where a supervisor's socket should be is none");
+                return None;
+            }
+            Err(_none) => return None,
+        };
         let mut inbox = Inbox::default();
         let (pid, kept_bytes) = tokio::time::timeout(PATIENCE, first_word(&stream, &mut inbox))
             .await
@@ -153,30 +160,32 @@ impl GatewayHost {
         Some(Supervised::attached(
             stream,
             run_id.clone(),
-            self.run_file(run_id),
+            self.kept(run_id),
             inbox,
             before,
         ))
     }
 }
 
-/// Connects through a descriptor of the directory: the path of a state directory may be longer than a socket
-/// address can be.
-async fn connect(socket: &Path) -> io::Result<UnixStream> {
-    use rustix::fs::{Mode, OFlags};
+/// Connects to a socket of this account, and to nothing else that may lie there: whoever runs commands can put links
+/// and sockets of other programs where the server looks. The socket itself is opened, looked at, and then connected to
+/// by its descriptor, since the path of a state directory may be longer than a socket address can be, too.
+async fn connect(socket: &Path, owner: u32) -> io::Result<UnixStream> {
+    use rustix::fs::{FileType, Mode, OFlags};
     use std::os::fd::AsRawFd;
-    let (Some(directory), Some(name)) = (socket.parent(), socket.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    };
-    let directory = rustix::fs::open(
-        directory,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let address = Path::new("/proc/self/fd")
-        .join(directory.as_raw_fd().to_string())
-        .join(name);
-    UnixStream::connect(address).await
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(socket, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&found)?;
+    if stat.st_uid != owner || FileType::from_raw_mode(stat.st_mode) != FileType::Socket {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    let address = Path::new("/proc/self/fd").join(found.as_raw_fd().to_string());
+    let stream = UnixStream::connect(address).await?;
+    if peer::is_of(&stream, owner) {
+        Ok(stream)
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 /// The first process, and how much of the output the spool has; `None` when the connection ends before that is

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     io,
-    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -19,11 +18,13 @@ use crate::{
     domain::{Exit, KillCause, OutputStream, RunId},
     output::spool,
     runner::{
-        INLINE_BYTES, INPUT_BYTES, InlineFrames, NotStarted, kill_session,
-        run_file::{self, RunFileState},
+        INLINE_BYTES, INPUT_BYTES, InlineFrames, NotStarted,
+        run_file::{Fence, RunFileState},
         wire::{FromSupervisor, Inbox, ToSupervisor},
     },
 };
+
+use super::kept::Kept;
 
 /// A run that was handed to a supervisor.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl Supervised {
     pub(super) fn new(
         stream: UnixStream,
         run_id: RunId,
-        run_file: PathBuf,
+        kept: Kept,
         outlives_server: bool,
         max_bytes: u64,
     ) -> Self {
@@ -109,17 +110,18 @@ impl Supervised {
             queued: Notify::new(),
             input_room: Semaphore::new(INPUT_BYTES),
             lets_go: AtomicBool::new(outlives_server),
+            kept: kept.clone(),
         });
         let events = RunEvents {
             link: Arc::clone(&link),
             run_id,
-            run_file,
+            kept,
             inbox: Inbox::default(),
             buffer: vec![0; 16 * 1024],
             inline: Some(InlineFrames::default()),
             max_bytes,
             ready: VecDeque::new(),
-            stage: Stage::Reporting,
+            stage: Stage::Ordered,
         };
         Self {
             events,
@@ -131,12 +133,13 @@ impl Supervised {
     pub(super) fn attached(
         stream: UnixStream,
         run_id: RunId,
-        run_file: PathBuf,
+        kept: Kept,
         inbox: Inbox,
         before: VecDeque<SupervisorEvent>,
     ) -> Self {
         // All of its output is in the spool, which its supervisor keeps short.
-        let mut supervised = Self::new(stream, run_id, run_file, true, 0);
+        let mut supervised = Self::new(stream, run_id, kept, true, 0);
+        supervised.events.stage = Stage::Running;
         supervised.events.inbox = inbox;
         supervised.events.inline = None;
         supervised.events.ready = before;
@@ -156,6 +159,7 @@ struct Link {
     input_room: Semaphore,
     /// Whether dropping the control leaves the run alone.
     lets_go: AtomicBool,
+    kept: Kept,
 }
 
 impl Link {
@@ -214,6 +218,7 @@ impl RunControl {
     pub fn stored(&self) {
         self.link.lets_go.store(true, Ordering::Relaxed);
         self.link.send(&ToSupervisor::Stored);
+        self.link.kept.tidy();
     }
 
     /// Writes to the run's standard input, when that was kept open. Waits while the command does not read.
@@ -260,7 +265,7 @@ impl Drop for RunControl {
 pub struct RunEvents {
     link: Arc<Link>,
     run_id: RunId,
-    run_file: PathBuf,
+    kept: Kept,
     inbox: Inbox,
     buffer: Vec<u8>,
     /// The output that is kept so far in the spool's format, as long as it is small.
@@ -271,10 +276,17 @@ pub struct RunEvents {
     stage: Stage,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How far the reports have come. A supervisor under another account may send anything at any time.
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Stage {
-    Reporting,
+    /// Nothing was reported yet.
+    Ordered,
+    /// The first process runs.
+    Running,
+    /// The run has ended.
     LeftoversRun,
+    /// The supervisor vanished, and what it left of the run is to be killed.
+    Vanished(Fence),
     Over,
 }
 
@@ -293,16 +305,27 @@ impl RunEvents {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
             }
-            if self.stage == Stage::Over {
-                return None;
+            match &self.stage {
+                Stage::Over => return None,
+                Stage::Vanished(fence) => {
+                    self.kept.sweep(fence).await;
+                    self.stage = Stage::Over;
+                    return Some(SupervisorEvent::Lost);
+                }
+                Stage::Ordered | Stage::Running | Stage::LeftoversRun => {}
             }
             match self.inbox.next_from_supervisor() {
-                Ok(Some(message)) => {
+                Ok(Some(message)) if is_in_place(&message, &self.stage) => {
                     self.take(message);
                     continue;
                 }
                 Ok(None) => {}
-                // No supervisor writes such a thing.
+                // No supervisor writes such a thing. Whoever does is not listened to any longer.
+                Ok(Some(_)) => {
+                    tracing::error!(run.id = %self.run_id, "a supervisor's report is out of place");
+                    self.closed();
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(run.id = %self.run_id, error = %error, "a supervisor's report is unreadable");
                     self.closed();
@@ -332,7 +355,10 @@ impl RunEvents {
 
     fn take(&mut self, message: FromSupervisor) {
         let event = match message {
-            FromSupervisor::Started { pid, start_time: _ } => SupervisorEvent::Started { pid },
+            FromSupervisor::Started { pid, start_time: _ } => {
+                self.stage = Stage::Running;
+                SupervisorEvent::Started { pid }
+            }
             FromSupervisor::Output(stream, bytes) => {
                 self.keep_inline(stream, &bytes);
                 SupervisorEvent::Output { stream, bytes }
@@ -366,6 +392,7 @@ impl RunEvents {
             }
             FromSupervisor::NotStarted(why) => {
                 self.over();
+                self.kept.tidy();
                 SupervisorEvent::NotStarted(why)
             }
         };
@@ -386,6 +413,7 @@ impl RunEvents {
     }
 
     fn end(&mut self, exit: Exit, is_spooled: bool, leftovers_run: bool) {
+        self.kept.cut();
         let output = match self.inline.take() {
             Some(inline) if !is_spooled => KeptOutput::Inline(inline.into_bytes()),
             Some(_) | None => KeptOutput::Spooled,
@@ -412,19 +440,19 @@ impl RunEvents {
 
     /// The supervisor is gone: the run file knows how far it came.
     fn closed(&mut self) {
-        let was = self.stage;
+        let was = std::mem::replace(&mut self.stage, Stage::Over);
         self.over();
         if was == Stage::LeftoversRun {
             self.ready.push_back(SupervisorEvent::LeftoversEnded);
             return;
         }
-        let state = run_file::inspect(&self.run_file).map(|inspected| inspected.state);
-        let event = match state {
+        let event = match self.kept.state() {
             Ok(RunFileState::Missing | RunFileState::Empty) => {
                 SupervisorEvent::NotStarted(NotStarted::NoReport)
             }
             Ok(RunFileState::Void) => SupervisorEvent::NotStarted(NotStarted::FenceLost),
             Ok(RunFileState::Exited(exit)) => {
+                self.kept.cut();
                 // All of the output was sent before the end was recorded, unless there is a spool.
                 let output = self
                     .inline
@@ -441,8 +469,8 @@ impl RunEvents {
             }
             Ok(RunFileState::Started(fence)) => {
                 // The runner kills what its supervisor leaves. Should it be dead too, the session can be found.
-                kill_session(&fence);
-                SupervisorEvent::Lost
+                self.stage = Stage::Vanished(fence);
+                return;
             }
             Ok(RunFileState::Torn) => SupervisorEvent::Lost,
             Err(error) => {
@@ -451,5 +479,84 @@ impl RunEvents {
             }
         };
         self.ready.push_back(event);
+    }
+}
+
+/// Whether a supervisor says this at this stage.
+const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
+    match (message, stage) {
+        (FromSupervisor::Started { .. } | FromSupervisor::NotStarted(_), Stage::Ordered)
+        | (
+            FromSupervisor::Output(..) | FromSupervisor::Skipped(_) | FromSupervisor::Attached { .. },
+            Stage::Running,
+        )
+        // A program that could not be executed ends without having started.
+        | (FromSupervisor::Exited { .. }, Stage::Ordered | Stage::Running)
+        | (FromSupervisor::LeftoversEnded, Stage::LeftoversRun)
+        | (FromSupervisor::InputTaken(_), Stage::Running | Stage::LeftoversRun) => true,
+        (
+            FromSupervisor::Started { .. }
+            | FromSupervisor::Output(..)
+            | FromSupervisor::Skipped(_)
+            | FromSupervisor::InputTaken(_)
+            | FromSupervisor::Attached { .. }
+            | FromSupervisor::Exited { .. }
+            | FromSupervisor::LeftoversEnded
+            | FromSupervisor::NotStarted(_),
+            Stage::Ordered | Stage::Running | Stage::LeftoversRun | Stage::Vanished(_) | Stage::Over,
+        ) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_report_has_its_place() {
+        let fence = Fence {
+            pid: 1,
+            boot_id: "boot".to_owned(),
+            start_time: 1,
+            launch_id: "launch".to_owned(),
+        };
+        let stages = [
+            Stage::Ordered,
+            Stage::Running,
+            Stage::LeftoversRun,
+            Stage::Vanished(fence),
+            Stage::Over,
+        ];
+        let started = FromSupervisor::Started {
+            pid: 1,
+            start_time: 1,
+        };
+        let exited = FromSupervisor::Exited {
+            exit: Exit::default(),
+            is_spooled: false,
+            leftovers_run: true,
+        };
+        let output = FromSupervisor::Output(OutputStream::Stdout, vec![]);
+        let attached = FromSupervisor::Attached {
+            kept_bytes: 0,
+            output_bytes: 0,
+        };
+        // In particular: nothing begins or ends twice, and nothing ends that is not running.
+        for (message, places) in [
+            (started, [true, false, false, false, false]),
+            (
+                FromSupervisor::NotStarted(NotStarted::Held),
+                [true, false, false, false, false],
+            ),
+            (output, [false, true, false, false, false]),
+            (FromSupervisor::Skipped(1), [false, true, false, false, false]),
+            (attached, [false, true, false, false, false]),
+            (FromSupervisor::InputTaken(1), [false, true, true, false, false]),
+            (exited, [true, true, false, false, false]),
+            (FromSupervisor::LeftoversEnded, [false, false, true, false, false]),
+        ] {
+            let found: Vec<_> = stages.iter().map(|stage| is_in_place(&message, stage)).collect();
+            assert_eq!(found, places, "{message:?}");
+        }
     }
 }

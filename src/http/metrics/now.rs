@@ -167,6 +167,8 @@ impl Now {
             database,
             document,
             config,
+            // How often one died is counted; that none is there passes in a moment.
+            runner: _,
             draining,
         } = engine.readiness();
         for (gauge, is_so) in [

@@ -54,6 +54,9 @@ struct Checks {
     document: CheckBody,
     config: CheckBody,
     listener: CheckBody,
+    /// There only while commands cannot be started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner: Option<CheckBody>,
 }
 
 /// One thing that was looked at.
@@ -75,12 +78,13 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         database,
         document,
         config,
+        runner,
         draining,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
-        degraded: !(document.ok && config.ok),
+        degraded: !(document.ok && config.ok && runner.ok),
         checks: Checks {
             database: database.into(),
             document: document.into(),
@@ -90,6 +94,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
                 ok: !draining,
                 detail: draining.then(|| "draining".to_owned()),
             },
+            runner: (!runner.ok).then(|| runner.into()),
         },
     };
     let status = if ready {

@@ -273,7 +273,10 @@ impl Evaluation<'_> {
                 Scan::Clear => {}
             }
         }
-        if !self.rules.holds(Rule::D1, delegates && self.policy.strict_delegation) {
+        if !self
+            .rules
+            .holds(Rule::D1, delegates && self.policy.strict_delegation)
+        {
             return self.judge_entries(work, None);
         }
         let reason = (

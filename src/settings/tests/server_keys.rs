@@ -440,8 +440,10 @@ fn what_this_version_cannot_keep_refuses_the_start() {
         "[database]\nurl = \"postgres://db/countersign\"",
         "database.url: not yet",
     );
-    check("[exec]\nisolation = \"separate-user\"", "exec.isolation: not yet");
-    check("[exec]\nrun_as = \"agent\"", "exec.run_as: not yet");
+    check(
+        "[exec]\nisolation = \"separate-user\"",
+        "exec.isolation: does nothing without exec.run_as or --run-as",
+    );
     check("[approvals]\nwidening = \"ask\"", "approvals.widening: not yet");
     check(
         "[[approvals.rules]]\napprovals_required = 2",
@@ -450,16 +452,13 @@ fn what_this_version_cannot_keep_refuses_the_start() {
 }
 
 #[test]
-fn the_refusal_names_the_flag_that_asked_for_it() {
+fn a_demanded_account_can_be_named_by_the_flag() {
     let options = StartOptions {
         run_as: Some("agent".to_owned()),
         ..StartOptions::default()
     };
-    let problems = Scene::new().options(options).problems();
-    assert_eq!(
-        problems,
-        ["--run-as: exec.run_as: not yet: this version runs commands as its own account only"]
-    );
+    let scene = Scene::new().server("[exec]\nisolation = \"separate-user\"");
+    scene.options(options).load().expect("the account is named");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-fn thread_count() -> usize {
+pub(in crate::sys) fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(usize::MAX, Iterator::count)
 }
 

@@ -2,9 +2,12 @@
 #![expect(unsafe_code, reason = "clone and execveat have no safe wrapper in rustix")]
 
 use std::{
-    ffi::{CStr, CString, c_char, c_int, c_void},
+    ffi::{CStr, CString, OsString, c_char, c_int, c_void},
     fmt, io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::{
+        fd::{AsRawFd, BorrowedFd},
+        unix::ffi::OsStrExt,
+    },
     ptr,
     sync::atomic::{AtomicBool, AtomicI32, Ordering},
 };
@@ -349,17 +352,40 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     hooks::pause("sup.before-execution");
     judged.look(*executable)?;
     match executable {
-        None => Err(execute(program, arguments, environment)),
+        None => Err(execute_path(program, arguments, environment)),
         Some(file) => match execute_file(*file, arguments, environment) {
             // A script whose first line nobody read before: the kernel cannot hand a descriptor that is closed on
             // execution to the interpreter. The path is as good as long as it still means that file.
-            Errno::NOENT if is_same_file(*file, program) => Err(execute(program, arguments, environment)),
+            Errno::NOENT if is_same_file(*file, program) => {
+                Err(execute_path(program, arguments, environment))
+            }
             errno => Err(errno),
         },
     }
 }
 
-fn execute(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {
+/// Becomes another program, with this process's environment. The first word is its path and its name.
+///
+/// # Errors
+/// Why it could not: it comes back only then.
+pub fn execute(words: &[OsString]) -> io::Error {
+    let texts: Result<Vec<CString>, _> = words.iter().map(|word| CString::new(word.as_bytes())).collect();
+    let Ok(texts) = texts else {
+        return io::Error::from(io::ErrorKind::InvalidInput);
+    };
+    let Some(program) = texts.first() else {
+        return io::Error::from(io::ErrorKind::InvalidInput);
+    };
+    let mut pointers: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+    pointers.push(ptr::null());
+    // Rust's runtime ignores it, and a program would inherit that.
+    signals::set_default(libc::SIGPIPE);
+    // SAFETY: the path ends with NUL, the list with a null pointer, and both outlive the call.
+    unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
+    io::Error::last_os_error()
+}
+
+fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {
     // SAFETY: the path ends with NUL, both lists end with a null pointer, and all of it outlives the call.
     unsafe {
         libc::execve(
@@ -373,7 +399,7 @@ fn execute(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno 
 
 fn execute_file(file: BorrowedFd<'_>, arguments: &Strings, environment: &Strings) -> Errno {
     let (arguments, environment) = (arguments.pointers.as_ptr(), environment.pointers.as_ptr());
-    // SAFETY: as in `execute`; the descriptor is open, and the empty path means the descriptor itself.
+    // SAFETY: as in `execute_path`; the descriptor is open, and the empty path means the descriptor itself.
     unsafe {
         libc::syscall(
             libc::SYS_execveat,

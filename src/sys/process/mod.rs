@@ -13,9 +13,10 @@ mod signals;
 mod spawn;
 mod time;
 
+pub(super) use fork::thread_count;
 pub use fork::{Forked, SharedBytes, exit_now, fork};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
-pub use launch::{Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings};
+pub use launch::{Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute};
 pub use lead::Lead;
 pub use limits::InheritedLimits;
 pub use signals::{

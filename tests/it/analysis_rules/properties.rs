@@ -11,7 +11,8 @@ use countersign::{
     domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected, analyze,
+            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected,
+            analyze,
         },
         pattern::{PathCase, PatternCache},
     },

@@ -7,7 +7,9 @@ use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, Rule, RuleSet, safe_bin::SafeBinProfile},
     domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
-        allowlist::{Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, analyze_under},
+        allowlist::{
+            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, analyze_under,
+        },
         pattern::{PathCase, PatternCache, command_marker},
     },
 };

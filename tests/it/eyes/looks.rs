@@ -166,7 +166,11 @@ fn a_huge_file_is_bound_by_what_it_is_and_not_read() {
     let eyes = account.eyes();
     let lookup = eyes.lookup(&[]);
     assert_eq!(lookup.content_sha256(&account.text("home/huge")), None);
-    let bind = || bind_scripts([Candidate::operand(path.clone())], |path| lookup.open_regular(path));
+    let bind = || {
+        bind_scripts([Candidate::operand(path.clone())], |path| {
+            lookup.open_regular(path)
+        })
+    };
     let before = bind();
     assert_eq!(bind(), before);
     fs::File::options()

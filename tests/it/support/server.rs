@@ -33,6 +33,7 @@ pub(crate) struct ServerBuilder {
     state_dir: Option<PathBuf>,
     account: Option<u32>,
     wrappers: Vec<Wrapper>,
+    owner: Option<u32>,
 }
 
 /// A program that starts another one, with its arguments before that.
@@ -52,6 +53,7 @@ impl ServerBuilder {
             state_dir: None,
             account: None,
             wrappers: Vec::new(),
+            owner: None,
         }
     }
 
@@ -115,6 +117,12 @@ impl ServerBuilder {
         self
     }
 
+    /// Gives the state directory, and nothing else, to an account. Needs root.
+    pub(crate) fn owned_by(mut self, account: u32) -> Self {
+        self.owner = Some(account);
+        self
+    }
+
     /// No `countersign.toml` of ours.
     pub(crate) fn without_toml(mut self) -> Self {
         self.toml.clear();
@@ -146,6 +154,7 @@ impl ServerBuilder {
             state_dir,
             account,
             wrappers,
+            owner,
         } = self;
         if listen {
             arguments.splice(0..0, ["--listen".to_owned(), "127.0.0.1:0".to_owned()]);
@@ -169,11 +178,25 @@ impl ServerBuilder {
             write_file_mode(&state.join("exec-approvals.json"), document, 0o600);
         }
         if account.is_some() {
-            for path in [scratch.path(), home.clone(), state.clone(), countersign]
+            for path in [scratch.path(), home.clone(), state.clone(), countersign.clone()]
                 .into_iter()
                 .chain(scratch.files())
             {
                 std::os::unix::fs::chown(&path, account, account).expect("giving a file away");
+            }
+        }
+        if let Some(owner) = owner {
+            let named = [
+                "openclaw.json",
+                "exec-approvals.json",
+                "countersign/countersign.toml",
+            ];
+            let files = named
+                .map(|name| state.join(name))
+                .into_iter()
+                .filter(|file| file.exists());
+            for path in [state.clone(), countersign].into_iter().chain(files) {
+                std::os::unix::fs::chown(&path, Some(owner), Some(owner)).expect("giving a file away");
             }
         }
         TestServer {

@@ -1,0 +1,312 @@
+//! Runs from their first to their last moment, and what becomes of them when something dies.
+
+use std::{fs, time::Duration};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
+
+use super::{Place, background, is_missing, keeper, printed, processes, run, runner, until_there};
+
+/// The numbers of processes that a command wrote.
+fn pids(place: &Place, file: &str) -> Vec<i32> {
+    let text = fs::read_to_string(place.workspace().join(file)).unwrap();
+    text.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+async fn until_dead(pids: &[i32]) {
+    eventually(
+        "dead",
+        || {
+            std::future::ready(
+                pids.iter()
+                    .copied()
+                    .filter(|pid| is_alive(*pid))
+                    .collect::<Vec<_>>(),
+            )
+        },
+        Vec::is_empty,
+    )
+    .await;
+}
+
+async fn output(server: &TestServer, run: &str) -> Vec<u8> {
+    let answer = server.agent().get(&format!("/v1/runs/{run}/output")).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.bytes.to_vec()
+}
+
+fn spools(place: &Place) -> usize {
+    fs::read_dir(place.state().join("countersign/output"))
+        .unwrap()
+        .count()
+}
+
+#[tokio::test]
+async fn an_approved_command_runs_as_the_account() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
+    let server = place
+        .with_exec(&exec)
+        .toml("[approvals]\nalways_reachable = true\n")
+        .argument("--run-as")
+        .argument(&place.commands.to_string())
+        .start()
+        .await;
+    let answer = server
+        .agent()
+        .exec(json!({ "argv": ["/usr/bin/id", "-u"] }))
+        .await
+        .expect(202);
+    let approval = answer["approvalId"].as_str().unwrap();
+    server.operator().decide(approval, "allow-once").await.expect(200);
+    let run = server.agent().finished(answer["runId"].as_str().unwrap()).await;
+    assert_eq!(run["status"], "completed", "{run:#}");
+    assert_eq!(run["tail"], format!("{}\n", place.commands));
+}
+
+#[tokio::test]
+async fn exact_output_of_every_size_is_kept_and_no_empty_spool_stays() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    for size in [0_usize, 5, 70_000, 3_000_000] {
+        let text = format!("head -c {size} /dev/zero | tr '\\0' x; test {size} = 5 && echo end >&2; true");
+        let answer = run(&server, &text).await;
+        let run = answer["runId"].as_str().unwrap();
+        let bytes = output(&server, run).await;
+        let expect = if size == 5 { 9 } else { size };
+        assert_eq!(bytes.len(), expect, "{size}");
+        assert!(bytes.iter().take(size).all(|byte| *byte == b'x'), "{size}");
+    }
+    assert_eq!(spools(&place), 2);
+}
+
+#[tokio::test]
+async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    let tree = "setsid sh -c 'trap \"\" TERM HUP; sleep 1000 & echo $$ $! > hidden; wait' & \
+                trap '' TERM; sleep 1000 & echo $$ $! > plain; wait";
+    let run = background(&server, tree).await;
+    until_there(&place.workspace().join("hidden")).await;
+    until_there(&place.workspace().join("plain")).await;
+    let all = [pids(&place, "hidden"), pids(&place, "plain")].concat();
+    let cancelled = server
+        .agent()
+        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
+        .await;
+    assert_eq!(cancelled.status, 200, "{}", cancelled.text());
+    assert_eq!(server.agent().finished(&run).await["status"], "cancelled");
+    until_dead(&all).await;
+
+    let call = json!({ "command": "sleep 1000 & echo $$ $! > late; wait", "timeout": 1, "yieldMs": 60_000 });
+    let answer = server.agent().exec(call).await.expect(200);
+    assert_eq!(answer["timedOut"], true, "{answer:#}");
+    until_dead(&pids(&place, "late")).await;
+}
+
+#[tokio::test]
+async fn a_background_run_outlives_its_server_and_is_attached_to_again() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut server = place.builder().start().await;
+    let text = "umask 077; head -c 2000000 /dev/zero | tr '\\0' a; echo $$ > started; \
+                while ! test -e go; do sleep 0.05; done; echo end";
+    let run = background(&server, text).await;
+    until_there(&place.workspace().join("started")).await;
+    let before = keeper(&server);
+    server.kill();
+    // The keeper goes with the server; the runner only once nothing needs it.
+    until_dead(&[before]).await;
+    let pid = pids(&place, "started");
+    assert!(is_alive(pid[0]));
+    let socket = place.state().join(format!("countersign/attach/{run}.s"));
+    until_there(&socket).await;
+
+    server.start().await;
+    let live = server.agent().run(&run).await;
+    assert_eq!(live["status"], "running", "{live:#}\n{}", server.log());
+    assert!(!socket.exists(), "a supervisor with a server waits for no other");
+    write_file(&place.workspace().join("go"), "");
+    let ended = server.agent().finished(&run).await;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+    let bytes = output(&server, &run).await;
+    assert_eq!(bytes.len(), 2_000_004);
+    assert!(bytes.ends_with(b"aaaend\n"));
+}
+
+#[tokio::test]
+async fn a_run_that_ends_without_a_server_is_finished_by_the_next() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut server = place.builder().start().await;
+    let text = "echo early; echo $$ > started; while ! test -e go; do sleep 0.05; done; echo late; exit 7";
+    let ended = background(&server, text).await;
+    let attached = background(&server, "echo $$ > second; sleep 1000").await;
+    until_there(&place.workspace().join("started")).await;
+    until_there(&place.workspace().join("second")).await;
+    server.kill();
+    write_file(&place.workspace().join("go"), "");
+    until_dead(&pids(&place, "started")).await;
+    server.start().await;
+    let record = server.agent().finished(&ended).await;
+    assert_eq!(
+        (&record["status"], &record["exitCode"]),
+        (&json!("failed"), &json!(7)),
+        "{record:#}"
+    );
+    assert_eq!(output(&server, &ended).await, b"early\nlate\n");
+    // A kill reaches the tree by way of the supervisor that was attached to again.
+    server
+        .agent()
+        .post(&format!("/v1/runs/{attached}/cancel"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(server.agent().finished(&attached).await["status"], "cancelled");
+    until_dead(&pids(&place, "second")).await;
+}
+
+#[tokio::test]
+async fn a_foreground_run_ends_with_its_server() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut server = place.builder().start().await;
+    let agent = server.agent();
+    let call = json!({ "command": "sleep 1000 & echo $$ $! > started; wait", "yieldMs": 120_000 });
+    let asked = tokio::spawn(async move {
+        let request = agent.request(reqwest::Method::POST, "/v1/exec").json(&call);
+        Api::try_send(request).await
+    });
+    until_there(&place.workspace().join("started")).await;
+    server.kill();
+    drop(asked.await);
+    until_dead(&pids(&place, "started")).await;
+}
+
+#[tokio::test]
+async fn another_runner_takes_the_place_of_one_that_was_killed() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    let going_on = background(
+        &server,
+        "echo $$ > started; while ! test -e go; do sleep 0.05; done",
+    )
+    .await;
+    until_there(&place.workspace().join("started")).await;
+    let mut before = runner(&server);
+    for _ in 0..3 {
+        // Whoever runs commands may kill it, too: it is of their account.
+        printed(&server, &format!("kill -9 {before}")).await;
+        let is_replaced = |runners: &Vec<i32>| runners.iter().any(|pid| *pid != before);
+        eventually(
+            "replaced",
+            || std::future::ready(children_of(keeper(&server))),
+            is_replaced,
+        )
+        .await;
+        assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+        before = runner(&server);
+    }
+    // The keeper is root's, so they cannot end that.
+    let keeper = keeper(&server);
+    let answer = run(&server, &format!("kill -9 {keeper} {}", server.pid())).await;
+    assert_ne!(answer["exitCode"], 0, "{answer:#}");
+    assert!(is_alive(keeper));
+    write_file(&place.workspace().join("go"), "");
+    assert_eq!(server.agent().finished(&going_on).await["status"], "completed");
+}
+
+fn children_of(pid: i32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn what_a_dead_supervisor_leaves_is_killed_even_without_its_runner() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    for (file, with_runner) in [("one", false), ("two", true)] {
+        let text = format!("sleep 1000 & echo $PPID $$ $! > {file}; wait");
+        let run = background(&server, &text).await;
+        until_there(&place.workspace().join(file)).await;
+        let all = pids(&place, file);
+        assert!(processes(&server, "__runner").contains(&all[0]));
+        if with_runner {
+            // First the runner, so that nobody sweeps up by itself.
+            kill_hard(runner(&server));
+        }
+        kill_hard(all[0]);
+        let ended = within("the end", server.agent().finished(&run)).await;
+        assert_eq!(ended["status"], "lost", "{ended:#}");
+        until_dead(&all).await;
+    }
+    assert_eq!(printed(&server, "echo fine").await, "fine\n");
+}
+
+#[tokio::test]
+async fn a_server_that_is_told_to_stop_leaves_nobody() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut server = place.builder().start().await;
+    printed(&server, "true").await;
+    let all: Vec<i32> = server.processes();
+    assert!(all.len() >= 4, "{all:?}");
+    server.send_signal(Signal::TERM);
+    assert_eq!(server.ended().await, Some(0));
+    until_dead(&all).await;
+}
+
+#[tokio::test]
+async fn without_its_keeper_a_server_says_that_nothing_runs() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    let (keeper, runner) = (keeper(&server), runner(&server));
+    kill_hard(keeper);
+    kill_hard(runner);
+    let is_told = |ready: &Value| ready["checks"]["runner"]["ok"] == false && ready["degraded"] == true;
+    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    eventually("told", readiness, is_told).await;
+    // Supervisors without a runner end within seconds of being idle; then nobody takes anything.
+    let status = || async {
+        let answer = server
+            .agent()
+            .exec(json!({ "command": "true", "yieldMs": 60_000 }))
+            .await;
+        answer.json()["status"].clone()
+    };
+    let failed = tokio::time::timeout(
+        Duration::from_secs(50),
+        eventually("failed", status, |status| *status == "failed"),
+    );
+    failed.await.expect("a run without a runner fails");
+}

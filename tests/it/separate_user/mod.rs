@@ -1,0 +1,152 @@
+//! The isolation level `separate-user`: root starts a server that becomes one account and runs commands under
+//! another.
+//!
+//! Neither account has an entry in the table of accounts, and no two tests share one, so nothing of the machine is
+//! changed. What an attack reaches at the level `same-user` shows that it is real.
+
+mod accounts;
+mod attacks;
+mod lifetime;
+mod start;
+
+use std::{
+    fs,
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Scratch, ServerBuilder, TestServer, eventually, is_root, processes_of, skip};
+
+const BAD_SETTINGS: i32 = 78;
+
+/// Says why the level cannot be had here, if it cannot.
+fn is_missing() -> bool {
+    if is_root() {
+        return false;
+    }
+    skip("starting a server that runs commands under another account needs root");
+    true
+}
+
+/// The accounts of one test, and a directory that both reach.
+struct Place {
+    scratch: Scratch,
+    server: u32,
+    commands: u32,
+}
+
+impl Place {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        // Every test is a process of its own.
+        let base = 1_000_000 + 10 * std::process::id();
+        let place = Self {
+            scratch,
+            server: base,
+            commands: base + 1,
+        };
+        let workspace = place.workspace();
+        fs::create_dir(&workspace).unwrap();
+        chown(&workspace, Some(place.commands), Some(place.commands)).unwrap();
+        place
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.scratch.join("workspace")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.scratch.join("state")
+    }
+
+    /// Everything runs under the account of the commands.
+    fn builder(&self) -> ServerBuilder {
+        self.as_account(&self.commands.to_string())
+    }
+
+    fn as_account(&self, account: &str) -> ServerBuilder {
+        self.with_exec(&json!({ "host": "gateway", "security": "full", "ask": "off" }))
+            .argument("--run-as")
+            .argument(account)
+    }
+
+    /// The state directory is the server's, and no account is named yet.
+    fn with_exec(&self, exec: &Value) -> ServerBuilder {
+        TestServer::full()
+            .config(&json!({
+                "tools": { "exec": exec },
+                "agents": { "defaults": { "workspace": self.workspace() } },
+            }))
+            .state_dir(&self.state())
+            .owned_by(self.server)
+    }
+}
+
+/// Runs shell text to its end.
+async fn run(server: &TestServer, text: &str) -> Value {
+    let call = json!({ "command": text, "yieldMs": 120_000, "timeout": 60 });
+    server.agent().exec(call).await.expect(200)
+}
+
+/// What shell text that succeeds prints.
+async fn printed(server: &TestServer, text: &str) -> String {
+    let answer = run(server, text).await;
+    assert_eq!(answer["exitCode"], 0, "{text}\n{answer:#}");
+    answer["stdout"].as_str().expect("standard output").to_owned()
+}
+
+/// Starts shell text in the background; returns the run.
+async fn background(server: &TestServer, text: &str) -> String {
+    let call = json!({ "command": text, "background": true });
+    let answer = server.agent().exec(call).await;
+    assert!(matches!(answer.status, 200 | 202), "{}", answer.text());
+    answer.json()["runId"].as_str().expect("a run").to_owned()
+}
+
+/// The processes of a server in this mode.
+fn processes(server: &TestServer, mode: &str) -> Vec<i32> {
+    let is_mode = |pid: &i32| {
+        let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).nth(1) == Some(mode.as_bytes())
+    };
+    let all = processes_of(Some(server.pid()), &server.scratch().path());
+    all.iter().map(|handle| handle.pid).filter(is_mode).collect()
+}
+
+/// The runner: the process of its mode whose parent is the keeper.
+fn runner(server: &TestServer) -> i32 {
+    let keeper = keeper(server);
+    let runners = processes(server, "__runner");
+    let is_child = |pid: &&i32| field(**pid, "PPid") == keeper.to_string();
+    *runners.iter().find(is_child).expect("a runner")
+}
+
+fn keeper(server: &TestServer) -> i32 {
+    let keepers = processes(server, "__keeper");
+    let [keeper] = keepers[..] else {
+        panic!("one keeper: {keepers:?}")
+    };
+    keeper
+}
+
+/// A line of `/proc/PID/status`; empty for a process that is gone.
+fn field(pid: i32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let words: Vec<_> = line.unwrap_or_default().split_whitespace().collect();
+    words.join(" ")
+}
+
+async fn until_there(path: &Path) {
+    eventually(
+        "there",
+        || std::future::ready(path.exists()),
+        |is_there| *is_there,
+    )
+    .await;
+}
