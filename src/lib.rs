@@ -33,3 +33,6 @@ pub mod lifecycle;
 pub mod telemetry;
 
 pub mod cli;
+
+#[cfg(feature = "test-hooks")]
+pub mod fuzzing;

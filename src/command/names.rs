@@ -238,6 +238,7 @@ const SCRIPT_RUNNERS: &[&str] = &[
     "bun",
     "tsx",
     "ts-node",
+    "jiti",
     "ruby",
     "perl",
     "php",

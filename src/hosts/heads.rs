@@ -90,13 +90,16 @@ mod tests {
 
     #[test]
     fn what_is_remembered_is_of_one_file_at_one_time() {
-        use std::os::unix::fs::PermissionsExt as _;
+        use std::{io::Write as _, os::unix::fs::PermissionsExt as _};
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("tool");
         let path_text = path.to_str().unwrap();
         let lookup = SystemLookup::new([], String::new(), &Files::Direct);
         let write = |text: &str| {
-            std::fs::write(&path, text).unwrap();
+            std::fs::File::create(&path)
+                .unwrap()
+                .write_all(text.as_bytes())
+                .unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             lookup.inspect(path_text).unwrap().identity
         };

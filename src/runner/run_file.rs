@@ -275,7 +275,8 @@ fn read(file: &OwnedFd) -> io::Result<RunFileState> {
     Ok(parse(bytes.get(..length).unwrap_or_default()))
 }
 
-fn parse(bytes: &[u8]) -> RunFileState {
+/// What the content of a run file says.
+pub(crate) fn parse(bytes: &[u8]) -> RunFileState {
     if bytes.is_empty() {
         return RunFileState::Empty;
     }

@@ -73,9 +73,16 @@ fn has_content(path: &CStr, stamp: &FileStamp, sha256: &[u8; 32]) -> Result<bool
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::CString, fs, os::unix::ffi::OsStrExt as _, path::Path};
+    use std::{ffi::CString, fs, io::Write as _, os::unix::ffi::OsStrExt as _, path::Path};
 
     use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::File::create(path)
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+    }
 
     fn c(path: &Path) -> CString {
         CString::new(path.as_os_str().as_bytes()).unwrap()
@@ -85,7 +92,7 @@ mod tests {
     fn a_file_is_unchanged_until_anything_of_it_is_not() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        fs::write(&path, "one").unwrap();
+        write(&path, "one");
         let named = c(&path);
         let stamp = at(&named).unwrap();
         assert_eq!(of_open(fs::File::open(&path).unwrap()), Ok(stamp));
@@ -95,13 +102,13 @@ mod tests {
         assert!(!is_unchanged(&named, &stamp, Some(&[0; 32])));
         // The very same content in another file is another file.
         let other = directory.path().join("other");
-        fs::write(&other, "one").unwrap();
+        write(&other, "one");
         assert!(!is_unchanged(&c(&other), &stamp, Some(&sha256)));
         // Through a link it is the same.
         let link = directory.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(is_unchanged(&c(&link), &stamp, Some(&sha256)));
-        fs::write(&path, "two").unwrap();
+        write(&path, "two");
         assert!(!is_unchanged(&named, &stamp, Some(&sha256)));
         fs::remove_file(&path).unwrap();
         assert!(!is_unchanged(&named, &stamp, None));
@@ -111,7 +118,7 @@ mod tests {
     fn a_fifo_in_its_place_is_not_waited_for() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        fs::write(&path, "one").unwrap();
+        write(&path, "one");
         let stamp = at(&c(&path)).unwrap();
         fs::remove_file(&path).unwrap();
         rustix::fs::mkfifoat(CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();

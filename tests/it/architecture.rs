@@ -31,6 +31,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("lifecycle", 7),
     ("telemetry", 7),
     ("cli", 8),
+    ("fuzzing", 8),
     ("main", 9),
     ("lib", 9),
 ];

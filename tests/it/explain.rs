@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use crate::support::{Answer, Api, ServerBuilder, TestServer, only};
 
 /// What a call comes to: `run`, `ask` or `deny`, and why.
-type Outcome = (String, Option<String>);
+pub(crate) type Outcome = (String, Option<String>);
 
-async fn ask_to_explain(api: &Api, body: &Value) -> Answer {
+pub(crate) async fn ask_to_explain(api: &Api, body: &Value) -> Answer {
     api.post("/v1/exec/explain", body.clone()).await
 }
 
@@ -22,7 +22,7 @@ fn text(value: &Value) -> String {
         .to_owned()
 }
 
-fn what_explain_says(answer: &Answer) -> Outcome {
+pub(crate) fn what_explain_says(answer: &Answer) -> Outcome {
     let body = answer.json();
     match answer.status {
         200 => (text(&body["outcome"]), body["reason"].as_str().map(str::to_owned)),
@@ -32,7 +32,7 @@ fn what_explain_says(answer: &Answer) -> Outcome {
 }
 
 /// What came of the call itself, in the words of an explanation. A question is withdrawn.
-async fn what_exec_does(server: &TestServer, body: &Value) -> Outcome {
+pub(crate) async fn what_exec_does(server: &TestServer, body: &Value) -> Outcome {
     let answer = server.agent().exec(body.clone()).await;
     let done = answer.json();
     match answer.status {

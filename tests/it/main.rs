@@ -10,6 +10,8 @@
 mod support;
 
 #[cfg(test)]
+mod advisories;
+#[cfg(test)]
 mod analysis_rules;
 #[cfg(test)]
 mod api_socket;
@@ -38,7 +40,6 @@ mod connections;
 #[cfg(test)]
 mod container;
 #[cfg(test)]
-#[cfg(feature = "test-hooks")]
 mod crash;
 #[cfg(test)]
 mod disk_full;
@@ -60,6 +61,8 @@ mod exec_limits;
 mod explain;
 #[cfg(test)]
 mod eyes;
+#[cfg(all(test, feature = "test-hooks"))]
+mod fuzz_seeds;
 #[cfg(test)]
 mod health_check;
 #[cfg(test)]
@@ -78,6 +81,8 @@ mod mcp;
 mod metrics;
 #[cfg(test)]
 mod operations;
+#[cfg(test)]
+mod oracles;
 #[cfg(test)]
 mod packaging;
 #[cfg(test)]

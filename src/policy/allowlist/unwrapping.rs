@@ -61,7 +61,7 @@ impl Evaluation<'_> {
             .executable()
             .filter(|executable| self.coverage().is_trusted(&executable.real))
             .map(|executable| executable.resolved.clone());
-        let is_shell_word = wrapper.is_shell_word() && !work.typed().contains('/');
+        let is_shell_word = is_word_of_the_shell(work, wrapper);
         if !self.rules.holds(Rule::W4, trusted.is_some() || is_shell_word) {
             return Err((
                 Code::WrapperUntrusted,
@@ -95,4 +95,20 @@ impl Evaluation<'_> {
         work.at += own + 1;
         Ok(())
     }
+}
+
+/// Whether a shell takes the wrapper's bare name for a word of its own. Behind a program it does not: that starts a
+/// file of that name, or fails; nor does it know `time` behind an assignment.
+fn is_word_of_the_shell(work: &Work<'_>, wrapper: Wrapper) -> bool {
+    let is_first = work.wrappers.is_empty();
+    let follows_shell_words = work
+        .wrappers
+        .iter()
+        .all(|before| Wrapper::named(&before.name).is_some_and(Wrapper::is_shell_word));
+    !work.typed().contains('/')
+        && match wrapper {
+            Wrapper::Command => follows_shell_words,
+            Wrapper::Time => is_first && work.segment.assignments.is_empty(),
+            Wrapper::Env | Wrapper::Nohup | Wrapper::Nice | Wrapper::Stdbuf | Wrapper::Timeout => false,
+        }
 }

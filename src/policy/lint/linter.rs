@@ -23,6 +23,8 @@ use crate::{
 
 /// Files and directories that one linter looks up; what comes after them is judged by its text alone.
 const MAX_LOOKUPS: usize = 10_000;
+/// Globs that are tried on the usual interpreters.
+const MAX_GLOBS_TRIED: usize = 2_000;
 /// Directories that everybody may write to, whatever their mode says here (P3).
 const SHARED_DIRECTORIES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Where interpreters are usually found; a pattern that covers one of them covers any code.
@@ -76,6 +78,7 @@ pub struct Linter<'a> {
     alike: HashMap<Written<'a>, usize>,
     alike_denied: HashMap<Written<'a>, usize>,
     lookups: Cell<usize>,
+    globs_tried: Cell<usize>,
     trust: RefCell<HashMap<String, DirectoryTrust>>,
 }
 
@@ -112,6 +115,7 @@ impl<'a> Linter<'a> {
             alike: HashMap::new(),
             alike_denied: HashMap::new(),
             lookups: Cell::new(0),
+            globs_tried: Cell::new(0),
             trust: RefCell::default(),
         };
         let mut entries = Index::new(surroundings.path_case);
@@ -403,7 +407,6 @@ impl<'a> Linter<'a> {
     }
 
     fn breadth(&self, pattern: &ExecutablePattern) -> Option<Remark> {
-        let (cache, case) = (self.surroundings.cache, self.surroundings.path_case);
         let broad = |why: &str| Some(Remark::new(RemarkCode::TooBroad, why));
         match pattern {
             ExecutablePattern::Any => broad("it covers every program there is"),
@@ -428,10 +431,11 @@ impl<'a> Linter<'a> {
             {
                 broad("it covers a whole tree of directories, downloads and build results among them")
             }
-            ExecutablePattern::Glob { .. } => {
-                let covers = |path: &&&str| {
-                    let same = |path: &str| Some(path.to_owned());
-                    pattern.matches_path(path, case, cache, same) == Some(true)
+            ExecutablePattern::Glob { directory, rest } => {
+                let covers = |path: &&&str| match rest.as_str() {
+                    "/*" => paths::directory(path) == directory,
+                    "/**" => paths::is_within(path, directory),
+                    _ => self.glob_covers(pattern, path),
                 };
                 let interpreter = USUAL_INTERPRETERS.iter().find(covers)?;
                 let name = paths::base_name(interpreter);
@@ -439,6 +443,15 @@ impl<'a> Linter<'a> {
                 Some(Remark::new(RemarkCode::Interpreter, message))
             }
         }
+    }
+
+    /// Whether a glob of another form than the common ones matches a path. Each has to be compiled, so only some are.
+    fn glob_covers(&self, pattern: &ExecutablePattern, path: &str) -> bool {
+        let Surroundings { cache, path_case, .. } = self.surroundings;
+        let tried = self.globs_tried.get();
+        self.globs_tried.set(tried.saturating_add(1));
+        let same = |path: &str| Some(path.to_owned());
+        tried < MAX_GLOBS_TRIED && pattern.matches_path(path, path_case, cache, same) == Some(true)
     }
 
     /// What the program itself means for its entry.

@@ -115,9 +115,10 @@ impl ArgumentPattern {
         if text.len() > MAX_INPUT_BYTES {
             return ArgumentMatch::Undecided;
         }
+        let text = dialect::code_units(&text);
         let found = match &self.engine {
-            Engine::Linear(expression) => Ok(expression.is_match(&text)),
-            Engine::Backtracking(expression) => expression.is_match(&text),
+            Engine::Linear(expression) => Ok(expression.is_match(text.as_ref())),
+            Engine::Backtracking(expression) => expression.is_match(text.as_ref()),
         };
         match found {
             Ok(true) => ArgumentMatch::Yes,
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn unusable_expressions_are_errors() {
         for pattern in [
-            "(", "[^]", "[]", r"\cA", r"\Z", "(?i)a", "(?P<n>a)", "a**", "*", r"\p{L}", "(?#x)", "[b-a]",
+            ")", "(", "[^]", "[]", r"\cA", r"\Z", "(?i)a", "(?P<n>a)", "a**", "*", r"\p{L}", "(?#x)", "[b-a]",
         ] {
             assert!(ArgumentPattern::parse(pattern).is_err(), "{pattern}");
         }

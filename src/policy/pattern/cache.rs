@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use globset::GlobMatcher;
+use regex::Regex;
 
 use super::{
     ArgumentPattern, InvalidArgumentPattern, PathCase,
@@ -20,7 +20,7 @@ type Compiled<T> = Mutex<HashMap<String, Arc<T>>>;
 /// Compiled patterns by text. Cheap to make, made once per server.
 #[derive(Debug, Default)]
 pub struct PatternCache {
-    globs: Compiled<Option<GlobMatcher>>,
+    globs: Compiled<Option<Regex>>,
     arguments: Compiled<Result<ArgumentPattern, InvalidArgumentPattern>>,
 }
 
@@ -43,11 +43,11 @@ impl PatternCache {
                 .glob(&fold(directory), &fold(glob))
                 .as_ref()
                 .as_ref()
-                .map(|glob| glob.is_match(fold(target))),
+                .map(|glob| glob.is_match(&fold(target))),
         }
     }
 
-    fn glob(&self, directory: &str, glob: &str) -> Arc<Option<GlobMatcher>> {
+    fn glob(&self, directory: &str, glob: &str) -> Arc<Option<Regex>> {
         // NUL is in no path, so no two pairs share a key.
         recall(&self.globs, format!("{directory}\0{glob}"), || {
             compile(directory, glob)

@@ -2,8 +2,12 @@
 //!
 //! What means the same is copied, what has an equivalent is written out (`\d \w \s . \b` are ASCII or have other
 //! sets in ECMAScript), and everything else is refused, so that no expression silently means something wider.
+//!
+//! Without flags ECMAScript matches UTF-16 code units, so that `^.$` does not match an emoji. The Rust engines know
+//! characters only; [`code_units`] writes each half of a surrogate pair as a character of its own, for expressions
+//! and for what they are tried on.
 
-use std::{iter::Peekable, str::Chars};
+use std::{borrow::Cow, iter::Peekable, str::Chars};
 
 /// Syntax that has no faithful translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -20,9 +24,16 @@ pub enum UnsupportedSyntax {
     /// `(?` followed by anything but `:`, `=`, `!`, `<=`, `<!` or a name.
     #[error("a kind of group that is not supported")]
     Group,
-    /// A quantifier behind a quantifier or behind nothing.
+    /// A quantifier behind a quantifier, behind a look-around or behind nothing.
     #[error("a quantifier with nothing to repeat")]
     Quantifier,
+    /// A range whose end comes before its beginning.
+    #[error("a character range that is out of order")]
+    Range,
+    /// A back-reference to a group that is not certain to have matched before it. ECMAScript takes it for the empty
+    /// text there, the engines here for a mismatch.
+    #[error("a back-reference to a group that is not sure to have matched before it")]
+    BackReference,
 }
 
 /// A translated expression.
@@ -47,13 +58,42 @@ const DOT: &str = r"[^\n\r\x{2028}\x{2029}]";
 const BOUNDARY: &str = "(?:(?<=[A-Za-z0-9_])(?![A-Za-z0-9_])|(?<![A-Za-z0-9_])(?=[A-Za-z0-9_]))";
 const NOT_BOUNDARY: &str = "(?:(?<=[A-Za-z0-9_])(?=[A-Za-z0-9_])|(?<![A-Za-z0-9_])(?![A-Za-z0-9_]))";
 
+/// Added to a surrogate to make it a character of the last plane. Characters there are pairs themselves, so nothing
+/// else is ever written so.
+const HALF: u32 = 0x10_0000;
+const FIRST_SURROGATE: u32 = 0xd800;
+const LAST_SURROGATE: u32 = 0xdfff;
+
+/// Text with every character of more than one UTF-16 code unit as two characters.
+pub(super) fn code_units(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| byte < 0xf0) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.encode_utf16().map(of_unit).collect())
+}
+
+/// The character that stands for a code unit.
+fn of_unit(unit: u16) -> char {
+    let unit = u32::from(unit);
+    char::from_u32(unit)
+        .or_else(|| char::from_u32(HALF + unit))
+        .unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+/// The code unit that a character stands for.
+fn unit_of(character: char) -> u32 {
+    let code = u32::from(character);
+    if code > HALF { code - HALF } else { code }
+}
+
 /// Translates an expression.
 pub(super) fn translate(pattern: &str) -> Result<Translated, UnsupportedSyntax> {
-    let first = Translator::new(pattern, Engine::Linear).run()?;
+    let pattern = code_units(pattern);
+    let first = Translator::new(&pattern, Engine::Linear).run()?;
     if !first.backtracking {
         return Ok(first);
     }
-    Translator::new(pattern, Engine::Backtracking).run()
+    Translator::new(&pattern, Engine::Backtracking).run()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +109,37 @@ struct Translator<'a> {
     backtracking: bool,
     /// Whether a quantifier may follow.
     repeatable: bool,
+    /// The groups around this place, the whole expression first.
+    open: Vec<OpenGroup>,
+    /// Names of the capturing groups so far, by their number less one.
+    names: Vec<Option<String>>,
+}
+
+/// A group whose end is still to come.
+#[derive(Debug)]
+struct OpenGroup {
+    kind: GroupKind,
+    has_alternatives: bool,
+    /// Numbers of the groups that have matched wherever this place is reached.
+    certain: Vec<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GroupKind {
+    Plain,
+    Capturing(usize),
+    LookAhead,
+    LookBehind,
+}
+
+impl OpenGroup {
+    const fn new(kind: GroupKind) -> Self {
+        Self {
+            kind,
+            has_alternatives: false,
+            certain: Vec::new(),
+        }
+    }
 }
 
 /// What one item of a class or one escape stands for.
@@ -85,6 +156,8 @@ impl<'a> Translator<'a> {
             text: String::with_capacity(pattern.len() * 2),
             backtracking: false,
             repeatable: false,
+            open: vec![OpenGroup::new(GroupKind::Plain)],
+            names: Vec::new(),
         }
     }
 
@@ -100,18 +173,23 @@ impl<'a> Translator<'a> {
                     Some(count) => self.quantifier(&count)?,
                     None => self.character('{'),
                 },
-                '|' | '^' => {
-                    self.text.push(character);
+                '|' => {
+                    if let Some(group) = self.open.last_mut() {
+                        group.has_alternatives = true;
+                        group.certain.clear();
+                    }
+                    self.text.push('|');
+                    self.repeatable = false;
+                }
+                '^' => {
+                    self.text.push('^');
                     self.repeatable = false;
                 }
                 '$' => {
                     self.text.push_str(r"\z");
                     self.repeatable = false;
                 }
-                ')' => {
-                    self.text.push(')');
-                    self.repeatable = true;
-                }
+                ')' => self.end_group()?,
                 character => self.character(character),
             }
         }
@@ -166,46 +244,97 @@ impl<'a> Translator<'a> {
 
     fn group(&mut self) -> Result<(), UnsupportedSyntax> {
         self.repeatable = false;
-        if self.rest.next_if_eq(&'?').is_none() {
+        let kind = if self.rest.next_if_eq(&'?').is_none() {
             self.text.push('(');
+            self.capture(None)
+        } else {
+            match self.rest.next() {
+                Some(':') => {
+                    self.text.push_str("(?:");
+                    GroupKind::Plain
+                }
+                Some(look @ ('=' | '!')) => self.look("(?", look, GroupKind::LookAhead),
+                Some('<') => match self.rest.peek().copied() {
+                    Some(look @ ('=' | '!')) => {
+                        self.rest.next();
+                        self.look("(?<", look, GroupKind::LookBehind)
+                    }
+                    Some(first) if first.is_ascii_alphabetic() || first == '_' => {
+                        self.text.push_str("(?<");
+                        let name = self.name()?;
+                        self.capture(Some(name))
+                    }
+                    _ => return Err(UnsupportedSyntax::Group),
+                },
+                _ => return Err(UnsupportedSyntax::Group),
+            }
+        };
+        self.open.push(OpenGroup::new(kind));
+        Ok(())
+    }
+
+    fn look(&mut self, beginning: &str, look: char, kind: GroupKind) -> GroupKind {
+        self.backtracking = true;
+        self.text.push_str(beginning);
+        self.text.push(look);
+        kind
+    }
+
+    fn capture(&mut self, name: Option<String>) -> GroupKind {
+        self.names.push(name);
+        GroupKind::Capturing(self.names.len())
+    }
+
+    fn end_group(&mut self) -> Result<(), UnsupportedSyntax> {
+        let group = self
+            .open
+            .pop()
+            .filter(|_| !self.open.is_empty())
+            .ok_or(UnsupportedSyntax::Group)?;
+        self.text.push(')');
+        self.repeatable = matches!(group.kind, GroupKind::Plain | GroupKind::Capturing(_));
+        let may_be_left_out = match self.rest.peek() {
+            Some('*' | '?') => true,
+            Some('{') => self.rest.clone().nth(1) == Some('0'),
+            _ => false,
+        };
+        if !self.repeatable || may_be_left_out {
             return Ok(());
         }
-        match self.rest.next() {
-            Some(':') => self.text.push_str("(?:"),
-            Some(look @ ('=' | '!')) => {
-                self.backtracking = true;
-                self.text.push_str("(?");
-                self.text.push(look);
+        if let Some(around) = self.open.last_mut() {
+            if !group.has_alternatives {
+                around.certain.extend(group.certain);
             }
-            Some('<') => match self.rest.peek() {
-                Some(look @ ('=' | '!')) => {
-                    self.backtracking = true;
-                    self.text.push_str("(?<");
-                    self.text.push(*look);
-                    self.rest.next();
-                }
-                Some(first) if first.is_ascii_alphabetic() || *first == '_' => {
-                    self.text.push_str("(?<");
-                    self.name()?;
-                }
-                _ => return Err(UnsupportedSyntax::Group),
-            },
-            _ => return Err(UnsupportedSyntax::Group),
+            if let GroupKind::Capturing(number) = group.kind {
+                around.certain.push(number);
+            }
         }
         Ok(())
     }
 
+    /// Whether a group has matched wherever this place is reached. Behind a look-behind's beginning the order of
+    /// matching is the other way round, so nothing is certain there.
+    fn refer(&self, number: usize) -> Result<(), UnsupportedSyntax> {
+        let is_behind = self.open.iter().any(|group| group.kind == GroupKind::LookBehind);
+        let is_certain = self.open.iter().any(|group| group.certain.contains(&number));
+        if is_certain && !is_behind {
+            Ok(())
+        } else {
+            Err(UnsupportedSyntax::BackReference)
+        }
+    }
+
     /// Copies a group's name with its closing bracket.
-    fn name(&mut self) -> Result<(), UnsupportedSyntax> {
+    fn name(&mut self) -> Result<String, UnsupportedSyntax> {
+        let mut name = String::new();
         for character in self.rest.by_ref() {
             match character {
                 '>' => {
+                    self.text.push_str(&name);
                     self.text.push('>');
-                    return Ok(());
+                    return Ok(name);
                 }
-                character if character.is_ascii_alphanumeric() || character == '_' => {
-                    self.text.push(character);
-                }
+                character if character.is_ascii_alphanumeric() || character == '_' => name.push(character),
                 _ => return Err(UnsupportedSyntax::Group),
             }
         }
@@ -227,12 +356,13 @@ impl<'a> Translator<'a> {
                 self.repeatable = false;
             }
             Some('1'..='9') => {
-                self.backtracking = true;
-                self.text.push_str(r"(?:\");
+                let mut digits = String::new();
                 while let Some(digit) = self.rest.next_if(char::is_ascii_digit) {
-                    self.text.push(digit);
+                    digits.push(digit);
                 }
-                self.atom(")");
+                self.refer(digits.parse().ok().unwrap_or(usize::MAX))?;
+                self.backtracking = true;
+                self.atom(&format!(r"(?:\{digits})"));
             }
             Some('k') => {
                 self.rest.next();
@@ -241,7 +371,9 @@ impl<'a> Translator<'a> {
                 }
                 self.backtracking = true;
                 self.text.push_str(r"\k<");
-                self.name()?;
+                let name = Some(self.name()?);
+                let number = self.names.iter().position(|known| *known == name);
+                self.refer(number.map_or(usize::MAX, |at| at + 1))?;
                 self.repeatable = true;
             }
             _ => match escaped(&mut self.rest)? {
@@ -273,23 +405,18 @@ impl<'a> Translator<'a> {
                 }
                 Some(Atom::Character(first)) => first,
             };
-            push_class_literal(&mut self.text, first);
-            if self.rest.peek() != Some(&'-') {
-                continue;
-            }
             let mut ahead = self.rest.clone();
-            ahead.next();
-            if matches!(ahead.peek(), None | Some(']')) {
-                // A dash at the end is a dash; the next round takes it.
+            // A dash at the end is a dash; the next round takes it.
+            let is_range = ahead.next_if_eq(&'-').is_some() && !matches!(ahead.peek(), None | Some(']'));
+            if !is_range {
+                push_class_literal(&mut self.text, first);
                 continue;
             }
             self.rest.next();
             match self.class_atom()? {
-                Some(Atom::Character(last)) => {
-                    self.text.push('-');
-                    push_class_literal(&mut self.text, last);
-                }
+                Some(Atom::Character(last)) => push_range(&mut self.text, first, last)?,
                 Some(Atom::Set(set)) => {
+                    push_class_literal(&mut self.text, first);
                     push_class_literal(&mut self.text, '-');
                     self.text.push_str(set);
                 }
@@ -341,7 +468,8 @@ fn hexadecimal(rest: &mut Peekable<Chars<'_>>, digits: usize) -> Result<char, Un
         let digit = rest.next().and_then(|digit| digit.to_digit(16));
         value = value * 16 + digit.ok_or(UnsupportedSyntax::Escape)?;
     }
-    char::from_u32(value).ok_or(UnsupportedSyntax::Escape)
+    let unit = u16::try_from(value).ok().ok_or(UnsupportedSyntax::Escape)?;
+    Ok(of_unit(unit))
 }
 
 fn push_literal(text: &mut String, character: char) {
@@ -355,4 +483,29 @@ fn push_class_literal(text: &mut String, character: char) {
         text.push('\\');
     }
     text.push(character);
+}
+
+/// A range of code units. The surrogates among them are elsewhere, so a range across them becomes up to three.
+fn push_range(text: &mut String, first: char, last: char) -> Result<(), UnsupportedSyntax> {
+    let (first, last) = (unit_of(first), unit_of(last));
+    if first > last {
+        return Err(UnsupportedSyntax::Range);
+    }
+    let pieces = [
+        (first, last.min(FIRST_SURROGATE - 1), 0),
+        (first.max(FIRST_SURROGATE), last.min(LAST_SURROGATE), HALF),
+        (first.max(LAST_SURROGATE + 1), last, 0),
+    ];
+    for (from, to, offset) in pieces {
+        if from > to {
+            continue;
+        }
+        let ends = [from, to].map(|unit| char::from_u32(unit + offset));
+        if let [Some(from), Some(to)] = ends {
+            push_class_literal(text, from);
+            text.push('-');
+            push_class_literal(text, to);
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Patterns over executables: path globs, bare names, `*` (M1 to M3, M6, P5).
 
-use globset::GlobBuilder;
+use regex::{Regex, RegexBuilder};
 
 use super::{PatternCache, generated};
 use crate::command::{Rule, RuleSet, paths};
@@ -214,27 +214,44 @@ fn fold_character(character: char) -> char {
     single(&mut upper.to_lowercase()).unwrap_or(upper)
 }
 
-/// A glob in which only `*`, `?` and `**` are special, behind a literal directory.
-pub(super) fn compile(directory: &str, glob: &str) -> Option<globset::GlobMatcher> {
-    let mut pattern = String::with_capacity(directory.len() + glob.len() + 8);
-    for character in directory.chars() {
-        if matches!(character, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
-            pattern.push('\\');
+/// Bound of a compiled glob's memory.
+const COMPILED_SIZE_LIMIT: usize = 1 << 20;
+
+/// A glob in which only `*`, `?` and `**` are special, behind a literal directory. `?` is one character, of however
+/// many bytes.
+pub(super) fn compile(directory: &str, glob: &str) -> Option<Regex> {
+    let mut expression = format!(r"\A{}", regex::escape(directory));
+    let mut components = glob.split('/').enumerate().peekable();
+    while let Some((index, component)) = components.next() {
+        match component {
+            // Zero or more directories; at the end anything below.
+            "**" if index > 0 && components.peek().is_some() => expression.push_str("(?:/.*)?"),
+            "**" if index > 0 => expression.push_str("/.*"),
+            component => {
+                if index > 0 {
+                    expression.push('/');
+                }
+                push_component(&mut expression, component);
+            }
         }
-        pattern.push(character);
     }
-    for character in glob.chars() {
-        if matches!(character, '[' | ']' | '{' | '}' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(character);
-    }
-    GlobBuilder::new(&pattern)
-        .literal_separator(true)
-        .backslash_escape(true)
+    expression.push_str(r"\z");
+    RegexBuilder::new(&expression)
+        .dot_matches_new_line(true)
+        .size_limit(COMPILED_SIZE_LIMIT)
         .build()
         .ok()
-        .map(|glob| glob.compile_matcher())
+}
+
+fn push_component(expression: &mut String, component: &str) {
+    let mut buffer = [0; 4];
+    for character in component.chars() {
+        match character {
+            '*' => expression.push_str("[^/]*"),
+            '?' => expression.push_str("[^/]"),
+            literal => expression.push_str(&regex::escape(literal.encode_utf8(&mut buffer))),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -281,6 +298,17 @@ mod tests {
             ("/usr/bin/a\\*", "/usr/bin/a\\b", true),
             ("~/.local/bin/*", "/home/agent/.local/bin/ruff", true),
             ("r?", "rg", true),
+            ("/opt/?", "/opt/☕", true),
+            ("/opt/?", "/opt/a\u{308}", false),
+            ("/opt/a?b", "/opt/a/b", false),
+            ("/opt/a**b", "/opt/axxb", true),
+            ("/opt/a**b", "/opt/a/b", false),
+            ("/opt/a.b+c(d", "/opt/a.b+c(d", true),
+            ("/opt/a.*", "/opt/axc", false),
+            ("/opt/a\nb*", "/opt/a\nbc", true),
+            ("/**/a/**/b", "/x/a/y/z/b", true),
+            ("/**/a/**/b", "/a/b", true),
+            ("/**/a/**/b", "/xa/b", false),
             ("rg", "rg", true),
             ("rg", "evil-rg", false),
             ("/USR/BIN/RG", "/usr/bin/rg", false),

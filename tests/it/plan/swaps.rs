@@ -11,7 +11,7 @@ use std::{
 use countersign::sys::hooks;
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, write_file_mode};
+use crate::support::{TestServer, eventually, write_file, write_file_mode};
 
 /// What is changed while the run stands still.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,8 +132,7 @@ impl Scene {
             Swap::Renamed => rename_over(),
             Swap::Rewritten => {
                 let content = fs::read(self.at("evil/tool")).unwrap();
-                // The kernel refuses it while the program runs.
-                fs::write(self.at("bin/tool"), content).unwrap_or(());
+                write_file_mode(&self.at("bin/tool"), content, 0o755);
             }
             Swap::Mode => {
                 fs::set_permissions(self.at("bin/tool"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -226,7 +225,7 @@ async fn tell(
     } else {
         None
     };
-    fs::write(&wanted, "").unwrap();
+    write_file(&wanted, "");
     let run = async {
         match &pending {
             None => agent.exec(scene.body(form)).await.json(),

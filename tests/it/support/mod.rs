@@ -12,6 +12,7 @@ mod skip;
 mod sse;
 mod tools;
 mod wait;
+mod world;
 
 pub(crate) use browser::{Browser, Screen};
 pub(crate) use certificates::{Authority, Pair};
@@ -28,3 +29,4 @@ pub(crate) use skip::{NOBODY, is_root, skip};
 pub(crate) use sse::{Event, EventStream};
 pub(crate) use tools::{program, python_tool};
 pub(crate) use wait::{eventually, within};
+pub(crate) use world::World;
