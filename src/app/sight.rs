@@ -33,6 +33,7 @@ impl Sight {
     }
 
     /// Starts another one whenever one does not answer. Until then nothing is seen and nothing allowed.
+    #[expect(clippy::infinite_loop, reason = "it ends with the server, which drops it")]
     pub(super) async fn keep(&self) -> Infallible {
         loop {
             self.remote.disconnected().await;

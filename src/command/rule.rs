@@ -55,6 +55,12 @@ impl RuleSet {
         self.answer_of(rule).unwrap_or(condition)
     }
 
+    /// Whether a rule answers always the same.
+    #[inline]
+    pub(crate) fn is_forced(self, rule: Rule) -> bool {
+        self.answer_of(rule).is_some()
+    }
+
     /// Whether a rule is in force.
     #[inline]
     pub(crate) fn on(self, rule: Rule) -> bool {

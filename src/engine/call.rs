@@ -216,7 +216,13 @@ impl Engine {
         let files = self.gateway.files();
         let workdir = match workdir {
             Some(text) => Workdir::named(&text, &self.home, files)?,
-            None => workspace(&self.workspace(&agent, settings), files)?,
+            None => match workspace(&self.workspace(&agent, settings), files) {
+                // An account without a home of its own, which has no other place either.
+                Err(WorkdirError::Missing(_)) if self.has_default_workspace_elsewhere(&agent, settings) => {
+                    Workdir::at(Path::new("/"), files)?
+                }
+                found => found?,
+            },
         };
         let exec = settings.policy.exec(&agent);
         let may_background = settings
@@ -244,6 +250,11 @@ impl Engine {
             agent,
             session,
         })
+    }
+
+    /// Whether an agent starts in the home of the account that commands run as.
+    fn has_default_workspace_elsewhere(&self, agent: &AgentId, settings: &Settings) -> bool {
+        settings.policy.named_workspace(agent).is_none() && self.gateway.files().account_home().is_some()
     }
 
     /// Where a call of an agent starts that names no directory.

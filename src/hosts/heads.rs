@@ -96,10 +96,7 @@ mod tests {
         let path_text = path.to_str().unwrap();
         let lookup = SystemLookup::new([], String::new(), &Files::Direct);
         let write = |text: &str| {
-            std::fs::File::create(&path)
-                .unwrap()
-                .write_all(text.as_bytes())
-                .unwrap();
+            File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             lookup.inspect(path_text).unwrap().identity
         };

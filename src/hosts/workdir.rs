@@ -49,7 +49,7 @@ impl From<LookError> for WorkdirError {
 
 /// Where a call starts that names no directory and whose agent has no workspace of its own: `workspace` in the state
 /// directory. A command under another account than the server's cannot enter that, so there it is
-/// `.countersign/workspace` in the account's home directory.
+/// `.countersign/workspace` in the account's home directory; where that cannot be made, calls start in `/`.
 pub fn default_workspace(in_state: &Path, account_home: Option<&Path>) -> PathBuf {
     account_home.map_or_else(|| in_state.to_owned(), |home| home.join(".countersign/workspace"))
 }

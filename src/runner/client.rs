@@ -84,9 +84,9 @@ impl RunnerOptions {
         limits: InheritedLimits,
         max_running: usize,
     ) -> Self {
-        // Nothing of the server's environment may show in /proc/PID/environ of the runner; a kill point of a
-        // test build is handed on by name.
-        let environment = hooks::handed_on();
+        // Nothing of the server's environment may show in /proc/PID/environ of the runner; what a
+        // test build is told is handed on by name.
+        let environment = hooks::handed_on().into_iter().chain(hooks::left_away());
         Self {
             program: PathBuf::from("/proc/self/exe"),
             runs,
@@ -94,7 +94,7 @@ impl RunnerOptions {
             limits,
             max_running,
             confinement: None,
-            environment,
+            environment: environment.collect(),
             apart: None,
         }
     }
@@ -496,7 +496,7 @@ impl WatchedProcess {
 async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<State>) {
     if let Origin::Here(recipe) = &mut origin {
         // What a kill point of a test build ended once must come back to life.
-        recipe.options.environment.clear();
+        recipe.options.environment = hooks::left_away().into_iter().collect();
     }
     let mut pause = Duration::ZERO;
     loop {

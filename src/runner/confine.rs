@@ -22,6 +22,7 @@ use std::{
 };
 
 use crate::sys::{
+    hooks,
     namespace::{self, Confines},
     process::{self, Spawn},
     socket::{self, Received},
@@ -73,6 +74,9 @@ impl Mask {
 /// What differs inside from outside.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ConfinementPlan {
+    /// Directories that cannot be moved or removed inside, outer ones first. Each is mounted on itself, so that a move
+    /// from one of them to another copies.
+    pub pinned: Vec<PathBuf>,
     /// Covered directories, in this order.
     pub masks: Vec<Mask>,
     /// Mounts that cannot be written inside.
@@ -109,10 +113,15 @@ impl Confinement {
             .into_iter()
             .chain(arguments.iter().map(OsString::as_os_str))
             .collect();
+        let environment = hooks::left_away();
+        let environment: Vec<(&OsStr, &OsStr)> = environment
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+            .collect();
         let maker = process::spawn(&Spawn {
             program,
             arguments: &arguments,
-            environment: &[],
+            environment: &environment,
             output: None,
             descriptors: &[theirs.as_fd()],
         })
@@ -149,6 +158,7 @@ fn answer(socket: BorrowedFd<'_>) -> Result<Confinement, ConfineError> {
     }
 }
 
+const PIN: &str = "pin";
 const COVER: &str = "cover";
 const COVER_WRITABLE: &str = "cover-writable";
 const KEEP: &str = "keep";
@@ -162,7 +172,14 @@ impl ConfinementPlan {
     fn to_arguments(&self) -> Vec<OsString> {
         let mut arguments = Vec::new();
         let mut say = |word: &str, path: &Path| arguments.extend([word.into(), path.into()]);
-        let Self { masks, read_only } = self;
+        let Self {
+            pinned,
+            masks,
+            read_only,
+        } = self;
+        for path in pinned {
+            say(PIN, path);
+        }
         for mask in masks {
             let Mask {
                 at,
@@ -199,6 +216,7 @@ impl ConfinementPlan {
                 return None;
             }
             match word.to_str()? {
+                PIN => plan.pinned.push(path),
                 word @ (COVER | COVER_WRITABLE) => plan.masks.push(Mask {
                     writable: word == COVER_WRITABLE,
                     ..Mask::over(path)
@@ -270,13 +288,26 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
     // earlier either: the files of the map belong to root then.
     process::forbid_dumping().map_err(failed("the maker cannot be protected"))?;
     namespace::keep_mounts_to_ourselves().map_err(failed("mounts cannot be made private"))?;
-    for mask in &plan.masks {
-        cover(mask)?;
+    if !hooks::protection_off("pins") {
+        for path in &plan.pinned {
+            pin(path).map_err(failed_at("cannot pin", path))?;
+        }
+    }
+    if !hooks::protection_off("masks") {
+        for mask in &plan.masks {
+            cover(mask)?;
+        }
     }
     for path in &plan.read_only {
         make_read_only(path).map_err(failed_at("cannot write-protect", path))?;
     }
     Confines::of_this_process().map_err(failed("the namespaces cannot be held"))
+}
+
+/// What something is mounted on can be neither renamed nor removed by whoever sees the mount.
+fn pin(directory: &Path) -> io::Result<()> {
+    let held = namespace::hold(directory)?;
+    namespace::put(held.as_fd(), directory)
 }
 
 fn cover(mask: &Mask) -> Result<(), Failure> {
@@ -382,6 +413,7 @@ mod tests {
     #[test]
     fn a_plan_is_read_back_whole_or_not_at_all() {
         let plan = ConfinementPlan {
+            pinned: vec!["/c".into(), "/c/d".into()],
             masks: vec![
                 Mask {
                     writable: true,

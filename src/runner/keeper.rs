@@ -224,8 +224,10 @@ impl Charge<'_> {
 
     fn start(&mut self) -> io::Result<SpawnedProcess> {
         let switches = std::mem::take(&mut self.test_switches);
+        let left_away = hooks::left_away();
         let environment: Vec<_> = switches
             .iter()
+            .chain(&left_away)
             .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
             .collect();
         process::spawn(&Spawn {

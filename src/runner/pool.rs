@@ -207,6 +207,7 @@ fn run(settings: &Settings) -> io::Result<()> {
             (socket, runs, Some(output), None, own)
         }
         RunnerPlace::Confining => {
+            process::leave_session_keyring()?;
             let [socket, runs, output, user, mounts] = process::inherited_descriptors(3)?;
             let scopes = namespace::scopes()?;
             (
@@ -218,6 +219,7 @@ fn run(settings: &Settings) -> io::Result<()> {
             )
         }
         RunnerPlace::Apart { server } => {
+            process::leave_session_keyring()?;
             let [socket, attach] = process::inherited_descriptors(3)?;
             (socket, attach, None, None, server)
         }

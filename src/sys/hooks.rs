@@ -1,7 +1,9 @@
-//! Named points of a test build: where a crash test wants the process to die, it dies, and where another test wants
-//! to change the world under its feet, it stands still.
+//! Named points and protections of a test build: where a crash test wants the process to die, it dies; where another
+//! test wants to change the world under its feet, it stands still; and what keeps a command out can be left away, so that
+//! an attack shows what that protection is for.
 //!
-//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] and [`pause`] are empty functions.
+//! Without the feature `test-hooks` nothing of this is in the program: [`reach`] and [`pause`] are empty functions, and no
+//! protection is ever [off](protection_off).
 
 #[cfg(not(feature = "test-hooks"))]
 use std::ffi::OsString;
@@ -9,6 +11,13 @@ use std::ffi::OsString;
 /// The variable that names the kill point: `name`, or `name:N` for the N-th time it is reached.
 #[cfg(feature = "test-hooks")]
 pub const KILL_VARIABLE: &str = "COUNTERSIGN_TEST_KILL";
+
+/// The variable that names the protections to leave away, with commas between them.
+#[cfg(feature = "test-hooks")]
+pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
+
+/// The protections that can be left away. A test compares the list with the questions.
+pub const PROTECTIONS: &[&str] = &["descriptors", "dumpable", "landlock-scopes", "masks", "pins"];
 
 /// The kill points of the server, its runner and its supervisors, each group in the order in which a run
 /// reaches them. A test compares the list with the calls.
@@ -71,7 +80,9 @@ pub const PAUSE_POINTS: &[&str] = &[
 ];
 
 #[cfg(feature = "test-hooks")]
-pub use armed::{handed_on, pause, reach, reach_for, setting};
+pub use armed::{
+    hand_down_descriptors, handed_on, left_away, pause, protection_off, reach, reach_for, setting,
+};
 
 /// Does nothing: this build has no points to stand still at.
 #[cfg(not(feature = "test-hooks"))]
@@ -95,7 +106,27 @@ pub const fn handed_on() -> Vec<(OsString, OsString)> {
     Vec::new()
 }
 
+/// The protections that are left away, for a process that is started: none are.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn left_away() -> Option<(OsString, OsString)> {
+    None
+}
+
+/// Whether a protection is left away: none ever is.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn protection_off(_name: &str) -> bool {
+    false
+}
+
+/// Does nothing: this build leaves no protection away.
+#[cfg(not(feature = "test-hooks"))]
+#[inline]
+pub const fn hand_down_descriptors() {}
+
 #[cfg(feature = "test-hooks")]
+#[expect(unsafe_code, reason = "a flag of descriptors that nothing here owns")]
 mod armed {
     use std::{
         ffi::{CStr, OsStr, OsString},
@@ -109,7 +140,7 @@ mod armed {
 
     use rustix::fs::{AtFlags, CWD};
 
-    use super::{KILL_VARIABLE, PAUSE_VARIABLE};
+    use super::{KILL_VARIABLE, PAUSE_VARIABLE, PROTECTION_VARIABLE, PROTECTIONS};
     use crate::sys::process::{self, Pid};
 
     /// Longer than the path of any such file.
@@ -194,6 +225,49 @@ mod armed {
         )]
         let directory = DIRECTORY.get_or_init(|| std::env::var_os(PAUSE_VARIABLE));
         directory.as_deref()
+    }
+
+    /// The protections that are left away, as a process that is started with a clean environment hears of them.
+    pub fn left_away() -> Option<(OsString, OsString)> {
+        let off = protections_off();
+        (!off.is_empty()).then(|| (OsString::from(PROTECTION_VARIABLE), OsString::from(off)))
+    }
+
+    /// Whether a protection is to be left away. Allocates nothing once it was called.
+    ///
+    /// # Panics
+    /// For a name that is not listed, and for a variable that names one: an attack would show nothing.
+    pub fn protection_off(name: &str) -> bool {
+        assert!(PROTECTIONS.contains(&name), "no such protection");
+        names(protections_off()).any(|off| off == name)
+    }
+
+    fn names(text: &str) -> impl Iterator<Item = &str> {
+        text.split(',').filter(|name| !name.is_empty())
+    }
+
+    fn protections_off() -> &'static str {
+        static OFF: OnceLock<String> = OnceLock::new();
+        OFF.get_or_init(|| {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a protection that is left away is no setting of the product"
+            )]
+            let text = std::env::var(PROTECTION_VARIABLE).unwrap_or_default();
+            assert!(
+                names(&text).all(|name| PROTECTIONS.contains(&name)),
+                "no such protection: {text}"
+            );
+            text
+        })
+    }
+
+    /// Keeps the first descriptors open when this process executes a program.
+    pub fn hand_down_descriptors() {
+        for number in 3..64 {
+            // SAFETY: it only takes a flag away, and fails for a number that is not open.
+            unsafe { libc::fcntl(number, libc::F_SETFD, 0) };
+        }
     }
 
     fn target() -> Option<&'static Target> {

@@ -184,6 +184,24 @@ fn pause_points_are_listed_and_passed() {
 }
 
 #[test]
+fn every_protection_that_can_be_left_away_is_listed() {
+    let asked: BTreeSet<String> = sources()
+        .iter()
+        .flat_map(|(_, text)| {
+            let code = without_comments(text);
+            let names = code.split("protection_off(\"").skip(1);
+            let names = names.filter_map(|rest| rest.split('"').next());
+            names.map(str::to_owned).collect::<Vec<_>>()
+        })
+        .collect();
+    let listed: BTreeSet<String> = countersign::sys::hooks::PROTECTIONS
+        .iter()
+        .map(|name| (*name).to_owned())
+        .collect();
+    assert_eq!(asked, listed);
+}
+
+#[test]
 fn unsafe_code_stays_in_sys() {
     for (path, text) in sources() {
         let lifted =

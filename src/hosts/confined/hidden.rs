@@ -4,6 +4,7 @@ use std::{
     ffi::{OsStr, OsString},
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use crate::runner::confine::{ConfinementPlan, Mask};
@@ -14,14 +15,16 @@ pub struct Hidden {
     masks: Vec<Mask>,
     /// Directories that were put back, and which they were.
     kept: Vec<(PathBuf, Identity)>,
+    /// Directories that were covered where they are, and which they were.
+    covered: Vec<(PathBuf, Identity)>,
 }
 
-/// Device and inode.
-type Identity = (u64, u64);
+/// Device, inode and, since numbers of inodes are used again, when it was made, where the file system knows.
+type Identity = (u64, u64, Option<SystemTime>);
 
 fn identity(path: &Path) -> Option<Identity> {
     let meta = std::fs::metadata(path).ok()?;
-    Some((meta.dev(), meta.ino()))
+    Some((meta.dev(), meta.ino(), meta.created().ok()))
 }
 
 /// Variables that lead to a program outside by more than a path.
@@ -45,22 +48,29 @@ const INSIDE: &[(&str, &str)] = &[("FAKEROOTDONTTRYCHOWN", "1")];
 impl Hidden {
     /// What a plan covers.
     pub fn by(plan: &ConfinementPlan) -> Self {
+        let identified = |path: &PathBuf| Some((path.clone(), identity(path)?));
         let kept = plan.masks.iter().flat_map(|mask| &mask.keep);
-        let kept = kept.filter_map(|path| Some((path.clone(), identity(path)?)));
-        Self {
+        let mut hidden = Self {
             masks: plan.masks.clone(),
-            kept: kept.collect(),
-        }
+            kept: kept.filter_map(identified).collect(),
+            covered: Vec::new(),
+        };
+        // What lies below another cover is not there inside, whatever becomes of it outside.
+        let places = plan.masks.iter().map(|mask| &mask.at);
+        let exposed = places.filter(|at| at.parent().is_some_and(|above| !hidden.hides(above)));
+        hidden.covered = exposed.filter_map(identified).collect();
+        hidden
     }
 
-    /// The directory on the way to a path that is no longer the one that was put back: it was removed and made again,
-    /// and commands would still be in the old one.
+    /// A directory that is no longer the one that it was: it was removed and made again outside. One on the way to a
+    /// path that was put back: commands would still be in the old one. Any that was covered: the new one is not.
     pub fn replaced(&self, path: &Path) -> Option<&Path> {
         let on_the_way = self.kept.iter().filter(|(kept, _was)| path.starts_with(kept));
+        let exchanged = self.covered.iter().filter(|(at, _was)| at.exists());
         on_the_way
-            .filter(|(kept, was)| identity(kept) != Some(*was))
-            .map(|(kept, _was)| kept.as_path())
-            .next()
+            .chain(exchanged)
+            .find(|(place, was)| identity(place) != Some(*was))
+            .map(|(place, _was)| place.as_path())
     }
 
     /// Whether a path, which has no links in it, is covered: something else, or nothing, is there inside.
@@ -144,6 +154,7 @@ mod tests {
     fn hidden() -> Hidden {
         Hidden {
             kept: Vec::new(),
+            covered: Vec::new(),
             masks: vec![
                 Mask {
                     keep: vec!["/run/lock".into(), "/run/postgresql".into()],
@@ -193,13 +204,24 @@ mod tests {
                 keep: vec![workspace.clone()],
                 ..Mask::over(place.path().to_path_buf())
             }],
-            read_only: Vec::new(),
+            ..ConfinementPlan::default()
         });
         assert_eq!(hidden.replaced(&workspace.join("src")), None);
         std::fs::rename(&workspace, place.path().join("old")).unwrap();
         std::fs::rename(&other, &workspace).unwrap();
         assert_eq!(hidden.replaced(&workspace.join("src")), Some(workspace.as_path()));
         assert_eq!(hidden.replaced(place.path()), None);
+        // A cover goes away with the directory that it is on.
+        std::fs::rename(&workspace, &other).unwrap();
+        let covered = Hidden::by(&ConfinementPlan {
+            masks: vec![Mask::over(other.clone())],
+            ..ConfinementPlan::default()
+        });
+        assert_eq!(covered.replaced(place.path()), None);
+        std::fs::rename(&other, &workspace).unwrap();
+        assert_eq!(covered.replaced(place.path()), None, "nothing is there");
+        std::fs::create_dir(&other).unwrap();
+        assert_eq!(covered.replaced(place.path()), Some(other.as_path()));
     }
 
     #[test]

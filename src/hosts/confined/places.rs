@@ -41,6 +41,11 @@ pub enum Obstacle {
     /// A file that rules over the server could be changed where it is.
     #[error("{0} lies outside of the state directory, and this account may change it")]
     OutsideStateDir(PathBuf),
+    /// Another directory could be put in the place of the state directory.
+    #[error(
+        "{0} is a symbolic link on the way to the state directory, and this account may replace it; name the directory that it leads to"
+    )]
+    Link(PathBuf),
     /// The account can make a copy of the state directory that nothing covers.
     #[error(
         "this account may take snapshots of {0}, which has the state directory in it; make that a subvolume"
@@ -73,7 +78,10 @@ impl Places {
     /// [`Obstacle`].
     pub fn find(subject: &Subject<'_>) -> Result<Self, Obstacle> {
         let state = subject.state.canonicalize().map_err(unreadable(subject.state))?;
-        forbid_ruling_outside(subject.ruling, &state)?;
+        if let Some(link) = replaceable_link(subject.state, subject.uid) {
+            return Err(Obstacle::Link(link));
+        }
+        forbid_ruling_outside(subject.ruling, &state, subject.uid)?;
         forbid_snapshots(&state, subject.uid)?;
         let mounts = mounts::list().map_err(unreadable(Path::new("/proc/self/mountinfo")))?;
         let mut masks = runtime_masks(subject.uid)?;
@@ -96,7 +104,11 @@ impl Places {
         read_only.retain(|path| path.is_dir());
         read_only.dedup();
         Ok(Self {
-            plan: ConfinementPlan { masks, read_only },
+            plan: ConfinementPlan {
+                pinned: movable_ancestors(&state, subject.uid),
+                masks,
+                read_only,
+            },
             exposed,
         })
     }
@@ -107,21 +119,85 @@ fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Obstacle {
     move |source| Obstacle::Unreadable { path, source }
 }
 
-/// The files themselves, or the directories that they would be replaced in.
-fn forbid_ruling_outside(ruling: &[PathBuf], state: &Path) -> Result<(), Obstacle> {
-    let may_write = |path: &Path| rustix::fs::access(path, Access::WRITE_OK).is_ok();
+/// The files themselves, or a directory on the way in which they would be replaced.
+fn forbid_ruling_outside(ruling: &[PathBuf], state: &Path, uid: u32) -> Result<(), Obstacle> {
     for path in ruling {
         // The name and, where it is a link, what it leads to.
         let real = path.canonicalize().ok();
         for place in [Some(path), real.as_ref()].into_iter().flatten() {
             let directory = place.parent().and_then(|directory| directory.canonicalize().ok());
-            let is_outside = directory.filter(|directory| !directory.starts_with(state));
-            if is_outside.is_some_and(|directory| may_write(place) || may_write(&directory)) {
+            let Some(directory) = directory.filter(|directory| !directory.starts_with(state)) else {
+                continue;
+            };
+            let may_change = rustix::fs::access(place, Access::WRITE_OK).is_ok()
+                || may_write_in(&directory)
+                || replaceable_link(place, uid).is_some()
+                || !movable_ancestors(&directory.join("file"), uid).is_empty();
+            if may_change {
                 return Err(Obstacle::OutsideStateDir(place.clone()));
             }
         }
     }
     Ok(())
+}
+
+/// The directories above a path, which has no links in it, that the account could move away in order to put others in
+/// their place: then all paths below mean something else, for the server as well. Outer ones first.
+fn movable_ancestors(path: &Path, uid: u32) -> Vec<PathBuf> {
+    let above = path.ancestors().skip(1);
+    let mut movable: Vec<_> = above
+        .filter(|directory| may_replace(directory, uid))
+        .map(Path::to_path_buf)
+        .collect();
+    movable.reverse();
+    movable
+}
+
+/// The first symbolic link that is followed on the way to a path and that the account could replace.
+fn replaceable_link(path: &Path, uid: u32) -> Option<PathBuf> {
+    /// As many as the kernel follows.
+    const MOST_LINKS: usize = 40;
+    let mut links_left = MOST_LINKS;
+    let mut found = PathBuf::new();
+    let mut ahead: Vec<OsString> = components(path);
+    while let Some(name) = ahead.pop() {
+        if name == ".." {
+            found.pop();
+            continue;
+        }
+        found.push(name);
+        let Ok(target) = fs::read_link(&found) else {
+            continue;
+        };
+        links_left = links_left.checked_sub(1)?;
+        if may_replace(&found, uid) {
+            return Some(found);
+        }
+        found.pop();
+        ahead.extend(components(&target));
+    }
+    None
+}
+
+/// The last one first. An absolute path begins with the root, which replaces whatever it is pushed to.
+fn components(path: &Path) -> Vec<OsString> {
+    let names = path.components().rev();
+    names.map(|name| name.as_os_str().to_owned()).collect()
+}
+
+fn may_write_in(directory: &Path) -> bool {
+    rustix::fs::access(directory, Access::WRITE_OK).is_ok()
+}
+
+/// Whether the account could put something else in the place of an entry of a directory.
+fn may_replace(entry: &Path, uid: u32) -> bool {
+    const STICKY: u32 = 0o1000;
+    let Some(directory) = entry.parent().filter(|directory| may_write_in(directory)) else {
+        return false;
+    };
+    let of_account = |path| fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == uid);
+    let is_sticky = fs::metadata(directory).is_ok_and(|meta| meta.mode() & STICKY != 0);
+    !is_sticky || of_account(directory) || of_account(entry)
 }
 
 /// Whoever owns a subvolume of btrfs may take a snapshot of it, with everything in it that is no subvolume itself.
@@ -317,7 +393,7 @@ fn socket_mask(socket: &Path, subject: &Subject<'_>, state: &Path, masks: &[Mask
     };
     let plan = ConfinementPlan {
         masks: masks.to_vec(),
-        read_only: Vec::new(),
+        ..ConfinementPlan::default()
     };
     if hidden::Hidden::by(&plan).hides(&directory) || directory.starts_with(state) {
         return Named::Covered;
@@ -440,6 +516,32 @@ mod tests {
             home.find(std::slice::from_ref(&outside), &[]),
             Err(Obstacle::OutsideStateDir(path)) if path == outside
         ));
+    }
+
+    #[test]
+    fn what_leads_to_the_state_directory_cannot_be_exchanged() {
+        let home = Home::new();
+        let pinned = home.find(&[], &[]).unwrap().plan.pinned;
+        assert_eq!(pinned.last(), Some(&home.path()), "{pinned:?}");
+        assert!(pinned.iter().is_sorted(), "{pinned:?}");
+        let uid = rustix::process::geteuid().as_raw();
+        assert_eq!(replaceable_link(&home.path().join("state"), uid), None);
+        let link = home.path().join("link");
+        for target in [home.path(), PathBuf::from("."), PathBuf::from("elsewhere/..")] {
+            std::os::unix::fs::symlink(target, &link).unwrap();
+            let by_link = link.join("state");
+            assert_eq!(replaceable_link(&by_link, uid).as_ref(), Some(&link));
+            let subject = Subject {
+                uid,
+                home: None,
+                state: &by_link,
+                open: &[],
+                ruling: &[],
+                environment: &[],
+            };
+            assert!(matches!(Places::find(&subject), Err(Obstacle::Link(path)) if path == link));
+            fs::remove_file(&link).unwrap();
+        }
     }
 
     #[test]

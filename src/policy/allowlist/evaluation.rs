@@ -338,7 +338,11 @@ impl<'a> Evaluation<'a> {
             return None;
         };
         let digest = command_digest(text);
-        let marked = self.policy.entries.marked(&command_marker(text));
+        let marked = if self.rules.is_forced(Rule::M5) {
+            self.policy.entries.all_marked()
+        } else {
+            self.policy.entries.marked(&command_marker(text))
+        };
         let entry = marked.into_iter().find(|entry| {
             let is_whole = |whole: &str| whole.eq_ignore_ascii_case(&digest);
             let is_this = entry.source == Some(GENERATED_SOURCE) && entry.command_sha256.is_none_or(is_whole);

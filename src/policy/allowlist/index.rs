@@ -35,6 +35,18 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// The entries whose pattern is a marker of any command, in matching order.
+    pub(super) fn all_marked(self) -> Vec<Entry<'a>> {
+        let is_marked = |entry: &Entry<'_>| entry.pattern.trim().starts_with(COMMAND_MARKER);
+        match self {
+            Self::Listed(entries) => entries.iter().copied().filter(is_marked).collect(),
+            Self::Indexed(index) => {
+                let all = (0..index.len()).filter_map(|at| index.get(at));
+                all.filter(is_marked).collect()
+            }
+        }
+    }
+
     /// The entries whose pattern is exactly this marker, in matching order.
     pub(super) fn marked(self, marker: &str) -> Vec<Entry<'a>> {
         match self {

@@ -347,6 +347,9 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     rustix::stdio::dup2_stdout(output)?;
     rustix::stdio::dup2_stderr(errors)?;
     signals::close_on_exec_from(3);
+    if hooks::protection_off("descriptors") {
+        hooks::hand_down_descriptors();
+    }
     signals::set_default(libc::SIGPIPE);
     signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     hooks::pause("sup.before-execution");

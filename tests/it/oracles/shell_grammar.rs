@@ -43,7 +43,7 @@ fn our_shape(list: &List) -> Shape {
 /// A home directory is `<home>` in both.
 fn our_word(word: &Word) -> String {
     match word.class {
-        WordClass::HomeTilde => word.value.replacen('~', "<home>", 1),
+        WordClass::HomeTilde | WordClass::BothTildes => word.value.replacen('~', "<home>", 1),
         WordClass::Literal | WordClass::InnerTilde => word.value.clone(),
     }
 }

@@ -103,8 +103,9 @@ impl Invocation {
     }
 
     /// The same behind another program, which starts it.
-    pub(crate) fn behind(self, program: &str, arguments: &[&str]) -> Self {
-        let mut args: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    pub(crate) fn behind<A: AsRef<str>>(self, program: &str, arguments: &[A]) -> Self {
+        let arguments = arguments.iter().map(AsRef::as_ref);
+        let mut args: Vec<OsString> = arguments.map(OsString::from).collect();
         args.push(self.program);
         args.extend(self.args);
         Self {

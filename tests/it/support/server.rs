@@ -104,10 +104,16 @@ impl ServerBuilder {
     }
 
     /// Runs under another account, which owns all its files. Needs root.
-    pub(crate) fn run_as(mut self, account: u32) -> Self {
-        self.account = Some(account);
+    pub(crate) fn run_as(self, account: u32) -> Self {
         let [user, group] = [format!("--reuid={account}"), format!("--regid={account}")];
-        self.behind("setpriv", &[&user, &group, "--clear-groups"])
+        self.all_owned_by(account)
+            .behind("setpriv", &[&user, &group, "--clear-groups"])
+    }
+
+    /// Gives all its files to an account, whoever starts it. Needs root.
+    pub(crate) fn all_owned_by(mut self, account: u32) -> Self {
+        self.account = Some(account);
+        self
     }
 
     /// Is started by a program that becomes it. What is said first starts the server itself.

@@ -7,7 +7,7 @@ use countersign::{
     domain::{AgentId, Command, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Protected, SkillBin, analyze,
+            Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, analyze,
         },
         pattern::{PathCase, PatternCache},
     },
@@ -210,7 +210,7 @@ impl World {
             agent: &agent,
         };
         let policy = AnalysisPolicy {
-            entries: &entries,
+            entries: Entries::Listed(&entries),
             grants: &[],
             deny_rules: &deny_rules,
             safe_bins: &self.safe_bins,
