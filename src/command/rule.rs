@@ -1,6 +1,6 @@
 //! The rules of `command-analysis.md` by their ids, and the switch that a test build has for each.
 //!
-//! Every decision of a rule goes through [`RuleSet::holds`], which hands back what it is given. A build with the
+//! Every decision of a rule goes through a [`RuleSet`], which hands back what it is given. A build with the
 //! feature `test-hooks` can force one rule's answer, so that a test can tell a rule that decides from one that is dead.
 //! No other build has a way to make a set in which a rule is off: the type has one value and no size.
 

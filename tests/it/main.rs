@@ -61,7 +61,8 @@ mod exec_limits;
 mod explain;
 #[cfg(test)]
 mod eyes;
-#[cfg(all(test, feature = "test-hooks"))]
+#[cfg(test)]
+#[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
 #[cfg(test)]
 mod health_check;

@@ -3,7 +3,7 @@
 //!
 //! Nothing here decides about a command. Pure apart from the [`crate::command::PathLookup`] handed in, and bounded:
 //! the work grows with the number of entries, not with its square, and looks at no more than a fixed number of files.
-//! Entry points: [`Linter::new`] for the lists of one agent, [`safe_bins`] for the configured safe bins.
+//! Entry points: [`Linter::new`] for the lists of one agent, [`fn@safe_bins`] for the configured safe bins.
 
 mod index;
 mod linter;

@@ -190,7 +190,7 @@ async fn server(pauses: &Path, ask: &str) -> TestServer {
     // The last use of a grant is not noted in the document. Whenever that changes, a command is judged anew.
     let grant = |id: u8, pattern: &str, arguments: Option<&str>| {
         let mut grant = json!({
-            "id": format!("00000000-0000-4000-8000-00000000000{id}"), "pattern": pattern, "maxUses": 100_000,
+            "id": format!("00000000-0000-4000-8000-00000000000{id}"), "pattern": pattern, "expiresAtMs": 4_102_444_800_000_u64,
         });
         if let Some(arguments) = arguments {
             grant["argPattern"] = json!(arguments);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
 
-use super::{Place, background, is_missing, keeper, printed, processes, run, runner, until_there};
+use super::{Place, background, is_missing, keeper, printed, processes, run, runner, runners, until_there};
 
 /// The numbers of processes that a command wrote.
 fn pids(place: &Place, file: &str) -> Vec<i32> {
@@ -217,12 +217,7 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
         // Whoever runs commands may kill it, too: it is of their account.
         printed(&server, &format!("kill -9 {before}")).await;
         let is_replaced = |runners: &Vec<i32>| runners.iter().any(|pid| *pid != before);
-        eventually(
-            "replaced",
-            || std::future::ready(children_of(keeper(&server))),
-            is_replaced,
-        )
-        .await;
+        eventually("replaced", || std::future::ready(runners(&server)), is_replaced).await;
         assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
         before = runner(&server);
     }
@@ -233,14 +228,6 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
     assert!(is_alive(keeper));
     write_file(&place.workspace().join("go"), "");
     assert_eq!(server.agent().finished(&going_on).await["status"], "completed");
-}
-
-fn children_of(pid: i32) -> Vec<i32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children
-        .split_whitespace()
-        .map(|pid| pid.parse().unwrap())
-        .collect()
 }
 
 #[tokio::test]

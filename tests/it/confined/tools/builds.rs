@@ -53,14 +53,14 @@ async fn npm_installs_from_folders_and_tarballs() {
 /// A wheel is an archive with three files of metadata; the source package brings the few lines that build one.
 const BACKEND: &str = "import os, zipfile\\n\
     def build_wheel(directory, config_settings=None, metadata_directory=None):\\n\
-    \\x20   name = \"small-1.0-py3-none-any.whl\"\\n\
-    \\x20   with zipfile.ZipFile(os.path.join(directory, name), \"w\") as wheel:\\n\
-    \\x20       wheel.writestr(\"small.py\", \"VALUE = 7\\\\n\")\\n\
-    \\x20       info = \"small-1.0.dist-info/\"\\n\
-    \\x20       wheel.writestr(info + \"METADATA\", \"Metadata-Version: 2.1\\\\nName: small\\\\nVersion: 1.0\\\\n\")\\n\
-    \\x20       wheel.writestr(info + \"WHEEL\", \"Wheel-Version: 1.0\\\\nGenerator: x\\\\nRoot-Is-Purelib: true\\\\nTag: py3-none-any\\\\n\")\\n\
-    \\x20       wheel.writestr(info + \"RECORD\", \"\")\\n\
-    \\x20   return name\\n";
+    \\040   name = \"small-1.0-py3-none-any.whl\"\\n\
+    \\040   with zipfile.ZipFile(os.path.join(directory, name), \"w\") as wheel:\\n\
+    \\040       wheel.writestr(\"small.py\", \"VALUE = 7\\\\n\")\\n\
+    \\040       info = \"small-1.0.dist-info/\"\\n\
+    \\040       wheel.writestr(info + \"METADATA\", \"Metadata-Version: 2.1\\\\nName: small\\\\nVersion: 1.0\\\\n\")\\n\
+    \\040       wheel.writestr(info + \"WHEEL\", \"Wheel-Version: 1.0\\\\nGenerator: x\\\\nRoot-Is-Purelib: true\\\\nTag: py3-none-any\\\\n\")\\n\
+    \\040       wheel.writestr(info + \"RECORD\", \"\")\\n\
+    \\040   return name\\n";
 
 #[tokio::test]
 async fn pip_installs_wheels_and_sources_into_an_environment() {
