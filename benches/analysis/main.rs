@@ -1,13 +1,13 @@
 //! `cargo bench --bench analysis`: what reading a command and matching it costs, without a server.
 //!
-//! The files of the machine are real; entries and commands are made up. `reading` is the parser alone, `deciding`
-//! parser, file system and matching together.
+//! Entries and commands are made up. `reading` is the parser alone; `deciding` is parser and matching, with files that
+//! are in memory; `deciding_on_disk` the same with the files of the machine, whose every look is a system call.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
 use countersign::{
-    command::{PathLookup as _, parser},
-    domain::{AgentId, Command, EnvOverrides, UnixMillis},
+    command::{DirectoryTrust, Inspected, PathLookup, parser},
+    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
     hosts::{eyes::Files, path_lookup::SystemLookup},
     policy::{
         allowlist::{
@@ -87,10 +87,54 @@ enum Question {
     Miss,
 }
 
-static LOOKUP: LazyLock<SystemLookup> = LazyLock::new(|| {
+static ON_DISK: LazyLock<SystemLookup> = LazyLock::new(|| {
     let directories = ["/usr/local/bin", "/usr/bin", "/bin"].map(PathBuf::from);
     SystemLookup::new(directories, "/root".to_owned(), &Files::Direct)
 });
+
+/// A machine that has every program in `/usr/bin`, without links.
+#[derive(Debug)]
+struct InMemory;
+
+impl PathLookup for InMemory {
+    fn search(&self, name: &str) -> Option<String> {
+        Some(format!("/usr/bin/{name}"))
+    }
+
+    fn inspect(&self, path: &str) -> Option<Inspected> {
+        path.starts_with("/usr/bin/").then(|| Inspected {
+            real: path.to_owned(),
+            identity: FileIdentity {
+                path: path.to_owned(),
+                dev: 1,
+                ino: 2,
+                size: 3,
+                mtime_ns: 4,
+                ctime_ns: 5,
+            },
+        })
+    }
+
+    fn real(&self, path: &str) -> Option<String> {
+        matches!(path, "/usr" | "/usr/bin" | "/srv").then(|| path.to_owned())
+    }
+
+    fn depends_on_process(&self, _path: &str) -> bool {
+        false
+    }
+
+    fn home(&self) -> &'static str {
+        "/root"
+    }
+
+    fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+        DirectoryTrust::Ours
+    }
+
+    fn content_sha256(&self, _path: &str) -> Option<String> {
+        None
+    }
+}
 
 /// Entries of all kinds that cover nothing, and one for each program of [`TYPICAL`].
 fn entries(count: usize) -> Vec<Entry<'static>> {
@@ -100,7 +144,7 @@ fn entries(count: usize) -> Vec<Entry<'static>> {
         2 => format!("~/bin/tool-{number}-*"),
         _ => format!("tool-{number}"),
     });
-    let patterns = filler.chain(["/usr/bin/git", "head", "/usr/bin/l?"].map(str::to_owned));
+    let patterns = filler.chain(["/usr/**/git", "head", "/usr/**/l?"].map(str::to_owned));
     patterns
         .map(|pattern| Entry {
             owner: "main",
@@ -113,7 +157,7 @@ fn entries(count: usize) -> Vec<Entry<'static>> {
         .collect()
 }
 
-fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache) -> Analysis {
+fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn PathLookup) -> Analysis {
     let env = EnvOverrides::default();
     let agent = AgentId::main();
     let request = AnalysisRequest {
@@ -138,12 +182,21 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache) -> Analysis {
         protected: &Protected::default(),
         cache,
     };
-    analyze(&Command::Shell(text.to_owned()), &request, &policy, &*LOOKUP)
+    analyze(&Command::Shell(text.to_owned()), &request, &policy, lookup)
 }
 
 #[divan::bench(args = [10, 1_000, 100_000], consts = [0, 1])]
 fn deciding<const MISS: usize>(bencher: Bencher<'_, '_>, count: usize) {
-    let question = if MISS == 0 { Question::Hit } else { Question::Miss };
+    decide_among(bencher, count, MISS, &InMemory);
+}
+
+#[divan::bench(args = [10, 1_000, 100_000], consts = [0, 1])]
+fn deciding_on_disk<const MISS: usize>(bencher: Bencher<'_, '_>, count: usize) {
+    decide_among(bencher, count, MISS, &*ON_DISK);
+}
+
+fn decide_among(bencher: Bencher<'_, '_>, count: usize, miss: usize, lookup: &dyn PathLookup) {
+    let question = if miss == 0 { Question::Hit } else { Question::Miss };
     let text = match question {
         Question::Hit => TYPICAL,
         Question::Miss => "tar cf out.tar src | wc -c && id -u",
@@ -153,8 +206,8 @@ fn deciding<const MISS: usize>(bencher: Bencher<'_, '_>, count: usize) {
     let index = EntryIndex::new(
         entries.iter().copied(),
         PathCase::Sensitive,
-        LOOKUP.home(),
-        |path| LOOKUP.real(path),
+        lookup.home(),
+        |path| lookup.real(path),
     );
     let entries = if count < 64 {
         Entries::Listed(&entries)
@@ -162,8 +215,8 @@ fn deciding<const MISS: usize>(bencher: Bencher<'_, '_>, count: usize) {
         Entries::Indexed(&index)
     };
     let cache = PatternCache::default();
-    assert_eq!(decide(text, entries, &cache).satisfied, MISS == 0);
-    bencher.bench(|| decide(divan::black_box(text), entries, &cache).satisfied);
+    assert_eq!(decide(text, entries, &cache, lookup).satisfied, miss == 0);
+    bencher.bench(|| decide(divan::black_box(text), entries, &cache, lookup).satisfied);
 }
 
 /// What each long list costs once per change of the document.
@@ -174,8 +227,8 @@ fn indexing(bencher: Bencher<'_, '_>, count: usize) {
         EntryIndex::new(
             entries.iter().copied(),
             PathCase::Sensitive,
-            LOOKUP.home(),
-            |path| LOOKUP.real(path),
+            ON_DISK.home(),
+            |path| ON_DISK.real(path),
         )
         .len()
     });

@@ -263,7 +263,8 @@ const GIT_VALUE_OPTIONS: &[&str] = &[
 
 /// The argument that makes one of these programs start another, if any.
 pub fn delegating_argument(names: &[&str], arguments: &[&str]) -> Option<usize> {
-    let is = |programs: &[&str]| names.iter().any(|name| programs.contains(&program(name)));
+    let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
+    let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));
     if is(&["git"]) {
         return git(arguments);
     }

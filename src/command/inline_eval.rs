@@ -270,9 +270,25 @@ pub fn inline_eval(names: &[&str], arguments: &[&str]) -> Option<InlineEval> {
 }
 
 fn of(names: &[&str]) -> Option<&'static Interpreter> {
-    INTERPRETERS
-        .iter()
-        .find(|interpreter| names.iter().any(|name| interpreter.is_named(name)))
+    let spellings: Vec<[&str; 3]> = names.iter().map(|name| spellings_of(name)).collect();
+    INTERPRETERS.iter().find(|interpreter| {
+        let mut candidates = spellings.iter().flatten();
+        candidates.any(|candidate| interpreter.names.contains(candidate))
+    })
+}
+
+/// A name without what may be behind it: versions and flavours do not hide an interpreter, `python3.12-dbg` is python.
+fn spellings_of(name: &str) -> [&str; 3] {
+    let letters = name.len()
+        - name
+            .trim_start_matches(|character: char| character.is_ascii_alphabetic())
+            .len();
+    let (stem, rest) = name.split_at_checked(letters).unwrap_or((name, ""));
+    let is_version = rest
+        .trim_start_matches('-')
+        .starts_with(|first: char| first.is_ascii_digit());
+    let stem = if is_version { stem } else { name };
+    [name, without_version(name), stem]
 }
 
 /// How one option is read.
@@ -297,22 +313,6 @@ struct Read {
 }
 
 impl Interpreter {
-    /// Versions and flavours behind a name do not hide it: `python3.12-dbg` is python.
-    fn is_named(&self, name: &str) -> bool {
-        let letters = name.len()
-            - name
-                .trim_start_matches(|character: char| character.is_ascii_alphabetic())
-                .len();
-        let (stem, rest) = name.split_at_checked(letters).unwrap_or((name, ""));
-        let is_version = rest
-            .trim_start_matches('-')
-            .starts_with(|first: char| first.is_ascii_digit());
-        let stem = if is_version { stem } else { name };
-        [name, without_version(name), stem]
-            .iter()
-            .any(|candidate| self.names.contains(candidate))
-    }
-
     fn inline_eval(&self, arguments: &[&str]) -> Option<InlineEval> {
         let mut words = arguments.iter().enumerate();
         let mut program_file = false;

@@ -1,5 +1,7 @@
 //! Names that are more than a program: carriers, shells, multiplexers, builtins (W2, S1, S3, B1).
 
+use std::{collections::HashMap, sync::LazyLock};
+
 /// Programs whose purpose is to run another (W2).
 const CARRIERS: &[&str] = &[
     "sudo",
@@ -191,6 +193,16 @@ pub enum NameClass {
     Multiplexer,
 }
 
+/// The two long tables. Every name of every segment is looked up, so they are not searched one by one; where both
+/// have a name, the builtin is what a shell runs.
+static BY_NAME: LazyLock<HashMap<&str, NameClass>> = LazyLock::new(|| {
+    let carriers = CARRIERS.iter().map(|name| (*name, NameClass::Carrier));
+    let builtins = REFUSED_BUILTINS
+        .iter()
+        .map(|name| (*name, NameClass::RefusedBuiltin));
+    carriers.chain(builtins).collect()
+});
+
 impl NameClass {
     /// The class of one base name.
     pub fn of(name: &str) -> Self {
@@ -198,9 +210,9 @@ impl NameClass {
         let unversioned = without_version(name);
         if MULTIPLEXERS.contains(&unversioned) || name.starts_with("busybox") || name.starts_with("toybox") {
             Self::Multiplexer
-        } else if REFUSED_BUILTINS.contains(&name) {
-            Self::RefusedBuiltin
-        } else if CARRIERS.contains(&name) || is_loader(name) {
+        } else if let Some(class) = BY_NAME.get(name) {
+            *class
+        } else if is_loader(name) {
             Self::Carrier
         } else if OTHER_SHELLS.contains(&unversioned) {
             Self::OtherShell
