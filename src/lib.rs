@@ -12,6 +12,7 @@ pub mod events;
 pub mod output;
 pub mod policy;
 pub mod runner;
+pub mod terminal;
 
 pub mod ledger;
 pub mod settings;

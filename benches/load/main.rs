@@ -8,12 +8,18 @@
 //! * `explain`: a decision over HTTP, with few and many allowlist entries
 //! * `isolation`: what each level of isolation adds to an exec; started by root it tries them all, and the servers
 //!   run under accounts of the system
+//! * `sandbox`: what the built-in sandbox adds to an exec, beside bubblewrap, which must be there
+//! * `echo`: a byte through a program on a terminal and back; only with `--features test-hooks`, since it has no
+//!   server that would let it start anything
+//! * `throughput`: a gigabyte of output through one run, beside a pipe
+//! * `leaks`: what a thousand short background runs leave behind
 //!
 //! The bare server does the same work by the shortest way, and is asked by the same client in the same run, in
 //! turns, so that whatever else the machine does falls on both; what counts are the ratios.
 //!
 //! Options: `--command PROGRAM` (default `/bin/true`); exec: `--windows N` per server and client count (8),
-//! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation: `--rounds N` (300); pending: `--pending N` (1000);
+//! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation, sandbox, echo: `--rounds N` (300); pending:
+//! `--pending N` (1000);
 //! sse: `--subscribers N` (1000), `--rate EVENTS` a second (100), `--seconds S` (10); explain:
 //! `--entries 10,10000,100000`.
 
@@ -21,16 +27,21 @@
 
 mod approval;
 mod connection;
+#[cfg(feature = "test-hooks")]
+mod echo;
 mod exec;
 mod explain;
 mod isolation;
+mod leaks;
 mod options;
 mod pending;
 mod reference;
 mod samples;
+mod sandbox;
 mod servers;
 mod sse;
 mod stream;
+mod throughput;
 
 use options::Options;
 
@@ -64,6 +75,19 @@ fn main() {
         }
         if options.wants("isolation") {
             isolation::measure(&options).await;
+        }
+        if options.wants("sandbox") {
+            sandbox::measure(&options).await;
+        }
+        #[cfg(feature = "test-hooks")]
+        if options.wants("echo") {
+            echo::measure(&options).await;
+        }
+        if options.wants("throughput") {
+            throughput::measure().await;
+        }
+        if options.wants("leaks") {
+            leaks::measure().await;
         }
     });
 }

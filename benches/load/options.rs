@@ -3,7 +3,18 @@
 use std::time::Duration;
 
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 6] = ["exec", "approval", "pending", "sse", "explain", "isolation"];
+const MEASURES: [&str; 10] = [
+    "exec",
+    "approval",
+    "pending",
+    "sse",
+    "explain",
+    "isolation",
+    "sandbox",
+    "echo",
+    "throughput",
+    "leaks",
+];
 
 /// What to measure, and how long.
 #[derive(Debug)]

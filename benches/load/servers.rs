@@ -26,6 +26,8 @@ pub(crate) enum Policy {
     Deny,
     /// What the allowlist covers runs; it has this many entries.
     Allowlist { entries: usize },
+    /// Everything runs in the built-in sandbox.
+    Sandboxed,
 }
 
 /// As whom, and how confined, commands run.
@@ -118,7 +120,7 @@ pub(crate) struct Server {
     operator: Option<String>,
     start_time: Duration,
     /// The state directory, removed with it.
-    _state: Option<TempDir>,
+    state: Option<TempDir>,
 }
 
 impl Server {
@@ -145,7 +147,7 @@ impl Server {
             gateway: None,
             operator: None,
             start_time: begun.elapsed(),
-            _state: state,
+            state,
         }
     }
 
@@ -187,7 +189,7 @@ impl Server {
             gateway: token("gateway.token"),
             operator: token("operator.token"),
             start_time,
-            _state: Some(state),
+            state: Some(state),
         }
     }
 
@@ -223,15 +225,39 @@ impl Server {
         kib(self.child.id(), "VmHWM:")
     }
 
-    /// Resident memory of the server, and of all its processes together.
-    pub(crate) fn memory(&self) -> String {
-        let server = self.child.id();
-        let mut family = vec![server];
+    /// How many descriptors the server has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        open.map_or(0, Iterator::count)
+    }
+
+    /// How many processes there are of it, itself included.
+    pub(crate) fn processes(&self) -> usize {
+        self.family().len()
+    }
+
+    /// How many files its state directory keeps of runs and their output.
+    pub(crate) fn run_files(&self) -> (usize, usize) {
+        let count = |name: &str| {
+            let folder = self.state.as_ref().map(|state| state.path().join("countersign").join(name));
+            folder.and_then(|folder| fs::read_dir(folder).ok()).map_or(0, Iterator::count)
+        };
+        (count("runs"), count("output"))
+    }
+
+    fn family(&self) -> Vec<u32> {
+        let mut family = vec![self.child.id()];
         let mut at = 0;
         while let Some(&parent) = family.get(at) {
             family.extend(children(parent));
             at += 1;
         }
+        family
+    }
+
+    /// Resident memory of the server, and of all its processes together.
+    pub(crate) fn memory(&self) -> String {
+        let family = self.family();
         let total: u64 = family.iter().map(|pid| kib(*pid, "VmRSS:")).sum();
         let all = family.len();
         format!(
@@ -264,6 +290,19 @@ pub(crate) fn time_starts(times: u32) -> Vec<(Duration, Duration)> {
             (once(&state), once(&state))
         })
         .collect()
+}
+
+/// How long a shell takes for a text.
+pub(crate) fn time_shell(text: &str) -> Duration {
+    let begun = Instant::now();
+    let status = program_named(Path::new("/bin/sh"))
+        .args(["-c", text])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .expect("a shell");
+    assert!(status.success(), "{text}: {status}");
+    begun.elapsed()
 }
 
 const SERVER: &str = env!("CARGO_BIN_EXE_countersign");
@@ -302,12 +341,17 @@ fn state_directory(policy: Policy) -> TempDir {
         file.write_all(text.as_bytes()).expect("a file");
     };
     let (security, ask) = match policy {
-        Policy::Full => ("full", "off"),
+        Policy::Full | Policy::Sandboxed => ("full", "off"),
         Policy::Ask => ("full", "always"),
         Policy::Deny => ("deny", "off"),
         Policy::Allowlist { .. } => ("allowlist", "on-miss"),
     };
-    let exec = json!({ "host": "gateway", "security": security, "ask": ask });
+    let host = if policy == Policy::Sandboxed {
+        "sandbox"
+    } else {
+        "gateway"
+    };
+    let exec = json!({ "host": host, "security": security, "ask": ask });
     write("openclaw.json", &json!({ "tools": { "exec": exec } }).to_string());
     if let Policy::Allowlist { entries } = policy {
         write("exec-approvals.json", &explain::document(entries).to_string());
@@ -316,7 +360,7 @@ fn state_directory(policy: Policy) -> TempDir {
     write(
         "countersign/countersign.toml",
         "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"warn\"\n\
-         [approvals]\nalways_reachable = true\n",
+         [approvals]\nalways_reachable = true\n[sandbox]\nbackend = \"builtin\"\n",
     );
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(state.path().join("countersign"), private).expect("a private directory");

@@ -20,6 +20,7 @@ use rustix::{
 };
 
 use crate::{
+    runner::UnitProblem,
     settings::StateDir,
     sys::account::{Account, Identity},
 };
@@ -69,9 +70,17 @@ pub enum AccountProblem {
     /// The accounts of this machine cannot be read.
     #[error("exec.run_as: the accounts of this machine cannot be read")]
     Table(#[source] io::Error),
-    /// Only root can start something under another account.
-    #[error("exec.run_as: only root can start commands under another account")]
-    NeedsRoot,
+    /// Only root can start something under another account, and there is nobody to ask.
+    #[error(
+        "exec.run_as: only root can start commands under another account, and no runner's unit does it for this server"
+    )]
+    NoUnit {
+        /// Whom commands run as.
+        account: String,
+        /// Why there is no unit.
+        #[source]
+        source: Box<UnitProblem>,
+    },
     /// It was changed between the first look at the settings and the second.
     #[error("exec.run_as: the settings changed while the server started")]
     Changed,
@@ -117,12 +126,7 @@ impl Accounts {
     /// # Errors
     /// [`AccountProblem`].
     pub(super) fn settle(wanted: &str, state_dir: &StateDir) -> Result<Self, AccountProblem> {
-        let commands = Account::named(wanted)
-            .map_err(AccountProblem::Table)?
-            .ok_or_else(|| AccountProblem::Unknown(wanted.to_owned()))?;
-        if commands.identity.uid == 0 {
-            return Err(AccountProblem::Root(wanted.to_owned()));
-        }
+        let commands = account_of_commands(wanted)?;
         let root = state_dir.root();
         let directory = make_directory(root)?;
         let stat = rustix::fs::fstat(&directory).map_err(io_at(root))?;
@@ -248,6 +252,28 @@ impl Accounts {
             format!("user {uid}")
         }
     }
+}
+
+fn account_of_commands(wanted: &str) -> Result<Account, AccountProblem> {
+    let commands = Account::named(wanted)
+        .map_err(AccountProblem::Table)?
+        .ok_or_else(|| AccountProblem::Unknown(wanted.to_owned()))?;
+    if commands.identity.uid == 0 {
+        return Err(AccountProblem::Root(wanted.to_owned()));
+    }
+    Ok(commands)
+}
+
+/// The account of the commands of a server that is not root: any but its own and root's.
+///
+/// # Errors
+/// [`AccountProblem`].
+pub(super) fn other_account(wanted: &str) -> Result<Account, AccountProblem> {
+    let commands = account_of_commands(wanted)?;
+    if commands.identity.uid == rustix::process::geteuid().as_raw() {
+        return Err(AccountProblem::Same(commands));
+    }
+    Ok(commands)
 }
 
 /// The owner of a state directory that is there; else the account of the package; else nobody but root.

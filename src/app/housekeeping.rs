@@ -7,7 +7,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::{
     clock::Clock,
     engine::Engine,
-    hosts::gateway::GatewayHost,
+    hosts::{gateway::GatewayHost, sandbox::SandboxHost},
     ledger::{self, Ledger, Retention, Tuning},
     settings::{Durability, Output, Server, Settings, SettingsStore},
     telemetry::Log,
@@ -16,8 +16,12 @@ use crate::{
 
 /// How often the settings are looked at when no request does.
 const LOOK: Duration = Duration::from_secs(5);
-/// How often what is too old is removed.
-const PRUNE: Duration = Duration::from_hours(1);
+/// How often room is made for output.
+const MAKE_ROOM: Duration = Duration::from_mins(1);
+/// How often what is too old is removed, in turns of that.
+const PRUNE_EVERY: u32 = 60;
+/// How often sandboxes that nobody uses are looked for.
+const PRUNE_SANDBOXES: Duration = Duration::from_mins(10);
 
 /// What the ledger is told of the settings.
 pub(super) fn tuning(server: &Server) -> Tuning {
@@ -111,11 +115,14 @@ pub(super) async fn prune(
     settings: &SettingsStore,
     clock: &dyn Clock,
 ) -> Infallible {
-    let mut ticks = interval(PRUNE);
+    let mut ticks = interval(MAKE_ROOM);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut turn: u32 = 0;
     loop {
         ticks.tick().await;
-        loop {
+        let prunes = turn.is_multiple_of(PRUNE_EVERY);
+        turn = turn.wrapping_add(1);
+        while prunes {
             let pruned = match ledger.prune().await {
                 Ok(pruned) => pruned,
                 Err(error) => {
@@ -140,6 +147,20 @@ pub(super) async fn prune(
                 "spools that are too old or too many stay for now"
             );
         }
+    }
+}
+
+/// Removes sandboxes that nobody uses any more.
+#[expect(
+    clippy::infinite_loop,
+    reason = "it ends when the server stops, which drops it"
+)]
+pub(super) async fn prune_sandboxes(sandbox: &SandboxHost) -> Infallible {
+    let mut ticks = interval(PRUNE_SANDBOXES);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        sandbox.prune().await;
     }
 }
 

@@ -19,16 +19,17 @@ use crate::{
         login_path,
         shell::HostShell,
     },
-    runner::{Apart, LoginShell, Runner, RunnerOptions},
+    runner::{Apart, Keeping, LoginAs, LoginShell, Runner, RunnerOptions, RunnerUnit, UnitPlace},
     settings::{
-        Environment, IsolationChoice, MapEnvironment, Server, SettingsStore, StartOptions, StateDir,
-        named_account, wanted_account,
+        Environment, IsolationChoice, MapEnvironment, SandboxBackend, Server, SettingsStore, StartOptions,
+        StateDir, named_account, wanted_account,
     },
     sys::{
-        account::{Account, Identity},
+        account::Account,
         fs::{PRIVATE_FILE, replace_file},
+        hooks,
         namespace::has_scopes,
-        process::{InheritedLimits, boot_id, forbid_dumping},
+        process::{InheritedLimits, boot_id, forbid_dumping, leave_session_keyring},
     },
     telemetry::Log,
     tls::{LiveTls, TlsFiles},
@@ -36,6 +37,9 @@ use crate::{
 
 /// `[limits] max_running = 0` switches the limit off; the runner still wants a number.
 const MANY_RUNS: usize = 1_000_000;
+
+/// Where the sockets of runners' units are.
+const UNIT_SOCKETS: &str = "/run/countersign";
 
 /// A server that has its directory, its settings and its runner, but no thread yet.
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub struct Prepared {
     pub(super) log: Log,
     pub(super) tls: Option<Arc<LiveTls>>,
     pub(super) runner: Runner,
+    /// Starts clients of container engines, where the runner has another account, which must never reach an engine.
+    pub(super) clients: Option<Runner>,
     /// What confined commands do not see, if there can be any.
     pub(super) hidden: Option<Hidden>,
     /// Under whom commands run, when that is not the server's own account.
@@ -69,10 +75,14 @@ impl Prepared {
         forbid_dumping().map_err(StartError::system(
             "this process cannot be protected from being read",
         ))?;
-        let (state_dir, accounts) = find_place(options, environment.as_ref())?;
-        match accounts {
-            None => Self::beside(state_dir, limits, options, environment),
-            Some(accounts) => Self::apart(&state_dir, &accounts, limits, options, environment),
+        match Place::find(options, environment.as_ref())? {
+            Place::Beside(state_dir) => Self::beside(state_dir, limits, options, environment),
+            Place::Keeper(state_dir, accounts) => {
+                Self::by_keeper(&state_dir, &accounts, limits, options, environment)
+            }
+            Place::Unit(state_dir, wanted) => {
+                Self::by_unit(&state_dir, &wanted, limits, options, environment)
+            }
         }
     }
 
@@ -87,14 +97,14 @@ impl Prepared {
         let current = loaded.settings.current();
         let server = &current.server;
         if server.exec.run_as.is_some() {
-            return Err(AccountProblem::NeedsRoot.into());
+            return Err(AccountProblem::Changed.into());
         }
         forget_account(&state_dir);
         let server_file = loaded.settings.server_file();
         let confined = confine(&state_dir, server, server_file, environment.as_ref())?;
         let own_path = environment.get("PATH");
         let (shell, environment) =
-            shell_and_environment(server, environment.as_ref(), own_path.as_deref(), None)?;
+            shell_and_environment(server, environment.as_ref(), own_path.as_deref(), LoginAs::Own)?;
         let mut options = runner_options(&state_dir, server, limits);
         let hidden = confined.map(
             |Confined {
@@ -106,12 +116,13 @@ impl Prepared {
         );
         raise_open_files();
         let runner = Runner::start(options)?;
-        Self::join(state_dir, loaded, runner, hidden, None, shell, environment)
+        let runners = (runner, None);
+        Self::join(state_dir, loaded, runners, hidden, None, shell, environment)
     }
 
-    /// Commands run under an account of their own. The files are the server's from the first look at them on: they
-    /// are read with its rights, not with root's.
-    fn apart(
+    /// Commands run under an account of their own, by way of a process that keeps root. The files are the server's from
+    /// the first look at them on: they are read with its rights, not with root's.
+    fn by_keeper(
         state_dir: &StateDir,
         accounts: &Accounts,
         limits: InheritedLimits,
@@ -144,12 +155,14 @@ impl Prepared {
             );
         }
         let of_commands = environment_of(commands);
-        let (shell, environment) =
-            shell_and_environment(&current.server, &of_commands, None, Some(&commands.identity))?;
+        let login_as = LoginAs::Account(&commands.identity);
+        let (shell, environment) = shell_and_environment(&current.server, &of_commands, None, login_as)?;
         let mut options = runner_options(&state_dir, &current.server, limits);
         options.apart = Some(Apart {
-            account: commands.identity.clone(),
-            server: own.uid,
+            keeping: Keeping::Keeper {
+                account: commands.identity.clone(),
+                server: own.uid,
+            },
             attach: state_dir.attach(),
         });
         raise_open_files();
@@ -162,15 +175,80 @@ impl Prepared {
             // With the server's own rights this time, the real ones.
             state_dir.prepare()?;
         }
-        remember_account(&state_dir, commands).map_err(StartError::system(
-            "the account of the commands cannot be noted in the state directory",
-        ))?;
+        // Under the server's account: this process has no other by now.
+        let clients = uses_docker(&current.server)
+            .then(|| Runner::start(client_options(&state_dir, &current.server, limits)))
+            .transpose()?;
+        remember_account(&state_dir, commands)?;
         Self::join(
             state_dir,
             loaded,
-            runner,
+            (runner, clients),
             None,
             Some((commands.clone(), sight)),
+            shell,
+            environment,
+        )
+    }
+
+    /// Commands run under an account of their own, by way of a unit of that account: nothing of this server is or was
+    /// root.
+    fn by_unit(
+        state_dir: &StateDir,
+        wanted: &str,
+        limits: InheritedLimits,
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
+        let commands = apart::other_account(wanted)?;
+        // `~` is the home of whoever runs what is configured with it.
+        let state_dir = state_dir.clone().with_home(commands.home.clone());
+        let loaded = Loaded::new(&state_dir, options, environment)?;
+        let current = loaded.settings.current();
+        let exec = &current.server.exec;
+        if exec.run_as.as_deref() != Some(wanted) {
+            return Err(AccountProblem::Changed.into());
+        }
+        apart::make_attach(&state_dir)?;
+        // As where root is given up: this process gains nothing ever again, and has nobody's keys.
+        rustix::thread::set_no_new_privs(true)
+            .map_err(std::io::Error::from)
+            .and_then(|()| leave_session_keyring())
+            .map_err(AccountProblem::Change)?;
+        let place = UnitPlace {
+            socket: exec
+                .runner_socket
+                .clone()
+                .unwrap_or_else(|| unit_socket(&commands)),
+            account: commands.identity.uid,
+        };
+        let unit = RunnerUnit::connect(place).map_err(|source| AccountProblem::NoUnit {
+            account: commands.to_string(),
+            source: Box::new(source),
+        })?;
+        let of_commands = environment_of(&commands);
+        let (shell, environment) =
+            shell_and_environment(&current.server, &of_commands, None, LoginAs::Unit(&unit))?;
+        let mut options = runner_options(&state_dir, &current.server, limits);
+        options.apart = Some(Apart {
+            keeping: Keeping::Unit(Arc::new(unit)),
+            attach: state_dir.attach(),
+        });
+        raise_open_files();
+        let runner = Runner::start(options)?;
+        let sight = Sight::of(&runner, &commands).map_err(StartError::system(
+            "no process can be started that sees files as the account of the commands",
+        ))?;
+        let clients = uses_docker(&current.server)
+            .then(|| Runner::start(client_options(&state_dir, &current.server, limits)))
+            .transpose()?;
+        remember_account(&state_dir, &commands)?;
+        Self::join(
+            state_dir,
+            loaded,
+            (runner, clients),
+            None,
+            Some((commands, sight)),
             shell,
             environment,
         )
@@ -179,7 +257,7 @@ impl Prepared {
     fn join(
         state_dir: StateDir,
         loaded: Loaded,
-        runner: Runner,
+        (runner, clients): (Runner, Option<Runner>),
         hidden: Option<Hidden>,
         apart: Option<(Account, Sight)>,
         shell: HostShell,
@@ -189,6 +267,7 @@ impl Prepared {
         let (account, sight) = apart.unzip();
         Ok(Self {
             runner,
+            clients,
             hidden,
             sight,
             account,
@@ -230,25 +309,46 @@ impl Loaded {
     }
 }
 
-/// The state directory, and the accounts when root is to run commands under another one.
-fn find_place(
-    options: &StartOptions,
-    environment: &dyn Environment,
-) -> Result<(StateDir, Option<Accounts>), StartError> {
-    let flag = options.state_dir.as_deref();
-    if !rustix::process::geteuid().is_root() {
-        return Ok((StateDir::resolve(flag, environment)?, None));
+/// Where the state is, and who starts commands.
+enum Place {
+    /// The server itself.
+    Beside(StateDir),
+    /// A process that keeps root, under another account.
+    Keeper(StateDir, Box<Accounts>),
+    /// A unit of the account that has this name.
+    Unit(StateDir, String),
+}
+
+impl Place {
+    fn find(options: &StartOptions, environment: &dyn Environment) -> Result<Self, StartError> {
+        let flag = options.state_dir.as_deref();
+        let is_root = rustix::process::geteuid().is_root();
+        let named = named_account(options, environment);
+        let state_dir = match named {
+            Some(_) if is_root => {
+                StateDir::resolve_or(flag, environment, Path::new(apart::DEFAULT_STATE_DIR))?
+            }
+            Some(_) | None => StateDir::resolve(flag, environment)?,
+        };
+        let wanted = named.or_else(|| wanted_account(&state_dir, options, environment));
+        Ok(match wanted {
+            None => Self::Beside(state_dir),
+            Some(wanted) if is_root => {
+                let accounts = Accounts::settle(&wanted, &state_dir)?;
+                Self::Keeper(state_dir, Box::new(accounts))
+            }
+            Some(wanted) => Self::Unit(state_dir, wanted),
+        })
     }
-    let named = named_account(options, environment);
-    let state_dir = match named {
-        Some(_) => StateDir::resolve_or(flag, environment, Path::new(apart::DEFAULT_STATE_DIR))?,
-        None => StateDir::resolve(flag, environment)?,
-    };
-    let wanted = named.or_else(|| wanted_account(&state_dir, options, environment));
-    let accounts = wanted
-        .map(|wanted| Accounts::settle(&wanted, &state_dir))
-        .transpose()?;
-    Ok((state_dir, accounts))
+}
+
+/// Where the packaged unit of an account listens.
+fn unit_socket(account: &Account) -> PathBuf {
+    let name = account
+        .name
+        .clone()
+        .unwrap_or_else(|| account.identity.uid.to_string());
+    Path::new(UNIT_SOCKETS).join(format!("runner-{name}.sock"))
 }
 
 /// What commands of an account find in their environment: what is the account's, and nothing of whoever starts the
@@ -271,10 +371,29 @@ fn runner_options(state_dir: &StateDir, server: &Server, limits: InheritedLimits
     RunnerOptions::of_this_program(state_dir.runs(), state_dir.output(), limits, max_running)
 }
 
+/// Whether runs may need a client of a container engine.
+const fn uses_docker(server: &Server) -> bool {
+    match server.sandbox.backend {
+        SandboxBackend::Auto | SandboxBackend::Docker => true,
+        SandboxBackend::Builtin | SandboxBackend::Off => false,
+    }
+}
+
+/// A second runner beside the one under another account.
+fn client_options(state_dir: &StateDir, server: &Server, limits: InheritedLimits) -> RunnerOptions {
+    RunnerOptions {
+        // A kill point of a test build is for the runner of the commands.
+        environment: hooks::left_away().into_iter().collect(),
+        ..runner_options(state_dir, server, limits)
+    }
+}
+
 /// Says to whoever looks at the state directory, doctor for one, under whom commands run.
-fn remember_account(state_dir: &StateDir, account: &Account) -> std::io::Result<()> {
+fn remember_account(state_dir: &StateDir, account: &Account) -> Result<(), StartError> {
     let line = format!("{} {account}\n", account.identity.uid);
-    replace_file(&state_dir.commands_account(), line.as_bytes(), PRIVATE_FILE)
+    replace_file(&state_dir.commands_account(), line.as_bytes(), PRIVATE_FILE).map_err(StartError::system(
+        "the account of the commands cannot be noted in the state directory",
+    ))
 }
 
 fn forget_account(state_dir: &StateDir) {
@@ -330,7 +449,7 @@ fn shell_and_environment(
     server: &Server,
     environment: &dyn Environment,
     own_path: Option<&str>,
-    account: Option<&Identity>,
+    login_as: LoginAs<'_>,
 ) -> Result<(HostShell, HostEnvironment), StartError> {
     // The login PATH is what the shell itself says, so the shell is found without it.
     let first_path = HostEnvironment::new(environment, None).run_path(&[]);
@@ -340,7 +459,7 @@ fn shell_and_environment(
         login_path::ask(
             LoginShell {
                 path: shell.path(),
-                account,
+                login_as,
             },
             &environment.inherited(),
             own_path,
@@ -355,9 +474,9 @@ fn shell_and_environment(
             None
         }
     };
-    let environment = match account {
-        None => HostEnvironment::new(environment, login),
-        Some(_) => HostEnvironment::of_account(environment.inherited(), login),
+    let environment = match login_as {
+        LoginAs::Own => HostEnvironment::new(environment, login),
+        LoginAs::Account(_) | LoginAs::Unit(_) => HostEnvironment::of_account(environment.inherited(), login),
     };
     Ok((shell, environment))
 }

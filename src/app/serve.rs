@@ -23,10 +23,14 @@ use crate::{
     clock::{Clock, Ids},
     domain::{Actor, Isolation, Secret},
     engine::{Engine, EngineParts, PolicyFiles, standing::PolicyHold, tokens::Tokens},
-    hosts::gateway::GatewayHost,
+    hosts::{
+        gateway::GatewayHost,
+        sandbox::{SandboxHost, SandboxOptions},
+    },
     http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
     ledger::{Ledger, LedgerConfig, LedgerThread},
     lifecycle::{self, ServerFile, Signals, Stop},
+    runner::Runner,
     settings::{Server, StateDir},
     sys::fs::create_private_file,
     tls::LiveTls,
@@ -103,6 +107,7 @@ pub async fn serve(
     let Running {
         engine,
         gateway,
+        sandbox,
         live_settings,
         sight,
         listeners,
@@ -146,6 +151,7 @@ pub async fn serve(
                 }
             },
             housekeeping::prune(&ledger, &gateway, engine.settings(), &**engine.clock()),
+            housekeeping::prune_sandboxes(&sandbox),
             lifecycle::feed_watchdog(),
         )
     };
@@ -199,6 +205,7 @@ async fn follow_signals(signals: Signals, stop: Stop, engine: Arc<Engine>, live_
 struct Running {
     engine: Arc<Engine>,
     gateway: GatewayHost,
+    sandbox: SandboxHost,
     live_settings: Arc<LiveSettings>,
     sight: Option<Sight>,
     listeners: Bound,
@@ -219,6 +226,7 @@ impl Running {
             log,
             tls,
             runner,
+            clients,
             hidden,
             account,
             sight,
@@ -270,6 +278,16 @@ impl Running {
             (None, Some(hidden)) => gateway.with_confinement(hidden),
             (None, None) => gateway,
         };
+        let clients = clients
+            .map(Runner::watch)
+            .transpose()
+            .map_err(StartError::system("the runner of clients cannot be watched"))?;
+        let gateway = match clients {
+            Some(clients) => gateway.with_clients(clients),
+            None => gateway,
+        };
+        let options = SandboxOptions::new(&state_dir, server, settings.server_file(), settings.environment());
+        let sandbox = SandboxHost::new(options, gateway.clone());
         let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log, tls));
         let engine = Engine::new(EngineParts {
             clock,
@@ -281,6 +299,7 @@ impl Running {
             policy_hold,
             ledger: ledger.clone(),
             gateway: gateway.clone(),
+            sandbox: sandbox.clone(),
             shell,
             environment,
             boot_id,
@@ -300,6 +319,7 @@ impl Running {
         Ok(Self {
             engine,
             gateway,
+            sandbox,
             live_settings,
             sight,
             listeners,

@@ -5,7 +5,7 @@ use super::{
     completions::CompletionsArgs, config::ConfigCommand, context::ServerFlags, demo::DemoArgs,
     denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, hook::HookArgs,
     init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs, policy::PolicyCommand,
-    runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
+    process::ProcessArgs, runner::RunnerArgs, runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -41,10 +41,14 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Run the server
     Serve(ServeArgs),
+    /// Start commands as this account, for a server of another account
+    Runner(RunnerArgs),
     /// Show the main job on a throw-away state directory
     Demo(DemoArgs),
     /// Run a command on a host, if policy and people allow it
     Exec(ExecArgs),
+    /// Look after what runs in the background
+    Process(ProcessArgs),
     /// Serve the Model Context Protocol on standard input and output
     Mcp(McpArgs),
     /// Judge the shell commands of another agent: JSON in, decision out

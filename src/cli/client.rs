@@ -172,6 +172,15 @@ impl Client {
         .await
     }
 
+    /// Sends a body whose answer may take a while.
+    pub(crate) async fn post_patiently(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+        self.json(
+            self.request(Method::POST, path, &Vec::new())?.json(body),
+            Patience::Long,
+        )
+        .await
+    }
+
     /// Sends a body whose answer may take as long as a command, and which may be sent again under the same key.
     pub(crate) async fn post_once(&self, path: &[&str], body: &Value, key: &str) -> Result<Value, Failure> {
         let request = self
@@ -223,8 +232,18 @@ impl Client {
 
     /// Opens the event stream, after the given event or from now on.
     pub(crate) async fn events(&self, query: &Query, after: Option<&str>) -> Result<EventStream, Failure> {
+        self.stream(&["v1", "events"], query, after).await
+    }
+
+    /// Opens a stream of events, after the given one.
+    pub(crate) async fn stream(
+        &self,
+        path: &[&str],
+        query: &Query,
+        after: Option<&str>,
+    ) -> Result<EventStream, Failure> {
         let mut request = self
-            .request(Method::GET, &["v1", "events"], query)?
+            .request(Method::GET, path, query)?
             .header(header::ACCEPT, "text/event-stream");
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);

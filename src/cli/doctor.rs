@@ -22,7 +22,11 @@ use super::{
 use crate::{
     clock::SystemIds,
     doctor::{self, Finding, Repair, ServerState, Severity},
-    hosts::confined::Confined,
+    domain::Backend,
+    hosts::{
+        confined::Confined,
+        sandbox::{Backends, SandboxOptions, Unusable},
+    },
     lifecycle::ServerFile,
     settings::{EffectiveValue, Settings, StartOptions, StateDir},
 };
@@ -118,9 +122,20 @@ fn examine(
         Arc::clone(&context.clock),
         Arc::new(SystemIds),
         server_state(state_dir),
-        &Confined::check,
+        &doctor::Trials {
+            confining: &Confined::check,
+            sandbox: &try_sandbox,
+        },
     );
     (doctor::findings(&snapshot), settings)
+}
+
+fn try_sandbox(options: &SandboxOptions, image: &str) -> Result<Backend, Unusable> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Unusable(format!("nobody could look: {error}")))?;
+    runtime.block_on(Backends::new(options).probe(image))
 }
 
 /// Whether something answers where the last server said it would.

@@ -13,7 +13,7 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    hook, init, login_link, man, mcp, openapi, policy, runs, serve, token,
+    hook, init, login_link, man, mcp, openapi, policy, process, runner, runs, serve, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -54,6 +54,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Init(args) => init::run(context, &args),
         // The server starts its runner before any other thread exists, so it makes its own runtime.
         Command::Serve(args) => serve::run(context, args),
+        // Neither does it have any other thread.
+        Command::Runner(args) => runner::run(context, args),
         Command::Demo(args) => with_runtime(demo::run(context, args)),
         Command::Exec(args) => with_runtime(exec::run(context, args)),
         Command::Mcp(args) => with_runtime(mcp::run(context, args)),
@@ -64,6 +66,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Denylist(command) => with_runtime(denylist::run(context, command)),
         Command::Config(command) => config::run(context, command),
         Command::Policy(command) => with_runtime(policy::run(context, command)),
+        Command::Process(args) => with_runtime(process::run(context, args)),
         Command::Runs(command) => with_runtime(runs::run(context, command)),
         Command::Events(args) => with_runtime(events::run(context, args)),
         Command::Audit(command) => with_runtime(audit::run(context, command)),

@@ -95,6 +95,26 @@ fn facts(explained: &Value) -> Table {
             ),
         );
     }
+    if let Some(sandbox) = explained.get("sandbox") {
+        let [backend, scope, access, cwd] =
+            ["backend", "scope", "workspaceAccess", "cwd"].map(|member| value::text(sandbox, member));
+        table.fact(
+            "sandbox",
+            &format!("{backend}, scope {scope}, workspace {access}, starts in {cwd}"),
+        );
+    }
+    if explained.get("diverted") == Some(&Value::Bool(true)) {
+        table.fact(
+            "diverted",
+            "a miss runs in the sandbox instead of being asked about",
+        );
+    }
+    if explained.get("notDiverted").is_some() {
+        table.fact(
+            "not diverted",
+            &value::visible(value::string(explained, "notDiverted")),
+        );
+    }
     if explained.get("approverReachable") == Some(&Value::Bool(false)) {
         table.fact("approver", "nobody could be asked now");
     }

@@ -31,8 +31,8 @@ const PAUSE: Duration = Duration::from_millis(500);
   countersign mcp < /dev/null
   countersign --url http://127.0.0.1:18790 mcp     # with COUNTERSIGN_TOKEN set
 
-Started by an agent, which speaks the protocol on standard input and output; tools exec and
-exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
+Started by an agent, which speaks the protocol on standard input and output; tools exec,
+process and exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
 pub(crate) struct McpArgs {}
 
 /// Serves until standard input ends.
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, _args: McpArgs) -> Result<ExitStatus,
     let clock = std::sync::Arc::clone(&context.clock);
     let server = Server::new(
         door,
-        http::exec_arguments(),
+        http::tool_arguments(),
         clock,
         std::sync::Arc::new(SystemIds),
     );
@@ -122,6 +122,10 @@ impl Door for RelayDoor {
 
     async fn explain(&self, (): &(), arguments: JsonObject) -> Outcome {
         self.call("exec_explain", arguments, None).await
+    }
+
+    async fn process(&self, (): &(), arguments: JsonObject) -> Outcome {
+        self.call("process", arguments, None).await
     }
 
     async fn status(&self, (): &(), run_id: &str) -> Option<String> {

@@ -8,6 +8,7 @@ mod entry;
 
 mod demo;
 mod init;
+mod runner;
 mod serve;
 
 mod allowlist;
@@ -26,6 +27,7 @@ mod policy;
 mod policy_change;
 mod policy_held;
 mod policy_test;
+mod process;
 mod runs;
 mod token;
 

@@ -42,7 +42,7 @@ pub(crate) struct ServeArgs {
     /// Allow an address that is not loopback without TLS
     #[arg(long)]
     insecure_bind: bool,
-    /// Run commands as this account
+    /// Run commands as this account; needs root or the account's countersign-runner@ACCOUNT.socket
     #[arg(long, value_name = "ACCOUNT")]
     run_as: Option<String>,
 }
@@ -174,6 +174,14 @@ fn explain(console: Console, error: &StartError) -> Failure {
                     .remedy()
                     .unwrap_or("[exec] isolation = \"auto\" takes the best level there is"),
             ),
+        StartError::Account(problem @ app::AccountProblem::NoUnit { account, .. }) => {
+            Failure::new("run-as", with_causes(problem))
+                .exit(ExitStatus::CONFIG)
+                .hint(format!(
+                    "either root starts the server and it gives root up: sudo countersign serve --run-as {account}; or \
+                     the runner is a unit of its own: sudo systemctl enable --now countersign-runner@{account}.socket"
+                ))
+        }
         StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("sudo countersign serve --run-as ACCOUNT, where ACCOUNT is whom agents work as, neither root nor the server"),
@@ -196,7 +204,7 @@ fn is_in_use(error: &ListenError) -> bool {
 }
 
 /// The message with those of its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -32,6 +32,7 @@ pub mod shell;
 
 pub mod display;
 pub mod env_policy;
+pub mod preflight;
 pub mod prompt;
 pub mod redaction;
 pub mod scripts;

@@ -22,6 +22,12 @@ impl Pinned {
                     detail: "the text and the shell that reads it, not the programs that it finds",
                 };
             }
+            Bound::Inside { .. } => {
+                return Self {
+                    pinning: Pinning::Text,
+                    detail: "the text or the arguments, and what the sandbox is, which finds the programs itself",
+                };
+            }
             Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),
             Bound::Exec { path, argv, identity } => {
                 loose_program(path, argv, identity.as_ref(), &binding.scripts)

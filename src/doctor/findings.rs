@@ -1,14 +1,17 @@
 //! The judgement: a snapshot in, findings out.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use super::{
-    AgentRules, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark, Repair, Scopes,
-    ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark,
+    Repair, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
 };
 use crate::{
     approvals::document::LostRules,
-    domain::{Ask, HostChoice, Isolation, Security},
+    domain::{Ask, Backend, HostChoice, Isolation, Security},
     engine::lint::RuleRemark,
     events::AllowlistList,
     policy::{
@@ -31,6 +34,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
             .iter()
             .flat_map(|rules| agent(rules, &snapshot.settings)),
     );
+    found.extend(remarks_on_sandboxes(snapshot));
     found.extend(
         snapshot
             .agents
@@ -47,6 +51,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(snapshot.lost.iter().map(|lost| lost_rules(lost, snapshot)));
     found.extend(rules(snapshot));
     found.extend(snapshot.safe_bins.iter().map(safe_bin));
+    found.extend(unbound_tokens(&snapshot.unbound_tokens));
     found.extend(server(&snapshot.server));
     // Stable: among equals the order above stays, which is the order in which to mend things.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
@@ -433,6 +438,41 @@ fn taken_out(rules: &AgentRules, state: &IsolationState) -> Option<Finding> {
     })
 }
 
+/// Tokens with which whoever holds one can ask as any agent, and so by the rules of the most trusted one.
+fn unbound_tokens(tokens: &Result<Vec<(String, String)>, String>) -> Vec<Finding> {
+    let tokens = match tokens {
+        Ok(tokens) => tokens,
+        Err(why) => {
+            return vec![Finding {
+                id: "ledger-unread",
+                severity: Severity::Warning,
+                key: "database.url".to_owned(),
+                explanation: format!("the tokens in the ledger were not looked at: {why}"),
+                fix: "run doctor as the account of the server; a server that starts says what is wrong with the ledger"
+                    .to_owned(),
+                repair: None,
+            }];
+        }
+    };
+    tokens
+        .iter()
+        .map(|(id, name)| Finding {
+            id: "unbound-exec-token",
+            severity: Severity::Warning,
+            key: id.clone(),
+            explanation: format!(
+                "the token {} may ask for commands and is bound to no agent: whoever holds it asks in the name of any, \
+                 and by that agent's rules",
+                quoted(name)
+            ),
+            fix: format!(
+                "countersign token create NAME --scope exec --agent ID, hand that out, then countersign token revoke {id}"
+            ),
+            repair: None,
+        })
+        .collect()
+}
+
 fn document(snapshot: &Snapshot) -> Vec<Finding> {
     let key = snapshot.document_path.display().to_string();
     match &snapshot.document {
@@ -476,17 +516,29 @@ fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
         ask,
         ask_fallback,
         isolation: _,
+        sandbox,
+        sandbox_remarks: _,
     } = rules;
     let mut found = Vec::new();
-    if host.0 == HostChoice::Sandbox {
+    if let AgentSandbox::Missing(why) = sandbox {
+        let (severity, what) = match host.0 {
+            HostChoice::Sandbox => (Severity::Warning, "commands go to the sandbox, and fail"),
+            HostChoice::Auto => (
+                Severity::Info,
+                "commands go to the gateway host, since there is no sandbox",
+            ),
+            HostChoice::Gateway | HostChoice::Node => (
+                Severity::Info,
+                "a miss is asked about although it might run in the sandbox (tools.exec.onMiss)",
+            ),
+        };
         found.push(Finding {
             id: "sandbox-unavailable",
-            severity: Severity::Warning,
+            severity,
             key: key_or(&host.1, "tools.exec.host"),
-            explanation: format!(
-                "commands of the agent {agent} go to the sandbox, which is not there yet: they fail"
-            ),
-            fix: "tools.exec.host = \"gateway\" in openclaw.json, or countersign init --preset cautious"
+            explanation: format!("agent {agent}: {what}: {why}"),
+            fix: "what is missing is named there; without a sandbox tools.exec.host = \"gateway\" in openclaw.json, or \
+                  countersign init --preset cautious"
                 .to_owned(),
             repair: None,
         });
@@ -539,6 +591,22 @@ fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// What settings of sandboxes say to Docker and not, or not quite so, to the built-in backend, where that is what there is.
+fn remarks_on_sandboxes(snapshot: &Snapshot) -> Vec<Finding> {
+    let is_builtin = |rules: &&AgentRules| rules.sandbox == AgentSandbox::Usable(Backend::Builtin);
+    let agents = snapshot.agents.iter().filter(is_builtin);
+    let remarks: BTreeSet<&String> = agents.flat_map(|rules| &rules.sandbox_remarks).collect();
+    let finding = |remark: &String| Finding {
+        id: "sandbox-key-ignored",
+        severity: Severity::Info,
+        key: remark.split(' ').next().unwrap_or_default().to_owned(),
+        explanation: remark.clone(),
+        fix: "take the key out, or [sandbox] backend = \"docker\" in countersign.toml".to_owned(),
+        repair: None,
+    };
+    remarks.into_iter().map(finding).collect()
 }
 
 fn key_or(source: &str, key: &str) -> String {
@@ -628,6 +696,7 @@ mod tests {
                 owner: 1000,
                 wanted: 0o600,
             }],
+            unbound_tokens: Ok(Vec::new()),
             us: 1000,
             isolation: IsolationState::Confined { scopes: Scopes::Kept },
             server: ServerState::Running,
@@ -649,6 +718,8 @@ mod tests {
             ask: (Ask::OnMiss, "tools.exec.ask".to_owned()),
             ask_fallback: (Security::Deny, "default".to_owned()),
             isolation: None,
+            sandbox: AgentSandbox::Unneeded,
+            sandbox_remarks: Vec::new(),
         }
     }
 
@@ -695,6 +766,14 @@ mod tests {
         check(
             |s| s.tls = TlsState::Refused("[tls] key: gone".to_owned()),
             &[("tls-files-refused", Severity::Error, "tls")],
+        );
+        check(
+            |s| s.unbound_tokens = Ok(vec![("tok_1".to_owned(), "ci".to_owned())]),
+            &[("unbound-exec-token", Severity::Warning, "tok_1")],
+        );
+        check(
+            |s| s.unbound_tokens = Err("it is not there".to_owned()),
+            &[("ledger-unread", Severity::Warning, "database.url")],
         );
         check(
             |s| {
@@ -840,10 +919,41 @@ mod tests {
     fn each_loose_policy_has_its_finding() {
         let change =
             |change: fn(&mut AgentRules)| move |s: &mut Snapshot| s.agents.iter_mut().for_each(change);
+        let missing = || AgentSandbox::Missing("it is off".to_owned());
+        let unavailable = |severity| [("sandbox-unavailable", severity, "tools.exec.host")];
         check(
             change(|r| r.host = (HostChoice::Sandbox, "default".to_owned())),
-            &[("sandbox-unavailable", Severity::Warning, "tools.exec.host")],
+            &[],
         );
+        for (host, severity) in [
+            (HostChoice::Sandbox, Severity::Warning),
+            (HostChoice::Auto, Severity::Info),
+            (HostChoice::Gateway, Severity::Info),
+        ] {
+            check(
+                |s| {
+                    for rules in &mut s.agents {
+                        rules.host = (host, "default".to_owned());
+                        rules.sandbox = missing();
+                    }
+                },
+                &unavailable(severity),
+            );
+        }
+        let key = "sandbox.docker.dns";
+        let ignored = |backend| {
+            move |s: &mut Snapshot| {
+                for rules in &mut s.agents {
+                    rules.sandbox_remarks = vec![format!("{key} is ignored")];
+                    rules.sandbox = AgentSandbox::Usable(backend);
+                }
+            }
+        };
+        check(
+            ignored(Backend::Builtin),
+            &[("sandbox-key-ignored", Severity::Info, key)],
+        );
+        check(ignored(Backend::Docker), &[]);
         check(
             change(|r| r.security = (Security::Full, "agents.list[0].tools.exec.security".to_owned())),
             &[(

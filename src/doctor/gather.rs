@@ -1,6 +1,7 @@
 //! Looks, and changes nothing: no file is made, no mode is set, no server is asked.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -8,8 +9,8 @@ use std::{
 };
 
 use super::{
-    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerAccount,
-    ServerState, SettingsState, Snapshot, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes,
+    ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
 };
 use crate::{
     approvals::{
@@ -17,12 +18,19 @@ use crate::{
         store::{self, DocumentStatus, DocumentStore},
     },
     clock::{Clock, Ids},
-    domain::{AgentId, HostChoice, UnixMillis},
+    domain::{AgentId, Backend, HostChoice, OnMiss, UnixMillis},
     engine::{
         lint::{self, DocumentRemarks, GrantUses, Judging},
         standing::{edits_since_accepted, lost_rules},
+        tokens,
     },
-    hosts::{confined::Unconfined, eyes::Files, path_lookup::SystemLookup, run_path},
+    hosts::{
+        confined::Unconfined,
+        eyes::Files,
+        path_lookup::SystemLookup,
+        run_path,
+        sandbox::{SandboxOptions, Unusable, builtin},
+    },
     policy::{
         self,
         combine::{Effective, PolicyLayers, Wanted, combine},
@@ -30,8 +38,8 @@ use crate::{
         lint::RemarkCode,
     },
     settings::{
-        Environment, IsolationChoice, PolicyConfig, Server, Settings, SettingsFinding, SettingsProblem,
-        SettingsStore, StartOptions, StateDir, is_open_address,
+        Environment, IsolationChoice, PolicyConfig, SandboxMode, Server, Settings, SettingsFinding,
+        SettingsProblem, SettingsStore, StartOptions, StateDir, is_open_address,
     },
     sys::namespace::has_scopes,
     tls::TlsFiles,
@@ -40,6 +48,18 @@ use crate::{
 /// Tries whether commands of a server with these settings could be confined; `Confined::check` in earnest.
 pub type TryConfining<'a> =
     dyn Fn(&StateDir, &Server, &Path, &dyn Environment) -> Result<(), Unconfined> + 'a;
+
+/// Looks which backend a server with these settings would have for sandboxes of an image.
+pub type TrySandbox<'a> = dyn Fn(&SandboxOptions, &str) -> Result<Backend, Unusable> + 'a;
+
+/// What is tried on this machine as a server would do it in earnest.
+#[expect(missing_debug_implementations, reason = "functions")]
+pub struct Trials<'a> {
+    /// Whether commands could be confined.
+    pub confining: &'a TryConfining<'a>,
+    /// Whether there is a sandbox.
+    pub sandbox: &'a TrySandbox<'a>,
+}
 
 /// Looks at a state directory. Whether a server runs on it is for the caller to find out.
 ///
@@ -51,7 +71,7 @@ pub fn gather(
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     server: ServerState,
-    try_confining: &TryConfining<'_>,
+    trials: &Trials<'_>,
 ) -> (Snapshot, Option<Arc<Settings>>) {
     let us = rustix::process::geteuid().as_raw();
     let loaded = SettingsStore::load(state_dir.clone(), options, environment);
@@ -75,10 +95,12 @@ pub fn gather(
     let agents = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
+    // First: it is tried by a process that has one thread, and looking for a sandbox makes more.
+    let isolation = isolation(state_dir, loaded.as_ref().ok(), trials.confining);
+    let agents = with_sandboxes(agents, state_dir, loaded.as_ref().ok(), trials.sandbox);
     let safe_bins = settings
         .as_ref()
         .map_or_else(Vec::new, |settings| safe_bins(&settings.policy, &agents));
-    let isolation = isolation(state_dir, loaded.as_ref().ok(), try_confining);
     let snapshot = Snapshot {
         state_dir: state_dir.root().to_path_buf(),
         directory: directory(state_dir.root(), us),
@@ -92,11 +114,51 @@ pub fn gather(
         safe_bins,
         agents,
         private: private_files(state_dir, settings.as_deref()),
+        unbound_tokens: unbound_tokens(state_dir, settings.as_deref(), now),
         us,
         isolation,
         server,
     };
     (snapshot, settings)
+}
+
+/// Finds the sandbox of each agent that may need one. An image is looked for once.
+fn with_sandboxes(
+    mut agents: Vec<AgentRules>,
+    state_dir: &StateDir,
+    loaded: Option<&SettingsStore>,
+    try_sandbox: &TrySandbox<'_>,
+) -> Vec<AgentRules> {
+    let Some(store) = loaded else { return agents };
+    let settings = store.current();
+    let options = SandboxOptions::new(
+        state_dir,
+        &settings.server,
+        store.server_file(),
+        store.environment(),
+    );
+    let mut tried: BTreeMap<String, AgentSandbox> = BTreeMap::new();
+    for rules in &mut agents {
+        let on_miss = settings.policy.exec(&rules.agent).on_miss.value;
+        if rules.host.0 != HostChoice::Sandbox && rules.host.0 != HostChoice::Auto && on_miss == OnMiss::Ask {
+            continue;
+        }
+        let sandbox = settings.policy.sandbox(&rules.agent);
+        if sandbox.mode == Some(SandboxMode::Off) {
+            rules.sandbox = AgentSandbox::Missing("agents.*.sandbox.mode is off".to_owned());
+            continue;
+        }
+        let image = &sandbox.docker.image;
+        rules.sandbox_remarks = builtin::remarks(&sandbox.docker);
+        rules.sandbox = tried
+            .entry(image.clone())
+            .or_insert_with(|| match try_sandbox(&options, image) {
+                Ok(backend) => AgentSandbox::Usable(backend),
+                Err(unusable) => AgentSandbox::Missing(unusable.to_string()),
+            })
+            .clone();
+    }
+    agents
 }
 
 /// What is odd about the rules of the document, with the files of this machine as a server would see them. The login
@@ -295,12 +357,34 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
     );
     AgentRules {
         isolation: policy.exec(&agent).isolation,
+        sandbox: AgentSandbox::Unneeded,
+        sandbox_remarks: Vec::new(),
         agent,
         host,
         security: (security.value, security.source),
         ask: (ask.value, ask.source),
         ask_fallback: (ask_fallback.value, ask_fallback.source),
     }
+}
+
+fn unbound_tokens(
+    state_dir: &StateDir,
+    settings: Option<&Settings>,
+    now: UnixMillis,
+) -> Result<Vec<(String, String)>, String> {
+    let Some(settings) = settings else {
+        return Ok(Vec::new());
+    };
+    let tokens = tokens::unbound(
+        &state_dir.ledger(&settings.server),
+        &state_dir.gateway_token(),
+        now,
+    );
+    let tokens = tokens.map_err(|error| error.to_string())?;
+    Ok(tokens
+        .into_iter()
+        .map(|token| (token.id.as_str().to_owned(), token.name))
+        .collect())
 }
 
 fn private_files(state_dir: &StateDir, settings: Option<&Settings>) -> Vec<PrivateFile> {
@@ -360,7 +444,10 @@ mod tests {
             clock,
             ids,
             ServerState::NotRunning,
-            &|_state_dir, _server, _file, _environment| Ok(()),
+            &Trials {
+                confining: &|_state_dir, _server, _file, _environment| Ok(()),
+                sandbox: &|_options, _image| Ok(Backend::Builtin),
+            },
         )
         .0
     }

@@ -11,8 +11,8 @@ mod snapshot;
 
 pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
-pub use gather::{TryConfining, gather};
+pub use gather::{Trials, TryConfining, TrySandbox, gather};
 pub use snapshot::{
-    AgentRules, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes, ServerAccount,
-    ServerState, SettingsState, Snapshot, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes,
+    ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
 };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{
     approvals::document::LostRules,
-    domain::{AgentId, Ask, HostChoice, Isolation, Security},
+    domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
     policy::lint::Remark as RuleRemark,
 };
@@ -36,6 +36,8 @@ pub struct Snapshot {
     pub agents: Vec<AgentRules>,
     /// Files and directories that are for us alone, as far as they exist.
     pub private: Vec<PrivateFile>,
+    /// Tokens that ask for commands in the name of any agent: id and name. Or why the ledger cannot be read.
+    pub unbound_tokens: Result<Vec<(String, String)>, String>,
     /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.
@@ -126,6 +128,21 @@ pub struct AgentRules {
     pub ask_fallback: (Security, String),
     /// The level that it was put on, if it was.
     pub isolation: Option<Isolation>,
+    /// The sandbox that its commands may go to.
+    pub sandbox: AgentSandbox,
+    /// What the built-in backend would do otherwise than the settings say, in words.
+    pub sandbox_remarks: Vec<String>,
+}
+
+/// Whether an agent's commands find a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentSandbox {
+    /// None of them goes to one.
+    Unneeded,
+    /// There is one.
+    Usable(Backend),
+    /// There is none, for this reason.
+    Missing(String),
 }
 
 /// The level that commands reach, and what is to be known about it.

@@ -362,6 +362,13 @@ pub enum Bound {
         /// The text.
         text: String,
     },
+    /// The command as sent, in a sandbox, which finds the programs itself.
+    Inside {
+        /// Lower-case hex SHA-256 of what the sandbox is: who shares it, what it sees and may use, what makes it.
+        sandbox: String,
+        /// What comes before the `PATH` of the sandbox.
+        path_prepend: Option<String>,
+    },
 }
 
 /// Everything an approval covers. Two requests with equal digests would do the same thing.

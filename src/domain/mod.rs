@@ -10,11 +10,13 @@ mod ids;
 pub(crate) mod name;
 mod policy;
 mod precondition;
+mod process;
 mod reason;
 mod request;
 mod run;
 mod secret;
 mod sign_in;
+mod terminal;
 mod time;
 mod token;
 
@@ -27,15 +29,17 @@ pub use approval::{
 };
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
-pub use policy::{Ask, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
+pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
+pub use process::{ProcessKind, ProcessStatus};
 pub use reason::Reason;
 pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES};
 pub use run::{
-    DecidedBy, Exit, KillCause, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
+    DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
     StatusChangeError,
 };
 pub use secret::Secret;
 pub use sign_in::SignIn;
+pub use terminal::TerminalSize;
 pub use time::UnixMillis;
 pub use token::{Principal, Scope, Token};

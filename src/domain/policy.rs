@@ -73,6 +73,16 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// What makes a sandbox.
+    pub enum Backend("docker or builtin") {
+        /// A Docker engine.
+        Docker = "docker",
+        /// Namespaces of our own.
+        Builtin = "builtin",
+    }
+}
+
+vocabulary! {
     /// What becomes of processes that a foreground command leaves behind (`tools.exec.leftovers`).
     pub enum Leftovers("kill or keep") {
         /// They are killed 500 ms after the command ended.

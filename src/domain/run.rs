@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Command, Host, Isolation, Pinning, Reason, RunId, Security, SessionKey,
-    UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, Host, Isolation, Pinning, Reason, RunId, Security,
+    SessionKey, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {
@@ -180,6 +180,40 @@ pub struct Exit {
     pub output_bytes: u64,
     /// Bytes of both streams kept in the spool or the inline output.
     pub kept_bytes: u64,
+    /// What the limits of the run did.
+    pub limits: LimitReport,
+}
+
+/// What the limits of a run (`[limits] run_*`) did to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitReport {
+    /// The kernel killed a process of it for the memory that it used.
+    pub out_of_memory: bool,
+    /// The kernel refused it a process.
+    pub out_of_processes: bool,
+    /// A limit was set that this machine could not enforce.
+    pub not_enforced: bool,
+}
+
+impl LimitReport {
+    /// As bits, for records and frames.
+    pub const fn to_bits(self) -> u8 {
+        let Self {
+            out_of_memory,
+            out_of_processes,
+            not_enforced,
+        } = self;
+        out_of_memory as u8 | (out_of_processes as u8) << 1 | (not_enforced as u8) << 2
+    }
+
+    /// What [`LimitReport::to_bits`] gave. Bits of a later version say nothing.
+    pub const fn of_bits(bits: u8) -> Self {
+        Self {
+            out_of_memory: bits & 1 != 0,
+            out_of_processes: bits & 2 != 0,
+            not_enforced: bits & 4 != 0,
+        }
+    }
 }
 
 /// The end of a run as the ledger stores it.
@@ -254,10 +288,14 @@ pub struct Run {
     pub pty: bool,
     /// Whether it outlives its caller.
     pub background: bool,
+    /// Whether its standard input was open when it began; otherwise it read end of file.
+    pub stdin_open: bool,
     /// Whether a miss was run in the sandbox instead of being asked.
     pub diverted: bool,
     /// As whom and how confined it runs.
     pub isolation: Isolation,
+    /// What makes its sandbox, where it runs in one.
+    pub sandbox: Option<Backend>,
     /// How firmly it is what was judged; `None` for what was denied at once, and in records of before.
     pub binding: Option<Pinning>,
     /// Its time limit; `None` for none.

@@ -6,13 +6,14 @@ use crate::{
     approvals::binding,
     domain::{
         Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, EntryId, Principal,
-        Reason, RunId, Security,
+        Reason, RunId, Security, TerminalSize,
     },
     engine::{
         Engine,
         call::Call,
         exec::{Admitted, Attempt, Leaving, admitted},
         judge::{self, Judgement, PolicyNow},
+        live::Holder,
         reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
         slots::SlotLimits,
         supervise::Custody,
@@ -50,7 +51,7 @@ impl Engine {
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
-        let run = call.to_new_run(run_id.clone(), judged, self.isolation_of(&call.agent, settings));
+        let run = call.to_new_run(run_id.clone(), judged, self.isolation_of_call(call, settings));
         let approval = NewApproval {
             id: self.ids.approval_id(),
             card: judged.to_card(spec),
@@ -124,7 +125,9 @@ impl Engine {
             (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
                 let custody = Custody {
                     slot,
-                    outlives_caller: leaving == Leaving::Leaves,
+                    holder: self.holder_of(call, leaving),
+                    stdin_open: call.background || call.pty,
+                    terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
                 let live = self.start(permit, custody).await;
@@ -247,11 +250,11 @@ impl Engine {
         };
         self.persist_patterns(&approval).await;
         let run_id = approval.run_id.clone();
-        let outlives_caller = !self.broker.is_awaited(&run_id) || self.is_keyed(&run_id).await?;
-        if outlives_caller {
-            self.ledger
-                .background(run_id.clone(), self.new_session_id())
-                .await?;
+        let stdin_open = self.fetch_run(&run_id).await?.stdin_open;
+        let is_awaited = self.broker.is_awaited(&run_id);
+        let is_keyed = self.is_keyed(&run_id).await?;
+        if !is_awaited || is_keyed {
+            self.ledger.outlives_caller(run_id.clone()).await?;
         }
         if self.gateway.files().is_blind() {
             return Err(Blind.into());
@@ -298,7 +301,9 @@ impl Engine {
                     let notice_after = now.settings().policy.exec(agent).approval_running_notice;
                     let custody = Custody {
                         slot,
-                        outlives_caller,
+                        holder: self.holder_after_asking(is_awaited, is_keyed),
+                        stdin_open,
+                        terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
                     };
                     self.start_for_whoever_waits(permit, custody).await;
@@ -317,6 +322,15 @@ impl Engine {
             }
         }
         Err(ExecError::Overloaded)
+    }
+
+    /// Who a run goes on for that somebody was asked about.
+    fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
+        match (is_awaited, is_keyed) {
+            (false, _) => Holder::Session(self.new_session_id()),
+            (true, true) => Holder::CallerWithKey,
+            (true, false) => Holder::Caller,
+        }
     }
 
     async fn is_keyed(&self, run_id: &RunId) -> Result<bool, ExecError> {
@@ -414,11 +428,14 @@ impl Engine {
                 Ok(ExpireOutcome::Launched { permit, approval }) => {
                     if let Some(slot) = slot {
                         // Whoever waits for it under a key may leave and join again; not knowing is no reason to kill.
-                        let outlives_caller = !self.broker.is_awaited(&approval.run_id)
-                            || self.is_keyed(&approval.run_id).await.unwrap_or(true);
+                        let is_awaited = self.broker.is_awaited(&approval.run_id);
+                        let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
+                        let run = self.fetch_run(&approval.run_id).await;
                         let custody = Custody {
                             slot,
-                            outlives_caller,
+                            holder: self.holder_after_asking(is_awaited, is_keyed),
+                            stdin_open: run.is_ok_and(|run| run.stdin_open),
+                            terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                             notice_after: None,
                         };
                         self.start_for_whoever_waits(permit, custody).await;

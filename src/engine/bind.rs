@@ -6,7 +6,7 @@ use crate::{
     approvals::binding::{self, Candidate},
     command::{PathLookup as _, Plan, hashbang::Head, names},
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, StepJoin},
-    engine::Engine,
+    engine::{Engine, preflight},
     hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
     policy::allowlist::{Analysis, SegmentReport},
 };
@@ -57,6 +57,9 @@ impl Engine {
             let mut operands = Vec::new();
             collect_operands(&analysis.segments, &mut directories, &mut operands);
             candidates.extend(operands.into_iter().map(Candidate::operand));
+        }
+        if let Some((_language, name)) = preflight::unparsed_script(analysis, bound) {
+            candidates.push(Candidate::operand(cwd.join(name)));
         }
         binding::bind_scripts(candidates, open)
     }
@@ -110,7 +113,7 @@ fn started<'a>(
                 | BoundAction::Settle { .. } => None,
             })
             .collect(),
-        Bound::Rendered { .. } | Bound::Text { .. } => Vec::new(),
+        Bound::Rendered { .. } | Bound::Text { .. } | Bound::Inside { .. } => Vec::new(),
     };
     let others: Vec<_> = executables
         .iter()

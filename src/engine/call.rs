@@ -3,6 +3,7 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -16,29 +17,41 @@ use crate::{
         Engine,
         judge::{Judgement, PolicyNow},
         reply::ExecError,
+        sandboxed::{self, Sight},
     },
     hosts::{
         eyes::Files,
+        sandbox::Placement,
         workdir::{self, Workdir, WorkdirError},
     },
     ledger::NewRun,
     policy::{
         combine::Wanted,
         gate::Verdict,
-        host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
+        host::{self, Elevation, HostLayers, HostRefusal},
         layers::Resolved,
     },
     settings::{IsolationChoice, Settings, Tool},
 };
 
-/// A call on the gateway host, ready to be judged.
+/// Finds the directory of a call that names none, or makes it.
+pub(super) type Workspace = fn(&Path, &Files) -> Result<Workdir, WorkdirError>;
+
+/// A call on the gateway host or in a sandbox, ready to be judged.
 #[derive(Debug, Clone)]
 pub(super) struct Call {
     pub(super) agent: AgentId,
     pub(super) session: SessionKey,
     pub(super) requested_by: Actor,
     pub(super) command: Command,
+    /// In a sandbox as it is called inside.
     pub(super) workdir: Workdir,
+    /// Whether the caller named it.
+    pub(super) workdir_named: bool,
+    /// Where it runs when that is not the gateway host.
+    pub(super) sandbox: Option<Arc<Placement>>,
+    /// Runs there instead of being asked about.
+    pub(super) diverted: bool,
     pub(super) env: EnvOverrides,
     /// Only tightens.
     pub(super) wanted: Wanted,
@@ -48,6 +61,8 @@ pub(super) struct Call {
     pub(super) approval_wait: Duration,
     /// Asked for in the background from the start.
     pub(super) background: bool,
+    /// Has a pseudo-terminal.
+    pub(super) pty: bool,
 }
 
 impl Call {
@@ -60,12 +75,16 @@ impl Call {
             requested_by: Actor::system(),
             command: binding.command.clone(),
             workdir,
+            workdir_named: true,
+            sandbox: None,
+            diverted: false,
             env: EnvOverrides::default(),
             wanted: Wanted::default(),
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             yield_after: None,
             approval_wait: Duration::ZERO,
             background: true,
+            pty: binding.pty,
         }
     }
 
@@ -80,12 +99,21 @@ impl Call {
 
     /// The call behind a run but for its environment overrides, if its directory is still there.
     pub(super) fn of_record(run: &Run, files: &Files) -> Option<Self> {
-        Some(Self {
+        let workdir = Workdir::at(Path::new(&run.cwd), files).ok()?;
+        Some(Self::of_record_at(run, workdir))
+    }
+
+    /// The same in a directory that is known to be it.
+    pub(super) fn of_record_at(run: &Run, workdir: Workdir) -> Self {
+        Self {
             agent: run.agent.clone(),
             session: run.session.clone(),
             requested_by: run.requested_by.clone(),
             command: run.command.clone(),
-            workdir: Workdir::at(Path::new(&run.cwd), files).ok()?,
+            workdir,
+            workdir_named: true,
+            sandbox: None,
+            diverted: false,
             env: EnvOverrides::default(),
             wanted: Wanted {
                 security: Some(run.security),
@@ -95,14 +123,25 @@ impl Call {
             yield_after: None,
             approval_wait: Duration::ZERO,
             background: run.background,
-        })
+            pty: run.pty,
+        }
+    }
+
+    /// The time limit as a binding has it: 0 is none.
+    pub(super) fn timeout_ms(&self) -> u64 {
+        self.timeout
+            .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The run that this call becomes.
     pub(super) fn to_new_run(&self, id: RunId, judged: &Judgement, isolation: Isolation) -> NewRun {
         NewRun {
             id,
-            host: Host::Gateway,
+            host: if self.sandbox.is_some() {
+                Host::Sandbox
+            } else {
+                Host::Gateway
+            },
             node_id: None,
             agent: self.agent.clone(),
             session: self.session.clone(),
@@ -112,10 +151,11 @@ impl Call {
             requested_by: self.requested_by.clone(),
             security: judged.effective.security.value,
             ask: judged.effective.ask.value,
-            pty: false,
+            pty: self.pty,
             background: self.background,
-            diverted: false,
+            diverted: self.diverted,
             isolation,
+            sandbox: self.sandbox.as_ref().map(|place| place.backend),
             binding: match judged.verdict {
                 Verdict::Run | Verdict::Ask(_) => Some(Pinned::of(&judged.binding).pinning),
                 Verdict::Deny(_) => None,
@@ -143,23 +183,39 @@ impl Engine {
         caller: &Principal,
         request: ExecRequest,
         now: &PolicyNow,
+        sight: &Sight,
     ) -> Result<Call, ExecError> {
-        Self::resolve_place_now(caller, &request, now)?;
+        let host = Self::resolve_place_now(caller, &request, now, sight)?;
+        if let (Host::Sandbox, Sight::Usable(backend)) = (host.value, sight) {
+            return self.settle_inside(caller, request, *backend, Workdir::workspace, now.settings());
+        }
         let env = env_policy::check_overrides(&request.env)
             .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
         self.settle(caller, request, env, Workdir::workspace, now.settings())
     }
 
-    /// Where a call goes under the policy of this moment; every policy that has to let it through must lead there.
+    /// Where a call goes under the policy of this moment; every policy that has to let it through must lead to the same
+    /// place.
     pub(super) fn resolve_place_now(
         caller: &Principal,
         request: &ExecRequest,
         now: &PolicyNow,
+        sight: &Sight,
     ) -> Result<Resolved<Host>, ExecError> {
-        for view in now.views() {
-            Self::resolve_place(caller, request, &view.settings)?;
+        let place = Self::resolve_place(caller, request, now.settings(), sight)?;
+        for view in now.views().skip(1) {
+            let other = Self::resolve_place(caller, request, &view.settings, sight)?;
+            if other.value != place.value {
+                return Err(ExecError::ConfigConflict {
+                    detail: format!(
+                        "an edit of openclaw.json that is held would run this on host {}, and what was accepted runs it on \
+                         host {}; accept the edit with countersign policy accept, or take it back",
+                        other.value, place.value
+                    ),
+                });
+            }
         }
-        Self::resolve_place(caller, request, now.settings())
+        Ok(place)
     }
 
     /// Where a call goes, and whether its caller may make it there at all.
@@ -167,6 +223,7 @@ impl Engine {
         caller: &Principal,
         request: &ExecRequest,
         settings: &Settings,
+        sight: &Sight,
     ) -> Result<Resolved<Host>, ExecError> {
         let ExecRequest {
             command,
@@ -175,35 +232,64 @@ impl Engine {
             node,
             elevated,
             agent,
+            session,
             ..
         } = request;
         if !caller.may_act_for(agent) {
             return Err(ExecError::AgentNotAllowed);
         }
-        refuse_what_is_not_there(*pty, *elevated)?;
-        refuse_less_than_demanded(agent, settings)?;
+        refuse_what_is_not_there(*elevated)?;
+        refuse_terminal_on_node(*pty, agent, *host, settings)?;
         refuse_chat_commands(command)?;
-        Self::resolve_host(agent, *host, node.as_deref(), settings)
+        let place = Self::resolve_host(agent, session, *host, node.as_deref(), settings, sight)?;
+        if place.value == Host::Gateway {
+            refuse_less_than_demanded(agent, settings)?;
+        }
+        Ok(place)
     }
 
-    /// Puts the call together from what was found to be acceptable. `workspace` finds the directory of a call that
-    /// names none.
+    /// Puts a call on the gateway host together from what was found to be acceptable. `workspace` finds the directory of
+    /// a call that names none.
     pub(super) fn settle(
         &self,
         caller: &Principal,
         request: ExecRequest,
         env: EnvOverrides,
-        workspace: fn(&Path, &Files) -> Result<Workdir, WorkdirError>,
+        workspace: Workspace,
         settings: &Settings,
     ) -> Result<Call, ExecError> {
+        let files = self.gateway.files();
+        let agent = &request.agent;
+        let workdir = match &request.workdir {
+            Some(text) => Workdir::named(text, &self.home, files)?,
+            None => match workspace(&self.workspace(agent, settings), files) {
+                // An account without a home of its own, which has no other place either.
+                Err(WorkdirError::Missing(_)) if self.has_default_workspace_elsewhere(agent, settings) => {
+                    Workdir::at(Path::new("/"), files)?
+                }
+                found => found?,
+            },
+        };
+        Ok(Self::assemble(caller, request, env, workdir, None, settings))
+    }
+
+    /// A call in a place that was found for it.
+    pub(super) fn assemble(
+        caller: &Principal,
+        request: ExecRequest,
+        env: EnvOverrides,
+        workdir: Workdir,
+        sandbox: Option<Arc<Placement>>,
+        settings: &Settings,
+    ) -> Call {
         let ExecRequest {
             command,
-            workdir,
+            workdir: named,
             env: _,
             yield_after,
             background,
             timeout,
-            pty: _,
+            pty,
             host: _,
             security,
             ask,
@@ -213,17 +299,6 @@ impl Engine {
             session,
             approval_wait,
         } = request;
-        let files = self.gateway.files();
-        let workdir = match workdir {
-            Some(text) => Workdir::named(&text, &self.home, files)?,
-            None => match workspace(&self.workspace(&agent, settings), files) {
-                // An account without a home of its own, which has no other place either.
-                Err(WorkdirError::Missing(_)) if self.has_default_workspace_elsewhere(&agent, settings) => {
-                    Workdir::at(Path::new("/"), files)?
-                }
-                found => found?,
-            },
-        };
         let exec = settings.policy.exec(&agent);
         let may_background = settings
             .policy
@@ -237,19 +312,23 @@ impl Engine {
                 yield_after.unwrap_or(exec.background_after)
             }
         });
-        Ok(Call {
+        Call {
             requested_by: caller.actor.clone(),
             command,
             workdir,
+            workdir_named: named.is_some(),
+            sandbox,
+            diverted: false,
             env,
             wanted: Wanted { security, ask },
             timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
             yield_after,
             approval_wait,
             background: background && may_background,
+            pty,
             agent,
             session,
-        })
+        }
     }
 
     /// Whether an agent starts in the home of the account that commands run as.
@@ -258,7 +337,7 @@ impl Engine {
     }
 
     /// Where a call of an agent starts that names no directory.
-    fn workspace(&self, agent: &AgentId, settings: &Settings) -> PathBuf {
+    pub(super) fn workspace(&self, agent: &AgentId, settings: &Settings) -> PathBuf {
         match settings.policy.named_workspace(agent) {
             Some(workspace) => workspace.to_owned(),
             None => workdir::default_workspace(
@@ -268,52 +347,42 @@ impl Engine {
         }
     }
 
-    /// Resolves the host; every host but the gateway is refused, since no other exists yet.
+    /// Resolves the host of a call; no command runs on a node yet.
     pub(super) fn resolve_host(
         agent: &AgentId,
+        session: &SessionKey,
         call: Option<HostChoice>,
         node: Option<&str>,
         settings: &Settings,
+        sight: &Sight,
     ) -> Result<Resolved<Host>, ExecError> {
         let resolved = host::resolve_host(HostLayers {
             configured: &settings.policy.host(agent),
             session: None,
             call,
-            sandbox: Sandbox::Inactive,
+            sandbox: sight.of_session(agent, session, settings),
             elevation: Elevation::None,
         });
-        let host = resolved.map_err(|refusal| host_error(&refusal))?;
+        let host = resolved.map_err(|refusal| match &refusal {
+            HostRefusal::NotAllowed { key, .. } => ExecError::HostNotAllowed {
+                detail: refusal.to_string(),
+                hint: format!("set {key} to auto or to the wanted host"),
+            },
+            HostRefusal::SandboxUnavailable { key } => {
+                sandboxed::no_sandbox(key, agent, session, settings, sight)
+            }
+        })?;
         if node.is_some() && host.value != Host::Node {
             return Err(ExecError::ConfigConflict {
                 detail: "node can be named only where the host is node".to_owned(),
             });
         }
         match host.value {
-            Host::Gateway => Ok(host),
-            Host::Sandbox => Err(no_sandbox("tools.exec.host")),
+            Host::Gateway | Host::Sandbox => Ok(host),
             Host::Node => Err(ExecError::NodeUnavailable {
                 detail: "this version cannot run commands on nodes yet".to_owned(),
             }),
         }
-    }
-}
-
-fn host_error(refusal: &HostRefusal) -> ExecError {
-    match refusal {
-        HostRefusal::NotAllowed { key, .. } => ExecError::HostNotAllowed {
-            detail: refusal.to_string(),
-            hint: format!("set {key} to auto or to the wanted host"),
-        },
-        HostRefusal::SandboxUnavailable { key } => no_sandbox(key),
-    }
-}
-
-fn no_sandbox(key: &str) -> ExecError {
-    let key = if key == "call" { "the call's host" } else { key };
-    ExecError::SandboxUnavailable {
-        detail: format!("no sandbox is available, and {key} asks for one; this version has none yet"),
-        hint: "set tools.exec.host to gateway in openclaw.json, or run: countersign init --preset cautious"
-            .to_owned(),
     }
 }
 
@@ -334,13 +403,31 @@ fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) -> Result<(),
     Ok(())
 }
 
-fn refuse_what_is_not_there(pty: bool, elevated: bool) -> Result<(), ExecError> {
-    if pty {
+/// A node tells what a command wrote once it has ended (`exec-tool.md` 1).
+fn refuse_terminal_on_node(
+    pty: bool,
+    agent: &AgentId,
+    call: Option<HostChoice>,
+    settings: &Settings,
+) -> Result<(), ExecError> {
+    let configured = settings.policy.host(agent);
+    let resolved = host::resolve_host(HostLayers {
+        configured: &configured,
+        session: None,
+        call,
+        sandbox: host::Sandbox::Inactive,
+        elevation: Elevation::None,
+    });
+    if pty && resolved.is_ok_and(|resolved| resolved.value == Host::Node) {
         return Err(ExecError::InvalidRequest {
             path: "pty",
-            message: "pseudo-terminals are not available in this version".to_owned(),
+            message: "a command on a node cannot have a pseudo-terminal".to_owned(),
         });
     }
+    Ok(())
+}
+
+fn refuse_what_is_not_there(elevated: bool) -> Result<(), ExecError> {
     if elevated {
         return Err(ExecError::ElevatedUnavailable {
             gates: vec!["tools.elevated is not available in this version".to_owned()],

@@ -2,9 +2,10 @@
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
+    domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         Engine,
+        sandboxed::{self, Sight},
         standing::{HeldEdit, Standing},
     },
     policy::{
@@ -12,6 +13,7 @@ use crate::{
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
         layers::{Resolved, Spoken},
     },
+    settings::{SandboxScope, Settings, WorkspaceAccess},
 };
 
 /// Every value that counts for an agent.
@@ -43,6 +45,8 @@ pub struct EffectivePolicy {
     pub approvals_apply: bool,
     /// Whom a command would run as.
     pub isolation: Isolation,
+    /// The sandbox of the session.
+    pub sandbox: SandboxState,
     /// The approvals document.
     pub document: DocumentView,
     /// An edit of `openclaw.json` that does not count yet.
@@ -80,7 +84,7 @@ impl DocumentView {
 impl Engine {
     /// The policy in force for an agent. `host` is the place that is asked about; without it, what resolution
     /// gives.
-    pub fn effective_policy(
+    pub async fn effective_policy(
         &self,
         agent: &AgentId,
         host: Option<Host>,
@@ -88,9 +92,14 @@ impl Engine {
     ) -> EffectivePolicy {
         let standing = self.look_at_policy();
         let now = self.policy_now();
+        let sight = self.see_sandbox(agent, now.settings()).await;
+        let sandbox = SandboxState::of(&sight, agent, session, now.settings());
         let policy = &now.settings().policy;
         let effective = now.effective(agent, Wanted::default());
-        let resolved = resolved_host(&policy.host(agent));
+        let resolved = resolved_host(
+            &policy.host(agent),
+            sight.of_session(agent, session, now.settings()),
+        );
         let host = match host {
             Some(host) => Resolved {
                 value: host,
@@ -104,7 +113,11 @@ impl Engine {
             agent: agent.clone(),
             session: session.clone(),
             approvals_apply: host.value != Host::Sandbox,
-            isolation: self.isolation_of(agent, now.settings()),
+            isolation: match host.value {
+                Host::Sandbox => Isolation::Sandbox,
+                Host::Gateway | Host::Node => self.isolation_of(agent, now.settings()),
+            },
+            sandbox,
             host,
             node: node.last().map(|said| Resolved {
                 value: said.value.clone(),
@@ -125,8 +138,39 @@ impl Engine {
     }
 }
 
+/// The sandbox that a session has, or why it has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxState {
+    /// What makes it; `None` where none is active.
+    pub backend: Option<Backend>,
+    /// Why none is active.
+    pub detail: Option<String>,
+    /// Who shares it.
+    pub scope: SandboxScope,
+    /// What it sees of the agent's workspace.
+    pub workspace_access: WorkspaceAccess,
+}
+
+impl SandboxState {
+    fn of(sight: &Sight, agent: &AgentId, session: &SessionKey, settings: &Settings) -> Self {
+        let sandbox = settings.policy.sandbox(agent);
+        let (backend, detail) = match (sandboxed::mode_leaves_out(agent, session, settings), sight) {
+            (Some(why), _) => (None, Some(why)),
+            (None, Sight::Usable(backend)) => (Some(*backend), None),
+            (None, Sight::Unusable(unusable)) => (None, Some(unusable.to_string())),
+            (None, Sight::Unseen) => (None, None),
+        };
+        Self {
+            backend,
+            detail,
+            scope: sandbox.scope,
+            workspace_access: sandbox.workspace_access,
+        }
+    }
+}
+
 /// Where a call without a host of its own would go, also when that is a sandbox that is not there.
-fn resolved_host(configured: &[Spoken<HostChoice>]) -> Resolved<Host> {
+fn resolved_host(configured: &[Spoken<HostChoice>], sandbox: Sandbox) -> Resolved<Host> {
     let resolve = |sandbox| {
         let layers = HostLayers {
             configured,
@@ -137,7 +181,7 @@ fn resolved_host(configured: &[Spoken<HostChoice>]) -> Resolved<Host> {
         };
         host::resolve_host(layers)
     };
-    resolve(Sandbox::Inactive)
+    resolve(sandbox)
         .or_else(|_unavailable: HostRefusal| resolve(Sandbox::Active))
         .unwrap_or_else(|refusal| {
             // Without a call only a missing sandbox is refused, and the second attempt has one.

@@ -1,6 +1,9 @@
 //! The environment of gateway commands (`exec-tool.md` 6).
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
 
 use crate::{
     command::env_policy,
@@ -8,6 +11,12 @@ use crate::{
     hosts::{confined::Hidden, run_path},
     settings::Environment,
 };
+
+/// What describes a terminal. That of the server's own is not the one of its commands.
+const TERMINAL_VARIABLES: &[&str] = &["TERM", "TERMCAP", "COLUMNS", "LINES"];
+
+/// What the pseudo-terminals of commands understand and send.
+pub(super) const TERMINAL_KIND: &str = "xterm-256color";
 
 /// What commands inherit, settled once when the server starts.
 #[derive(Debug, Clone)]
@@ -73,6 +82,23 @@ impl HostEnvironment {
         all.push((OsString::from("OPENCLAW_SHELL"), OsString::from("exec")));
         all
     }
+
+    /// The same for a command with a pseudo-terminal of its own, which overrides alone describe otherwise.
+    pub(super) fn of_command_on_terminal(
+        &self,
+        path: &[PathBuf],
+        overrides: &EnvOverrides,
+        hidden: Option<&Hidden>,
+    ) -> Vec<(OsString, OsString)> {
+        let overridden = |wanted: &OsStr| overrides.iter().any(|(name, _value)| wanted == name);
+        let of_server = |name: &OsStr| TERMINAL_VARIABLES.iter().any(|other| name == *other);
+        let mut all = self.of_command(path, overrides, hidden);
+        all.retain(|(name, _value)| overridden(name) || !of_server(name));
+        if !overridden(OsStr::new("TERM")) {
+            all.push((OsString::from("TERM"), OsString::from(TERMINAL_KIND)));
+        }
+        all
+    }
 }
 
 #[cfg(test)]
@@ -95,6 +121,32 @@ mod tests {
             ("OPENCLAW_SHELL", "exec"),
         ];
         assert_eq!(of_command, expected.map(|(name, value)| own(name, value)));
+    }
+
+    #[test]
+    fn a_terminal_is_described_as_what_it_is_unless_the_call_says_otherwise() {
+        let inherited = [
+            ("TERM", "linux"),
+            ("COLUMNS", "80"),
+            ("LINES", "24"),
+            ("LANG", "C"),
+        ];
+        let host = HostEnvironment::new(&MapEnvironment::new(inherited), None);
+        let described = |given: &[(&str, &str)]| {
+            let given = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
+            let overrides = EnvOverrides::accepted(given.collect());
+            let mut all = host.of_command_on_terminal(&[], &overrides, None);
+            all.retain(|(name, _value)| TERMINAL_VARIABLES.iter().any(|other| name == other));
+            all.sort();
+            let text =
+                |(name, value): (OsString, OsString)| format!("{}={}", name.display(), value.display());
+            all.into_iter().map(text).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(described(&[]), "TERM=xterm-256color");
+        assert_eq!(
+            described(&[("TERM", "dumb"), ("LINES", "5")]),
+            "LINES=5 TERM=dumb"
+        );
     }
 
     #[test]

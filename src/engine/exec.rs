@@ -6,21 +6,25 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::{
     approvals::broker::Subscription,
-    domain::{AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus},
+    domain::{
+        AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus, TerminalSize,
+    },
     engine::{
         Engine,
         call::Call,
         judge::{Judgement, PolicyNow},
-        live::LiveRun,
+        live::{Holder, LiveRun},
         reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
-        slots::{NoSlot, Slot, SlotLimits},
+        sandboxed::{self, Diversion, Making},
+        slots::{Slot, SlotLimits},
         supervise::Custody,
         warnings,
     },
+    hosts,
     ledger::{self, Admission, DirectLaunch, Kept, KeyState, launch::LaunchOutcome},
     policy::gate::Verdict,
     settings::Settings,
-    sys::hooks,
+    sys::{hooks, process::monotonic},
 };
 
 /// How often a call is judged again because the policy changed between the judgement and the launch.
@@ -94,45 +98,91 @@ impl Engine {
             };
             return self.follow(&run_id, patience).await;
         }
-        let mut now = self.policy_now();
-        let call = Arc::new(self.prepare(caller, request, &now)?);
-        let patience = Patience {
-            approval: call.approval_wait,
-            run: call.yield_after,
-            leaving: if call.background {
-                Leaving::Leaves
-            } else {
-                keyed.unwrap_or(Leaving::Kills)
-            },
-        };
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
-            let mut judged = self.judge(&call, &now, &spent)?;
+            let mut look = self.look(caller, request.clone(), &spent).await?;
             let mut slot = None;
-            if judged.verdict == Verdict::Run {
+            if look.judged.verdict == Verdict::Run {
+                self.make_ready(&look.call).await?;
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
-                let taken = self.take_slot(&call.agent, now.settings()).await?;
+                let taken = self.take_slot(&look.call.agent, look.now.settings()).await?;
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
-                    now = self.policy_now();
-                    judged = self.judge(&call, &now, &spent)?;
+                    look = self.look(caller, request.clone(), &spent).await?;
+                    self.make_ready(&look.call).await?;
                 }
-                slot = (judged.verdict == Verdict::Run).then_some(taken);
+                slot = (look.judged.verdict == Verdict::Run).then_some(taken);
             }
-            match self
+            let Look {
+                now,
+                call,
+                judged,
+                not_diverted,
+            } = look;
+            let patience = Patience {
+                approval: call.approval_wait,
+                run: call.yield_after,
+                leaving: if call.background {
+                    Leaving::Leaves
+                } else {
+                    keyed.unwrap_or(Leaving::Kills)
+                },
+            };
+            let reply = match self
                 .attempt_detached(&call, (judged, slot), &now, key.clone(), patience.leaving)
                 .await?
             {
-                Attempt::Started(live) => return self.follow_live(&live, patience).await,
-                Attempt::Follow(run_id) => return self.follow(&run_id, patience).await,
-                Attempt::Stale => stale += 1,
+                Attempt::Started(live) => self.follow_live(&live, patience).await,
+                Attempt::Follow(run_id) => self.follow(&run_id, patience).await,
+                Attempt::Stale => {
+                    stale += 1;
+                    continue;
+                }
                 // There are only so many grants, and each is left out from now on.
-                Attempt::UsedUp(entry) => spent.push(entry),
-            }
-            now = self.policy_now();
+                Attempt::UsedUp(entry) => {
+                    spent.push(entry);
+                    continue;
+                }
+            };
+            return reply.map(|reply| match not_diverted {
+                Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
+                None => reply,
+            });
         }
         Err(ExecError::Overloaded)
+    }
+
+    /// Settles and judges a call under the policy of this moment, and moves it into the sandbox if it is a miss that may
+    /// run there.
+    async fn look(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+        spent: &[EntryId],
+    ) -> Result<Look, ExecError> {
+        let now = self.policy_now();
+        let sight = self.look_at_sandbox(&request.agent, &now).await;
+        let call = self.prepare(caller, request, &now, &sight)?;
+        let judged = self.judge(&call, &now, spent)?;
+        let mut look = Look {
+            now,
+            call: Arc::new(call),
+            judged,
+            not_diverted: None,
+        };
+        match self
+            .divert(&look.call, &look.judged, &look.now, Making::Everything)
+            .await
+        {
+            Diversion::Unwanted => {}
+            Diversion::Impossible(why) => look.not_diverted = Some(why),
+            Diversion::Into(call) => {
+                look.judged = self.judge(&call, &look.now, spent)?;
+                look.call = Arc::from(call);
+            }
+        }
+        Ok(look)
     }
 
     /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
@@ -205,11 +255,13 @@ impl Engine {
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
         let (detail, hint) = judged.explain_denial(&call.agent, reason);
+        // An answer with 400 is not kept: the script may be another one next time.
+        let key = key.filter(|_| reason != Reason::Preflight);
         let denial = ledger::Denial {
             run: call.to_new_run(
                 run_id.clone(),
                 judged,
-                self.isolation_of(&call.agent, &self.settings.current()),
+                self.isolation_of_call(call, &self.settings.current()),
             ),
             key,
             reason,
@@ -238,7 +290,7 @@ impl Engine {
         hooks::reach("engine.before-launch");
         hooks::pause("engine.judged");
         let launch = DirectLaunch {
-            run: call.to_new_run(run_id, judged, self.isolation_of(&call.agent, settings)),
+            run: call.to_new_run(run_id, judged, self.isolation_of_call(call, settings)),
             key,
             terms: judged.terms(settings),
         };
@@ -253,10 +305,14 @@ impl Engine {
                 let run_id = permit.run_id().clone();
                 let custody = Custody {
                     slot,
-                    outlives_caller: leaving == Leaving::Leaves,
+                    holder: self.holder_of(call, leaving),
+                    stdin_open: call.background || call.pty,
+                    terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
-                let live = self.start(permit, custody).await;
+                let live = self
+                    .start_attempt(permit, custody, hosts::Attempt::First, call.sandbox.as_deref())
+                    .await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
             LaunchOutcome::Stale => Ok(Attempt::Stale),
@@ -264,18 +320,31 @@ impl Engine {
         }
     }
 
+    /// Who a run goes on for that starts at once.
+    pub(super) fn holder_of(&self, call: &Call, leaving: Leaving) -> Holder {
+        if call.background {
+            return Holder::Session(self.new_session_id());
+        }
+        match leaving {
+            Leaving::Kills => Holder::Caller,
+            Leaving::Leaves => Holder::CallerWithKey,
+        }
+    }
+
     /// Takes a place to run in.
     pub(super) async fn take_slot(&self, agent: &AgentId, settings: &Settings) -> Result<Slot, ExecError> {
         let limits = SlotLimits::from(&settings.server.limits);
+        let asked_at = monotonic();
         let slot = tokio::select! {
             biased;
             slot = self.slots.acquire(agent, limits) => slot,
             () = self.stopping.cancelled() => return Err(ExecError::ShuttingDown),
         };
-        slot.map_err(|full| match full {
-            NoSlot::AgentShare => ExecError::RateLimited,
-            NoSlot::Full => ExecError::Overloaded,
-        })
+        if slot.as_ref().is_ok_and(Slot::was_waited_for) || slot.is_err() {
+            let waited = monotonic().saturating_sub(asked_at);
+            self.stats.queue_seconds.observe(waited.as_secs_f64());
+        }
+        slot.map_err(ExecError::NoPlace)
     }
 
     /// Waits for a run wherever it stands, as long as the follower has patience.
@@ -315,15 +384,16 @@ impl Engine {
         live: &Arc<LiveRun>,
         patience: Patience,
     ) -> Result<ExecReply, ExecError> {
-        let guard = (patience.leaving == Leaving::Kills && !live.is_background())
-            .then(|| KillOnDrop(Some(Arc::clone(live))));
+        let waiting = Waiting {
+            engine: self,
+            live: Some(live),
+            leaving: patience.leaving,
+        };
         let ended = match patience.run {
             None => Some(live.ended().await),
             Some(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
         };
-        if let Some(guard) = guard {
-            guard.disarm();
-        }
+        waiting.is_over();
         match ended {
             Some(ended) => reply_to_end(&ended.run, &ended.output),
             None => self.move_to_background(live).await,
@@ -332,19 +402,27 @@ impl Engine {
 
     /// Lets a run go on that nobody waits for.
     pub(super) async fn let_go(&self, live: &Arc<LiveRun>) {
-        let session_id = live.to_background(self.new_session_id());
-        if let Err(error) = self.ledger.background(live.run_id.clone(), session_id).await {
-            tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
+        let session_id = live.to_background(|| self.new_session_id());
+        match self.ledger.background(live.run_id.clone(), session_id).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let ended = live.ended().await;
+                self.release_unused(live, &ended.run);
+            }
+            Err(error) => {
+                tracing::error!(run.id = %live.run_id, error = %error, "a run that goes on alone is not recorded as such");
+            }
         }
     }
 
     async fn move_to_background(&self, live: &Arc<LiveRun>) -> Result<ExecReply, ExecError> {
-        let session_id = live.to_background(self.new_session_id());
+        let session_id = live.to_background(|| self.new_session_id());
         // "Running" is said of what runs: a process, its id and its start.
         live.started().await;
         if !self.ledger.background(live.run_id.clone(), session_id).await? {
             // It ended in between.
             let ended = live.ended().await;
+            self.release_unused(live, &ended.run);
             return reply_to_end(&ended.run, &ended.output);
         }
         let run = self.fetch_run(&live.run_id).await?;
@@ -387,6 +465,16 @@ impl Engine {
             .await?
             .ok_or(ExecError::Storage(StorageTrouble::Unavailable))
     }
+}
+
+/// A call under the policy of one moment.
+#[derive(Debug)]
+struct Look {
+    now: PolicyNow,
+    call: Arc<Call>,
+    judged: Judgement,
+    /// Why it is asked about although it might have run in the sandbox.
+    not_diverted: Option<String>,
 }
 
 /// What one attempt at a call came to.
@@ -483,18 +571,46 @@ impl Drop for Follower<'_> {
     fn drop(&mut self) {
         // First, so that a start that goes on just now either shows up below or sees that nobody waits.
         drop(self.changes.take());
-        let live = self.engine.live.get(self.run_id);
-        let Some(live) = live.filter(|live| !live.is_background() && !live.has_ended()) else {
-            return;
-        };
-        match self.leaving {
-            Leaving::Kills => live.kill(KillCause::Cancelled),
-            Leaving::Leaves => {
-                let engine = Arc::clone(self.engine);
-                self.engine.tasks.spawn(async move { engine.let_go(&live).await });
-            }
+        if let Some(live) = self.engine.live.get(self.run_id) {
+            leave(self.engine, &live, self.leaving);
         }
     }
+}
+
+/// Somebody who waits for a run under this server's care.
+struct Waiting<'a> {
+    engine: &'a Arc<Engine>,
+    /// There until the wait is over.
+    live: Option<&'a Arc<LiveRun>>,
+    leaving: Leaving,
+}
+
+impl Waiting<'_> {
+    /// They have got what they waited for, or no longer want to wait.
+    fn is_over(mut self) {
+        self.live = None;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(live) = self.live {
+            leave(self.engine, live, self.leaving);
+        }
+    }
+}
+
+/// What becomes of a run whose caller leaves: it ends with them, or goes on as a process session.
+fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, leaving: Leaving) {
+    if live.is_session() || live.has_ended() {
+        return;
+    }
+    if leaving == Leaving::Kills && !live.outlives_caller() {
+        live.kill(KillCause::Cancelled);
+        return;
+    }
+    let (own, live) = (Arc::clone(engine), Arc::clone(live));
+    engine.tasks.spawn(async move { own.let_go(&live).await });
 }
 
 /// Kills the run when its caller leaves before it ended.

@@ -10,26 +10,27 @@ use crate::{
         pinning::Pinned,
     },
     domain::{
-        Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES,
-        Pattern, Principal, Reason, Scope, Security,
+        Backend, Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest,
+        MAX_ARGUMENT_BYTES, Pattern, Principal, Reason, Scope, Security,
     },
     engine::{
         Engine,
         analyse::Files,
-        call::Call,
+        call::{Call, Workspace},
         entry_indexes::EntryIndexes,
         judge::{Judgement, PolicyNow},
         reply::ExecError,
+        sandboxed::{Diversion, Making, Sight},
     },
-    hosts::{eyes::Blind, path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{eyes::Blind, path_lookup::SystemLookup, sandbox::Placement, workdir::Workdir},
     policy::{
         allowlist::Analysis,
         combine::Effective,
         gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
-        layers::Resolved,
+        layers::{Layer, Resolved, Spoken},
         pattern::PatternCache,
     },
-    settings::Settings,
+    settings::{SandboxScope, Settings, WorkspaceAccess},
 };
 
 /// The whole decision about a call.
@@ -57,6 +58,40 @@ pub struct Explanation {
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
+    /// The sandbox that it would run in.
+    pub sandbox: Option<SandboxView>,
+    /// Whether it would run there instead of being asked about (`tools.exec.onMiss`).
+    pub diverted: bool,
+    /// Why it would be asked about although the settings let a miss run in the sandbox.
+    pub not_diverted: Option<String>,
+}
+
+/// The sandbox of a call, as far as its caller may know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SandboxView {
+    /// What makes it.
+    pub backend: Backend,
+    /// Who shares it.
+    pub scope: SandboxScope,
+    /// Its name.
+    pub name: String,
+    /// What it sees of the agent's workspace.
+    pub workspace_access: WorkspaceAccess,
+    /// Where the command would start, as it is called inside.
+    pub cwd: String,
+}
+
+impl SandboxView {
+    fn of(place: &Placement, settings: &Settings, call: &Call) -> Self {
+        let sandbox = settings.policy.sandbox(&call.agent);
+        Self {
+            backend: place.backend,
+            scope: sandbox.scope,
+            name: place.enclosure.name.clone(),
+            workspace_access: sandbox.workspace_access,
+            cwd: call.workdir.path.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 /// What would happen to a call.
@@ -85,16 +120,32 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let now = self.policy_now();
-        let host = Self::resolve_place_now(caller, &request, &now)?;
-        let alternatives = alternatives(&request, host.value, now.settings());
+        let sight = self.look_at_sandbox(&request.agent, &now).await;
+        let host = Self::resolve_place_now(caller, &request, &now, &sight)?;
+        let alternatives = alternatives(&request, host.value, now.settings(), &sight);
         let bad_command = bad_command(&request.command);
-        let (env, blocked_env) = match env_policy::check_overrides(&request.env) {
+        let inside = match (host.value, &sight) {
+            (Host::Sandbox, Sight::Usable(backend)) => Some(*backend),
+            (Host::Sandbox | Host::Gateway | Host::Node, _) => None,
+        };
+        let checked = match inside {
+            Some(_) => env_policy::check_inside_overrides(&request.env),
+            None => env_policy::check_overrides(&request.env),
+        };
+        let (env, blocked_env) = match checked {
             Ok(accepted) => (accepted, Vec::new()),
             Err(blocked) => (EnvOverrides::default(), blocked.names),
         };
-        let call = self.settle(caller, request, env, Workdir::future_workspace, now.settings())?;
+        let (workspace, settings): (Workspace, _) = (Workdir::future_workspace, now.settings());
+        let call = match inside {
+            Some(backend) => self.settle_inside_with(caller, request, env, backend, workspace, settings)?,
+            None => self.settle(caller, request, env, workspace, settings)?,
+        };
         let approver_reachable = self.is_approver_reachable(now.settings());
-        let effective = now.effective(&call.agent, call.wanted);
+        let effective = match &call.sandbox {
+            Some(_) => Effective::without_approvals(),
+            None => now.effective(&call.agent, call.wanted),
+        };
         let refused = |analysis, outcome, blocked_env| Explanation {
             host: host.clone(),
             alternatives: alternatives.clone(),
@@ -107,6 +158,12 @@ impl Engine {
             approver_reachable,
             would_persist: Vec::new(),
             pinned: None,
+            sandbox: call
+                .sandbox
+                .as_deref()
+                .map(|place| SandboxView::of(place, settings, &call)),
+            diverted: false,
+            not_diverted: None,
         };
         if let Some(finding) = bad_command {
             return Ok(refused(
@@ -116,20 +173,54 @@ impl Engine {
             ));
         }
         if let Some(finding) = blocked_finding(&blocked_env) {
-            let analysis = self.shown_analysis(caller, &call, &now, &effective, &[])?;
+            let analysis = match &call.sandbox {
+                Some(_) => Analysis::not_needed(),
+                None => self.shown_analysis(caller, &call, &now, &effective, &[])?,
+            };
             return Ok(refused(
                 analysis.reject(finding),
                 Outcome::BlockedEnv,
                 blocked_env,
             ));
         }
+        if call.sandbox.is_some() {
+            let judged = self.judge(&call, &now, &[])?;
+            return Ok(Explanation {
+                outcome: outcome(&judged, approver_reachable),
+                passed_env: judged.env.names(),
+                pinned: (judged.verdict == Verdict::Run).then(|| Pinned::of(&judged.binding)),
+                ..refused(Analysis::not_needed(), Outcome::Run, blocked_env)
+            });
+        }
         let (judged, spent) = self.judge_without_spent_grants(&call, &now).await?;
         let analysis = match &judged.analysis {
             Some(analysis) => analysis.clone(),
             None => self.shown_analysis(caller, &call, &now, &effective, &spent)?,
         };
+        let not_diverted = match self.divert(&call, &judged, &now, Making::Nothing).await {
+            Diversion::Unwanted => None,
+            Diversion::Impossible(why) => Some(why),
+            Diversion::Into(inside) => {
+                // What the analysis found is why it runs there.
+                let judged = self.judge(&inside, &now, &[])?;
+                let mut explanation = refused(analysis, outcome(&judged, approver_reachable), blocked_env);
+                let host = Spoken::new(Layer::Clamp, "tools.exec.onMiss", Host::Sandbox);
+                explanation.host.put_on_top(host);
+                explanation.passed_env = judged.env.names();
+                explanation.pinned = Some(Pinned::of(&judged.binding));
+                explanation.sandbox = inside
+                    .sandbox
+                    .as_deref()
+                    .map(|place| SandboxView::of(place, settings, &inside));
+                explanation.diverted = true;
+                return Ok(explanation);
+            }
+        };
         let outcome = outcome(&judged, approver_reachable);
         Ok(Explanation {
+            sandbox: None,
+            diverted: false,
+            not_diverted,
             host,
             alternatives,
             effective,
@@ -201,10 +292,11 @@ impl Engine {
 }
 
 /// The other hosts that the call could name instead.
-fn alternatives(request: &ExecRequest, resolved: Host, settings: &Settings) -> Vec<Host> {
+fn alternatives(request: &ExecRequest, resolved: Host, settings: &Settings, sight: &Sight) -> Vec<Host> {
     let mut hosts = Vec::new();
+    let ExecRequest { agent, session, .. } = request;
     for choice in HostChoice::ALL {
-        let named = Engine::resolve_host(&request.agent, Some(*choice), None, settings);
+        let named = Engine::resolve_host(agent, session, Some(*choice), None, settings, sight);
         if let Ok(Resolved { value, .. }) = named
             && value != resolved
             && !hosts.contains(&value)

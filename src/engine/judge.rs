@@ -15,7 +15,7 @@ use crate::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Reason, Security, Why,
     },
-    engine::{Engine, analyse, call::Call, reply::ExecError},
+    engine::{Engine, analyse, call::Call, preflight, reply::ExecError},
     hosts::eyes::Blind,
     ledger::{GrantUse, PolicyStamp, launch::LaunchTerms},
     policy::{
@@ -38,10 +38,13 @@ pub(super) struct Judgement {
     pub(super) grants: Vec<GrantUse>,
     /// The overrides that reach the command.
     pub(super) env: EnvOverrides,
+    /// What the look at its scripts found, in words.
+    preflight: Option<String>,
     refusal: Option<String>,
 }
 
 /// The policy of one moment: what counts, and while an edit is held the files as they are besides.
+#[derive(Debug)]
 pub(super) struct PolicyNow {
     pub(super) counted: PolicyView,
     edited: Option<PolicyView>,
@@ -49,6 +52,7 @@ pub(super) struct PolicyNow {
 }
 
 /// Settings and a document that are judged by together.
+#[derive(Debug)]
 pub(super) struct PolicyView {
     pub(super) settings: Arc<Settings>,
     pub(super) document: Arc<Snapshot>,
@@ -130,6 +134,9 @@ impl Engine {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
+        if let Some(place) = &call.sandbox {
+            return Ok(Self::judge_inside(call, place, now));
+        }
         let counted = self.judge_under(call, &now.counted, now.stamp(), spent)?;
         match &now.edited {
             None => Ok(counted),
@@ -183,7 +190,15 @@ impl Engine {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
             Some(_) | None => call.env.clone(),
         };
-        let binding = self.bind(call, now, &effective, analysis.as_ref(), &env)?;
+        let looks_at_scripts =
+            preflight::applies(&effective) && matches!(verdict, Verdict::Run | Verdict::Ask(_));
+        let (binding, preflight) =
+            self.bind(call, now, &effective, (analysis.as_ref(), looks_at_scripts), &env)?;
+        let verdict = if preflight.is_some() {
+            Verdict::Deny(Reason::Preflight)
+        } else {
+            verdict
+        };
         let refusal = match &now.document.status {
             DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
             DocumentStatus::Missing | DocumentStatus::Ok => None,
@@ -199,12 +214,14 @@ impl Engine {
             input,
             verdict,
             binding,
+            preflight,
             refusal,
         })
     }
 
     /// Under `full` nothing depends on the words of the command, unless deny rules or strict inline
-    /// evaluation look at them, a person will, or a shell inside must not get an override.
+    /// evaluation look at them, a person will, a shell inside must not get an override, or it may run a script that is
+    /// looked at first.
     fn analyse_if_it_matters(
         &self,
         call: &Call,
@@ -220,21 +237,23 @@ impl Engine {
                 effective.ask.value == Ask::Always
                     || exec.strict_inline_eval.value
                     || !call.env.is_empty()
+                    || (preflight::applies(effective) && preflight::may_concern(&call.command))
                     || !now.document.deny_rules(call.agent.as_str()).is_empty()
             }
         };
         matters.then(|| self.analyse(call, now, spent)).transpose()
     }
 
-    /// What would be started, pinned (`command-analysis.md` X1, X2, T1).
+    /// What would be started, pinned (`command-analysis.md` X1, X2, T1), and what the look at its scripts found if they
+    /// are looked at.
     fn bind(
         &self,
         call: &Call,
         now: &PolicyView,
         effective: &Effective,
-        analysis: Option<&Analysis>,
+        (analysis, looks_at_scripts): (Option<&Analysis>, bool),
         env: &EnvOverrides,
-    ) -> Result<Binding, Blind> {
+    ) -> Result<(Binding, Option<String>), Blind> {
         let from_plan = effective.security.value == Security::Allowlist;
         let planned = analysis
             .filter(|_| from_plan)
@@ -258,11 +277,17 @@ impl Engine {
         let executables = match (&bound, analysis) {
             (_, Some(analysis)) => analysis.executables.clone(),
             (Bound::Exec { identity, .. }, None) => identity.iter().cloned().collect(),
-            (Bound::Plan { .. } | Bound::Text { .. } | Bound::Rendered { .. }, None) => Vec::new(),
+            (
+                Bound::Plan { .. } | Bound::Text { .. } | Bound::Rendered { .. } | Bound::Inside { .. },
+                None,
+            ) => Vec::new(),
         };
-        let scripts = self.scripts_of(analysis, &bound, &executables, &call.workdir.path, &lookup);
+        let mut scripts = self.scripts_of(analysis, &bound, &executables, &call.workdir.path, &lookup);
+        let preflight = looks_at_scripts
+            .then(|| Self::preflight(analysis, &bound, &call.workdir.path, &mut scripts, &lookup))
+            .flatten();
         lookup.check()?;
-        Ok(Binding {
+        let binding = Binding {
             host: Host::Gateway,
             node_id: None,
             agent: call.agent.clone(),
@@ -277,11 +302,10 @@ impl Engine {
             executable_sha256: None,
             script: binding::sum_of(&scripts),
             scripts,
-            pty: false,
-            timeout_ms: call
-                .timeout
-                .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),
-        })
+            pty: call.pty,
+            timeout_ms: call.timeout_ms(),
+        };
+        Ok((binding, preflight))
     }
 }
 
@@ -309,6 +333,29 @@ fn how_to_loosen(source: &str) -> String {
 }
 
 impl Judgement {
+    /// A judgement of a command whose words do not matter.
+    pub(super) const fn without_analysis(
+        effective: Effective,
+        input: GateInput,
+        verdict: Verdict,
+        binding: Binding,
+        stamp: PolicyStamp,
+        env: EnvOverrides,
+    ) -> Self {
+        Self {
+            effective,
+            analysis: None,
+            input,
+            verdict,
+            binding,
+            stamp,
+            grants: Vec::new(),
+            env,
+            refusal: None,
+            preflight: None,
+        }
+    }
+
     /// One judgement of what two policies say of a call. Nothing runs that would not run under both, with what both
     /// leave of its environment, and it uses up what it uses up under either.
     fn strictest(self, other: Self) -> Self {
@@ -440,6 +487,14 @@ impl Judgement {
                     }),
                 None,
             ),
+            Reason::Preflight => (
+                self.preflight.clone(),
+                Some(
+                    "write the script without the shell: a here-document with a quoted delimiter ('EOF') leaves \
+                     its text alone"
+                        .to_owned(),
+                ),
+            ),
             // What the gate says by itself is only the first of these.
             Reason::AllowlistMiss
             | Reason::UserDenied
@@ -450,7 +505,6 @@ impl Judgement {
             | Reason::BindingMismatch
             | Reason::ApprovalRequired
             | Reason::NodeRefused
-            | Reason::Preflight
             | Reason::RateLimited
             | Reason::SpawnFailed
             | Reason::Timeout

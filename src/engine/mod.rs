@@ -12,6 +12,7 @@ mod bind;
 mod call;
 mod entry_indexes;
 mod judge;
+mod preflight;
 
 mod approve;
 mod exec;
@@ -22,8 +23,12 @@ mod slots;
 pub mod environment;
 mod live;
 mod outcome;
+pub mod process;
 mod supervise;
+mod system_event;
 mod warnings;
+
+mod sandboxed;
 
 mod recover;
 mod shutdown;
@@ -54,6 +59,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};
+pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
 pub use watch::PolicyFiles;
 
@@ -61,7 +67,7 @@ use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
     engine::{environment::HostEnvironment, standing::PolicyHold},
-    hosts::{gateway::GatewayHost, heads::Heads, shell::HostShell},
+    hosts::{gateway::GatewayHost, heads::Heads, sandbox::SandboxHost, shell::HostShell},
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
     settings::{SettingsStore, StateDir},
@@ -88,6 +94,8 @@ pub struct EngineParts {
     pub ledger: Ledger,
     /// The gateway host.
     pub gateway: GatewayHost,
+    /// The sandbox host.
+    pub sandbox: SandboxHost,
     /// The shell for text as it was written.
     pub shell: HostShell,
     /// What commands inherit.
@@ -109,6 +117,7 @@ pub struct Engine {
     policy_hold: Arc<PolicyHold>,
     ledger: Ledger,
     gateway: GatewayHost,
+    sandbox: SandboxHost,
     shell: HostShell,
     environment: HostEnvironment,
     boot_id: String,
@@ -119,6 +128,7 @@ pub struct Engine {
     heads: Heads,
     broker: Arc<Broker>,
     live: live::LiveRuns,
+    process: process::ProcessState,
     slots: Arc<slots::Slots>,
     stats: EngineStats,
     use_notes: persist::UseNotes,
@@ -147,6 +157,7 @@ impl Engine {
             policy_hold,
             ledger,
             gateway,
+            sandbox,
             shell,
             environment,
             boot_id,
@@ -169,6 +180,7 @@ impl Engine {
             policy_hold,
             ledger,
             gateway,
+            sandbox,
             shell,
             environment,
             boot_id,
@@ -178,6 +190,7 @@ impl Engine {
             heads: Heads::default(),
             broker: Arc::default(),
             live: live::LiveRuns::default(),
+            process: process::ProcessState::default(),
             slots: Arc::default(),
             stats: EngineStats::default(),
             use_notes: persist::UseNotes::default(),
@@ -223,7 +236,6 @@ impl Engine {
 
     /// A short name for a process session.
     fn new_session_id(&self) -> String {
-        let random = self.ids.random().simple().to_string();
-        random.get(..12).unwrap_or(&random).to_owned()
+        self.process.new_name(self.ids.as_ref())
     }
 }

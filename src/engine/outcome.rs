@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::domain::{Exit, KillCause, Reason, RunEnd, RunStatus, UnixMillis};
+use crate::{
+    domain::{Exit, KillCause, Reason, RunEnd, RunStatus, UnixMillis},
+    hosts::sandbox::docker::ClientEnd,
+};
 
 /// What a supervisor reports in place of a start when its last look finds something that was not judged.
 const CHANGED: i32 = rustix::io::Errno::STALE.raw_os_error();
@@ -36,6 +39,33 @@ pub(crate) fn end_of(
         tail: output.tail,
         ended_at: now,
     }
+}
+
+/// What the end of a container engine's client means, where it is not the end of the command itself.
+pub(crate) fn end_of_client(exit: &Exit, output: &OutputSummary, now: UnixMillis) -> Option<RunEnd> {
+    let (reason, detail) = match ClientEnd::of(exit) {
+        ClientEnd::Ended(_) | ClientEnd::Killed => return None,
+        ClientEnd::NotStarted => {
+            let why = output.tail.trim_end().lines().last().unwrap_or_default();
+            (
+                Reason::NotStarted,
+                format!("nothing was started in the container: {why}"),
+            )
+        }
+        ClientEnd::EngineLost => (
+            Reason::RunnerLost,
+            "the container engine, or the container, went away while the command ran".to_owned(),
+        ),
+        ClientEnd::Vanished => (
+            Reason::RunnerLost,
+            "whoever held the command in the container was killed".to_owned(),
+        ),
+    };
+    let end = end_without_exit(reason, Some(detail), output.clone(), now);
+    Some(RunEnd {
+        output_bytes: exit.output_bytes,
+        ..end
+    })
 }
 
 /// The end of a run about which nothing more will be known, or which never started.
@@ -179,6 +209,34 @@ mod tests {
                 Some(reason),
             );
         }
+    }
+
+    #[test]
+    fn a_client_that_is_killed_or_loses_its_engine_leaves_the_outcome_unknown() {
+        let output = OutputSummary {
+            truncated: false,
+            tail: "said\nno such directory\n".to_owned(),
+        };
+        let end = |signal: i32| {
+            let exit = Exit {
+                signal: Some(signal),
+                ..Exit::default()
+            };
+            end_of_client(&exit, &output, UnixMillis::new(1)).unwrap()
+        };
+        for (signal, status) in [
+            (9, RunStatus::Lost),
+            (12, RunStatus::Lost),
+            (10, RunStatus::Failed),
+        ] {
+            assert_eq!(end(signal).status, status, "{signal}");
+        }
+        assert!(end(10).detail.unwrap().ends_with("no such directory"));
+        let code = Exit {
+            code: Some(137),
+            ..Exit::default()
+        };
+        assert_eq!(end_of_client(&code, &output, UnixMillis::new(1)), None);
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Looking things up, each for those who may see it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::{
     approvals::{broker::ApproverGuard, store::DocumentStatus},
-    domain::{Approval, ApprovalId, Principal, Run, RunId, Scope},
+    domain::{AgentId, Approval, ApprovalId, HostChoice, Principal, Run, RunId, Scope},
     engine::{
         Engine,
+        live::LiveRun,
         reply::{ExecError, StorageTrouble},
         supervise,
     },
     ledger::{ApprovalFilter, Health, LedgerError, Listing, Page, RunFilter, StoredOutput},
     output::{Capture, Captured, spool},
+    settings::Settings,
 };
 
 /// Whether the server can do its work (`http-api.md`, `/readyz`).
@@ -25,6 +29,8 @@ pub struct Readiness {
     pub config: Check,
     /// Commands can be started.
     pub runner: Check,
+    /// Where commands go to the sandbox unless something else is said, and one was looked for: whether there is one.
+    pub sandbox: Option<Check>,
     /// The server is stopping.
     pub draining: bool,
 }
@@ -101,7 +107,7 @@ impl Engine {
     /// # Errors
     /// [`StorageTrouble`] when it cannot be read.
     pub async fn output_text(&self, run: &Run) -> Result<Captured, StorageTrouble> {
-        if let Some(live) = self.live.get(&run.id) {
+        if let Some(live) = self.live_run(&run.id) {
             return Ok(live.with_capture(|capture| capture.captured()));
         }
         let limits = self.capture_limits();
@@ -194,15 +200,34 @@ impl Engine {
                 (!self.gateway.runner().is_there())
                     .then(|| "the runner is gone; runs wait for another one, or fail".to_owned()),
             ),
+            sandbox: self.sandbox_check(&standing.settings),
             draining: self.is_draining(),
         }
     }
 
+    /// Nothing is looked for here: who asks whether the server is ready asks often.
+    fn sandbox_check(&self, settings: &Settings) -> Option<Check> {
+        let main = AgentId::main();
+        let goes_there =
+            settings.policy.host(&main).last().map(|said| said.value) == Some(HostChoice::Sandbox);
+        let image = &settings.policy.sandbox(&main).docker.image;
+        let answer = self.sandbox.last_answer(image).filter(|_| goes_there)?;
+        // Anybody may ask, and what is missing names files of this machine.
+        Some(Check::of(answer.err().map(|_missing| {
+            "no sandbox is usable; countersign doctor says why".to_owned()
+        })))
+    }
+
+    /// A run that this server holds a line to and that has not ended: the ledger knows all of one that has.
+    pub(super) fn live_run(&self, id: &RunId) -> Option<Arc<LiveRun>> {
+        self.live.get(id).filter(|live| !live.has_ended())
+    }
+
     fn with_live_tail(&self, mut run: Run) -> Run {
-        if let Some(live) = self.live.get(&run.id) {
+        if let Some(live) = self.live_run(&run.id) {
             let limit = self.capture_limits().tail_chars;
-            (run.tail, run.output_bytes) =
-                live.with_capture(|capture| (capture.tail(limit), capture.bytes()));
+            run.tail = live.with_capture(|capture| capture.tail(limit));
+            run.output_bytes = live.seen();
         }
         run
     }

@@ -4,19 +4,26 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Approval, ApprovalStatus, Exit, Reason, RunId, RunStatus},
+    domain::{Approval, ApprovalStatus, Binding, Exit, Host, Reason, Run, RunId, RunStatus, TerminalSize},
     engine::{
         Engine,
         approve::Expiry,
+        call::Call,
+        live::{Ended, Holder, LiveState, Recent},
         outcome::{self, OutputSummary},
-        supervise::{self, Custody},
+        supervise::{self, Custody, Ward},
         warnings,
     },
-    hosts::{Attempt, gateway::Recovered},
+    hosts::{
+        Attempt,
+        gateway::{Recovered, Supervised},
+        sandbox::Placement,
+    },
     ledger::{
         Finish, LaunchRecord, LedgerError, RunOutput, UnfinishedRun,
         launch::{Relaunch, RelaunchOutcome},
     },
+    policy::gate::Verdict,
     sys::hooks,
 };
 
@@ -39,6 +46,10 @@ impl Engine {
         for approval in self.ledger.approvals_to_persist().await? {
             self.persist_after_restart(&approval).await;
         }
+        for (session_id, _agent) in self.ledger.session_ids().await? {
+            self.process.take(session_id);
+        }
+        let leftovers = self.ledger.running_leftovers().await?;
         let mut foreground = Vec::new();
         for unfinished in self.ledger.unfinished_runs().await? {
             match (unfinished.run.status, &unfinished.launch, &unfinished.approval) {
@@ -59,6 +70,12 @@ impl Engine {
                         .await;
                 }
             }
+        }
+        for session in leftovers {
+            let engine = Arc::clone(self);
+            foreground.push(self.tasks.spawn(async move {
+                engine.recover_leftovers(session.run).await;
+            }));
         }
         for task in foreground {
             if task.await.is_err() {
@@ -111,13 +128,11 @@ impl Engine {
         match recovered {
             Recovered::Exited { exit, spool: _ } => self.finish_recovered(&unfinished, &exit).await,
             Recovered::Attached(supervised) => {
-                let slot = self.slots.take(&run.agent);
-                let custody = Custody {
-                    slot,
-                    outlives_caller: true,
-                    notice_after: None,
-                };
-                self.adopt(run_id.clone(), run.timeout, *supervised, custody, None);
+                let custody = self.custody_again(run);
+                let live = self.adopt(ward_again(run), *supervised, custody);
+                if run.session_id.is_none() {
+                    self.let_go(&live).await;
+                }
             }
             // The fence was never taken, so nothing ran; but on another boot nobody waits for it any more.
             Recovered::NotStarted if launch.boot_id == self.boot_id => {
@@ -127,11 +142,14 @@ impl Engine {
                 self.void(run_id).await;
                 self.end_run(run_id, Reason::NotStarted, None).await;
             }
-            Recovered::StartedAndGone => self.end_run(run_id, Reason::ServerRestart, None).await,
+            Recovered::StartedAndGone => {
+                self.sweep_after(run).await;
+                self.end_run(run_id, Reason::ServerRestart, None).await;
+            }
         }
     }
 
-    async fn finish_recovered(&self, unfinished: &UnfinishedRun, exit: &Exit) {
+    async fn finish_recovered(self: &Arc<Self>, unfinished: &UnfinishedRun, exit: &Exit) {
         let run = &unfinished.run;
         let (path, limits) = (self.gateway.spool(&run.id), self.capture_limits());
         let read = tokio::task::spawn_blocking(move || supervise::read_spool(&path, limits)).await;
@@ -145,17 +163,59 @@ impl Engine {
                 tail: String::new(),
             },
         };
-        let mut end = outcome::end_of(exit, run.timeout, summary, self.clock.now());
+        let of_client = self.end_of_client(&run.id, exit, &summary).await;
+        let mut end =
+            of_client.unwrap_or_else(|| outcome::end_of(exit, run.timeout, summary, self.clock.now()));
         let warnings = self.warnings_after(&run.id, exit).await;
         end.detail = warnings::explain(end.detail, &warnings);
+        let leftovers = self.gateway.attach_leftovers(&run.id).await;
+        let notice = self.exit_notice(&run.agent, run.host, &run.id, &end);
         let finish = Finish {
             run_id: run.id.clone(),
             end,
             output: RunOutput::Spooled,
             warnings,
+            leftovers: leftovers.as_ref().map(|_supervised| self.new_session_id()),
+            notice,
         };
-        self.record_end(finish).await;
+        let ended = self.record_end(finish).await;
+        if let Some(run) = &ended {
+            self.sweep_after(run).await;
+        }
+        if let (Some(run), Some(supervised)) = (ended, leftovers) {
+            self.adopt_leftovers(*run, supervised).await;
+        }
         self.broker.touch(&run.id);
+    }
+
+    /// What a run left running, which a server before this one kept.
+    async fn recover_leftovers(self: Arc<Self>, run: Run) {
+        match self.gateway.attach_leftovers(&run.id).await {
+            Some(supervised) => self.adopt_leftovers(run, supervised).await,
+            None => self.record_leftovers_end(&run.id, false).await,
+        }
+    }
+
+    async fn adopt_leftovers(self: &Arc<Self>, run: Run, supervised: Supervised) {
+        let output = self.output_text(&run).await.unwrap_or_default();
+        let custody = self.custody_again(&run);
+        let live = self.adopt(ward_again(&run), supervised, custody);
+        live.set(LiveState::Ended(Arc::new(Ended { run, output })));
+    }
+
+    /// What a run of an earlier server has besides its supervisor: its session again, if it was one.
+    fn custody_again(self: &Arc<Self>, run: &Run) -> Custody {
+        let session_id = run.session_id.clone();
+        if let Some(session_id) = &session_id {
+            self.process.take(session_id.clone());
+        }
+        Custody {
+            slot: self.slots.take(&run.agent),
+            holder: session_id.map_or(Holder::CallerWithKey, Holder::Session),
+            stdin_open: run.stdin_open,
+            terminal: run.pty.then_some(TerminalSize::DEFAULT),
+            notice_after: None,
+        }
     }
 
     /// Starts a run that outlives its caller under the launch it already has, if everything is as it was.
@@ -164,7 +224,7 @@ impl Engine {
         let outlives_caller = run.background || unfinished.keyed;
         if outlives_caller
             && self.clock.now() <= launch.not_after
-            && let Some(binding) = self.present_binding(unfinished)
+            && let Some((binding, sandbox)) = self.present_binding(unfinished).await
         {
             let relaunch = Relaunch {
                 run_id: run.id.clone(),
@@ -172,13 +232,13 @@ impl Engine {
             };
             match self.ledger.relaunch(relaunch).await {
                 Ok(RelaunchOutcome::Launched(permit)) => {
-                    let slot = self.slots.take(&run.agent);
-                    let custody = Custody {
-                        slot,
-                        outlives_caller: true,
-                        notice_after: None,
-                    };
-                    self.start_attempt(permit, custody, Attempt::Again).await;
+                    let custody = self.custody_again(run);
+                    let live = self
+                        .start_attempt(permit, custody, Attempt::Again, sandbox.as_deref())
+                        .await;
+                    if let Some(live) = live.filter(|_| run.session_id.is_none()) {
+                        self.let_go(&live).await;
+                    }
                     return;
                 }
                 Ok(RelaunchOutcome::NotPossible) => {}
@@ -191,19 +251,37 @@ impl Engine {
         self.end_run(&run.id, Reason::NotStarted, None).await;
     }
 
-    /// What the run would be now: as it was approved, or as the policy judges it at this moment.
-    fn present_binding(&self, unfinished: &UnfinishedRun) -> Option<crate::domain::Binding> {
+    /// What the run would be now: as it was approved, or as the policy judges it at this moment; with its sandbox, if it
+    /// runs in one.
+    async fn present_binding(&self, unfinished: &UnfinishedRun) -> Option<(Binding, Option<Arc<Placement>>)> {
+        let now = self.policy_now();
         if let Some(approval) = &unfinished.approval {
-            return self.rebind(&approval.card.binding, &self.policy_now()).ok();
+            return Some((self.rebind(&approval.card.binding, &now).ok()?, None));
         }
-        let call = super::call::Call::of_run(&unfinished.run, self.gateway.files())?;
-        let judged = self.judge(&call, &self.policy_now(), &[]).ok()?;
-        (judged.verdict == crate::policy::gate::Verdict::Run).then_some(judged.binding)
+        let run = &unfinished.run;
+        let call = match run.host {
+            Host::Sandbox => self.call_of_inside_run(run, &now).await?,
+            Host::Gateway | Host::Node => Call::of_run(run, self.gateway.files())?,
+        };
+        let judged = self.judge(&call, &now, &[]).ok()?;
+        (judged.verdict == Verdict::Run).then_some((judged.binding, call.sandbox))
     }
 
     pub(super) async fn void(&self, run_id: &RunId) {
         if let Err(error) = self.gateway.void(run_id) {
             tracing::error!(run.id = %run_id, error = %error, "a run that did not start cannot be made impossible");
         }
+    }
+}
+
+/// A run of an earlier server, all of whose output is in its spool.
+fn ward_again(run: &Run) -> Ward {
+    Ward {
+        run_id: run.id.clone(),
+        agent: run.agent.clone(),
+        host: run.host,
+        timeout: run.timeout,
+        recent: Recent::Spool,
+        permitted_at: None,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::{
     domain::{Approval, ApprovalDecision, Reason, Run, RunId},
+    engine::NoSlot,
     hosts::{eyes::Blind, workdir::WorkdirError},
     output::Captured,
 };
@@ -15,6 +16,19 @@ pub enum ExecReply {
     Running(RunningRun),
     /// A person is asked; nothing has started.
     Pending(Box<PendingRun>),
+}
+
+impl ExecReply {
+    /// The same with something more that the caller should know.
+    #[must_use]
+    pub(super) fn with_warning(mut self, warning: Warning) -> Self {
+        match &mut self {
+            Self::Ended(ended) => ended.warnings.push(warning),
+            Self::Running(running) => running.warnings.push(warning),
+            Self::Pending(pending) => pending.warnings.push(warning),
+        }
+        self
+    }
 }
 
 /// A run that ended while the caller waited.
@@ -138,10 +152,10 @@ pub enum ExecError {
     /// The same key came with another body.
     #[error("the idempotency key was used with another body")]
     IdempotencyMismatch,
-    /// The agent has too many runs.
+    /// There is no place to run.
     #[error("too many runs")]
-    RateLimited,
-    /// The server has too many runs or pending approvals.
+    NoPlace(#[source] NoSlot),
+    /// The server has too many pending approvals, or its policy changes all the time.
     #[error("too many runs or pending approvals")]
     Overloaded,
     /// The server stops.

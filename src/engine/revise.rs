@@ -102,6 +102,9 @@ impl Engine {
             requested_by: old.requested_by.clone(),
             command,
             workdir,
+            workdir_named: true,
+            sandbox: None,
+            diverted: false,
             env: env.unwrap_or_default(),
             // Whatever the first call tightened stays tight.
             wanted: Wanted {
@@ -112,6 +115,7 @@ impl Engine {
             yield_after: None,
             approval_wait: Duration::ZERO,
             background: true,
+            pty: binding.pty,
         };
         let now = self.policy_now();
         let judged = self.judge(&call, &now, &[])?;

@@ -108,7 +108,7 @@ impl Engine {
 
     fn kill_where(&self, wanted: impl Fn(bool) -> bool) {
         for live in self.live.all() {
-            if wanted(live.is_background()) {
+            if wanted(live.outlives_caller()) {
                 live.kill(KillCause::Shutdown);
             }
         }
@@ -116,7 +116,10 @@ impl Engine {
 
     async fn wait_for_runs(&self, background: BackgroundRuns) {
         for live in self.live.all() {
-            if background == BackgroundRuns::Kill || !live.is_background() {
+            if background == BackgroundRuns::Kill {
+                // Leftovers, too.
+                self.live.is_gone(&live.run_id).await;
+            } else if !live.outlives_caller() {
                 live.ended().await;
             }
         }

@@ -16,6 +16,9 @@ const START_SECONDS: [f64; 12] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0,
 ];
 
+/// Upper bounds of a wait for a place to run, in seconds.
+const QUEUE_SECONDS: [f64; 9] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 120.0];
+
 /// Upper bounds of a person's answer, in seconds.
 const ANSWER_SECONDS: [f64; 11] = [
     1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 86_400.0,
@@ -26,6 +29,8 @@ const ANSWER_SECONDS: [f64; 11] = [
 pub struct EngineStats {
     /// From the permit to the first process.
     pub start_seconds: Histogram,
+    /// How long calls waited for a place to run that was not free at once.
+    pub queue_seconds: Histogram,
     /// From a question to the answer of a person.
     pub answer_seconds: Histogram,
 }
@@ -34,6 +39,7 @@ impl Default for EngineStats {
     fn default() -> Self {
         Self {
             start_seconds: Histogram::new(START_SECONDS),
+            queue_seconds: Histogram::new(QUEUE_SECONDS),
             answer_seconds: Histogram::new(ANSWER_SECONDS),
         }
     }

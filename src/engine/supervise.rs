@@ -3,21 +3,28 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    domain::{Actor, Isolation, OutputStream, Reason, Run, RunEnd, RunId, RunStatus},
+    domain::{
+        Actor, AgentId, Backend, Exit, Host, Isolation, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
+        TerminalSize,
+    },
     engine::{
         Engine,
-        live::{Ended, LiveRun, LiveState},
+        live::{Ended, Holder, LiveRun, LiveState, NewLiveRun, Recent},
         outcome::{self, OutputSummary},
+        sandboxed,
         slots::Slot,
-        warnings,
+        system_event, warnings,
     },
     events::{Event, EventKind, OutputChunk, Subject},
     hosts::{
         Attempt, Host as _, RunTerms,
         gateway::{self, RunEvents, StartError, Supervised, SupervisorEvent},
+        sandbox::Placement,
     },
     ledger::{EndOutcome, Finish, Finished, LedgerError, RunOutput, Started, launch::Permit},
     output::{self, Capture, CaptureLimits, Utf8Decoder, spool},
+    runner::RunLimits,
+    settings::Limits,
     sys::{hooks, process::monotonic},
 };
 
@@ -34,13 +41,31 @@ const KILL_GRACE: Duration = Duration::from_secs(2);
 /// Pause between attempts to record an end while the ledger cannot be written.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
+/// A run that comes under this server's care.
+#[derive(Debug)]
+pub(super) struct Ward {
+    pub(super) run_id: RunId,
+    pub(super) agent: AgentId,
+    pub(super) host: Host,
+    /// Its time limit.
+    pub(super) timeout: Option<Duration>,
+    /// Where the exact bytes of its output are.
+    pub(super) recent: Recent,
+    /// When it was permitted, by the monotonic clock; known of one that this server starts.
+    pub(super) permitted_at: Option<Duration>,
+}
+
 /// What a run under this server's care has besides its supervisor.
 #[derive(Debug)]
 pub(super) struct Custody {
     /// The place it takes.
     pub(super) slot: Slot,
-    /// Whether it goes on when its caller, or this server, is gone.
-    pub(super) outlives_caller: bool,
+    /// Who it goes on for.
+    pub(super) holder: Holder,
+    /// Whether its standard input stays open.
+    pub(super) stdin_open: bool,
+    /// The pseudo-terminal that it has instead of pipes.
+    pub(super) terminal: Option<TerminalSize>,
     /// After how long its being alive is reported, once (`tools.exec.approvalRunningNoticeMs`); only for runs
     /// that a person allowed.
     pub(super) notice_after: Option<Duration>,
@@ -50,45 +75,81 @@ impl Engine {
     /// Starts what a permit allows; call it from a task of its own. `None` when it could not be started: its
     /// record says why.
     pub(super) async fn start(self: &Arc<Self>, permit: Permit, custody: Custody) -> Option<Arc<LiveRun>> {
-        self.start_attempt(permit, custody, Attempt::First).await
+        self.start_attempt(permit, custody, Attempt::First, None).await
     }
 
-    /// As [`Self::start`], also for a launch that an earlier server may have begun.
+    /// As [`Self::start`], also for a launch that an earlier server may have begun, and for one into a sandbox, which
+    /// must be the one that the permit is bound to.
     pub(super) async fn start_attempt(
         self: &Arc<Self>,
         permit: Permit,
         custody: Custody,
         attempt: Attempt,
+        sandbox: Option<&Placement>,
     ) -> Option<Arc<LiveRun>> {
         let run_id = permit.run_id().clone();
+        let (agent, host) = (permit.binding().agent.clone(), permit.binding().host);
         let timeout = millis(permit.binding().timeout_ms);
-        let terms = self.run_terms(&permit, custody.outlives_caller, attempt);
+        let terms = self.run_terms(&permit, &custody, attempt);
+        let recent = Recent::new(terms.max_run_bytes);
         let permitted_at = monotonic();
         hooks::reach("engine.before-start");
-        let supervised = match self.gateway.run(permit, terms).await {
+        let started = match sandbox {
+            None => self.gateway.run(permit, terms).await,
+            Some(place) => {
+                let inside = sandboxed::inside_of(&permit);
+                self.sandbox.run(permit, terms, place, &inside).await
+            }
+        };
+        let supervised = match started {
             Ok(supervised) => supervised,
             Err(error) => {
                 self.end_unstarted(&run_id, &error).await;
+                if let Holder::Session(session_id) = &custody.holder {
+                    self.process.release(session_id);
+                }
                 return None;
             }
         };
         hooks::reach("engine.frame-sent");
-        Some(self.adopt(run_id, timeout, supervised, custody, Some(permitted_at)))
+        let ward = Ward {
+            run_id,
+            agent,
+            host,
+            timeout,
+            recent,
+            permitted_at: Some(permitted_at),
+        };
+        Some(self.adopt(ward, supervised, custody))
     }
 
-    /// Takes a run with a supervisor under this server's care. `permitted_at`, by the monotonic clock, is known of
-    /// one that this server starts.
+    /// Takes a run with a supervisor under this server's care.
     pub(super) fn adopt(
         self: &Arc<Self>,
-        run_id: RunId,
-        timeout: Option<Duration>,
+        ward: Ward,
         supervised: Supervised,
         custody: Custody,
-        permitted_at: Option<Duration>,
     ) -> Arc<LiveRun> {
         let Supervised { events, control } = supervised;
-        let session_id = custody.outlives_caller.then(|| self.new_session_id());
-        let live = LiveRun::new(run_id, control, Capture::new(self.capture_limits()), session_id);
+        let Ward {
+            run_id,
+            agent,
+            host,
+            timeout,
+            recent,
+            permitted_at,
+        } = ward;
+        let live = LiveRun::new(NewLiveRun {
+            run_id,
+            agent,
+            host,
+            control,
+            capture: Capture::new(self.capture_limits()),
+            holder: custody.holder.clone(),
+            recent,
+            terminal: custody.terminal,
+            now: self.clock.now(),
+        });
         self.live.insert(&live);
         self.broker.touch(&live.run_id);
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
@@ -100,24 +161,40 @@ impl Engine {
         live
     }
 
-    fn run_terms(&self, permit: &Permit, outlives_caller: bool, attempt: Attempt) -> RunTerms {
+    fn run_terms(&self, permit: &Permit, custody: &Custody, attempt: Attempt) -> RunTerms {
         let settings = Arc::clone(&self.policy_hold.look().settings);
         let exec = settings.policy.exec(&permit.binding().agent);
-        let path = self.environment.run_path(&exec.path_prepend);
-        let hidden = match permit.isolation() {
-            Isolation::Confined => self.gateway.hidden(),
-            Isolation::SameUser | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node => None,
+        let (least_isolation, env) = match permit.binding().host {
+            // Nothing of this machine's environment is inherited there.
+            Host::Sandbox => (Isolation::Sandbox, Vec::new()),
+            Host::Gateway | Host::Node => {
+                let path = self.environment.run_path(&exec.path_prepend);
+                let hidden = match permit.isolation() {
+                    Isolation::Confined => self.gateway.hidden(),
+                    Isolation::SameUser | Isolation::SeparateUser | Isolation::Sandbox | Isolation::Node => {
+                        None
+                    }
+                };
+                let env = match custody.terminal {
+                    None => self.environment.of_command(&path, permit.env(), hidden),
+                    Some(_) => self
+                        .environment
+                        .of_command_on_terminal(&path, permit.env(), hidden),
+                };
+                (self.isolation_of(&permit.binding().agent, &settings), env)
+            }
         };
         RunTerms {
             attempt,
-            least_isolation: self.isolation_of(&permit.binding().agent, &settings),
-            env: self.environment.of_command(&path, permit.env(), hidden),
+            least_isolation,
+            env,
             kill_grace: KILL_GRACE,
-            // A kept leftover becomes a session of its own only with the process tool.
             leftovers: exec.leftovers,
-            keep_when_orphaned: outlives_caller,
-            stdin_open: false,
+            keep_when_orphaned: custody.holder.outlives_caller(),
+            stdin_open: custody.stdin_open,
+            terminal: custody.terminal,
             max_run_bytes: settings.server.output.max_run_bytes,
+            limits: run_limits(&settings.server.limits),
         }
     }
 
@@ -158,15 +235,14 @@ impl Engine {
                     });
                 }
                 SupervisorEvent::Output { stream, bytes } => {
-                    let offset = live.with_capture(|capture| {
-                        let offset = capture.bytes();
-                        capture.push(stream, &bytes);
-                        offset
-                    });
+                    let offset = live.push(stream, &bytes, self.clock.now());
                     self.publish_output(live, &mut listeners, offset, stream, &bytes)
                         .await;
                 }
-                SupervisorEvent::Skipped { .. } => skipped = true,
+                SupervisorEvent::Skipped { bytes } => {
+                    skipped = true;
+                    live.skip(bytes, self.clock.now());
+                }
                 SupervisorEvent::Exit(ended) => {
                     noticed = true;
                     hooks::reach("engine.exit-received");
@@ -175,20 +251,23 @@ impl Engine {
                 SupervisorEvent::NotStarted(why) => {
                     // Said once that it did not start, it must not start later either.
                     self.void(&live.run_id).await;
-                    let detail = Some(format!("the supervisor reported: {why:?}"));
+                    let detail = Some(format!("the supervisor reported: {why}"));
                     let end = self.end_now(Reason::NotStarted, detail, live);
-                    self.finish(live, end, RunOutput::Spooled, Vec::new()).await;
+                    self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
                 }
                 SupervisorEvent::Lost => {
                     let end = self.end_now(Reason::RunnerLost, None, live);
-                    self.finish(live, end, RunOutput::Spooled, Vec::new()).await;
+                    self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
                 }
-                SupervisorEvent::LeftoversEnded => {}
+                SupervisorEvent::LeftoversEnded => self.end_leftovers(live).await,
             }
         }
         self.live.remove(&live.run_id);
         self.broker.touch(&live.run_id);
         drop(custody.slot);
+        if live.is_session() {
+            self.evict_sessions(&live.agent).await;
+        }
     }
 
     /// Tells once that a run which a person allowed still runs.
@@ -263,7 +342,7 @@ impl Engine {
         let gateway::EndedRun {
             exit,
             output,
-            leftovers_run: _,
+            leftovers_run,
         } = ended;
         if skipped {
             self.read_skipped(live).await;
@@ -275,17 +354,41 @@ impl Engine {
                 tail: capture.tail(self.capture_limits().tail_chars),
             }
         });
-        let mut end = outcome::end_of(&exit, timeout, summary, self.clock.now());
+        let of_client = self.end_of_client(&live.run_id, &exit, &summary).await;
+        let mut end = of_client.unwrap_or_else(|| outcome::end_of(&exit, timeout, summary, self.clock.now()));
         let warnings = self.warnings_after(&live.run_id, &exit).await;
         end.detail = warnings::explain(end.detail, &warnings);
         let output = match output {
             gateway::KeptOutput::Inline(frames) => RunOutput::Inline(frames),
             gateway::KeptOutput::Spooled => RunOutput::Spooled,
         };
-        self.finish(live, end, output, warnings).await;
+        let remains = Remains {
+            output,
+            warnings,
+            leftovers: leftovers_run.then(|| self.new_session_id()),
+        };
+        self.finish(live, end, remains).await;
         // Whoever waits for the answer goes first.
         tokio::task::yield_now().await;
         live.control().stored();
+    }
+
+    /// What the end of a run by a signal means when its first process was the client of a container engine, which no
+    /// command inside can end in that way.
+    pub(super) async fn end_of_client(
+        &self,
+        run_id: &RunId,
+        exit: &Exit,
+        summary: &OutputSummary,
+    ) -> Option<RunEnd> {
+        if exit.signal.is_none() || exit.killed.is_some() {
+            return None;
+        }
+        let run = self.ledger.run(run_id).await.ok().flatten()?;
+        let is_client = run.sandbox == Some(Backend::Docker);
+        is_client
+            .then(|| outcome::end_of_client(exit, summary, self.clock.now()))
+            .flatten()
     }
 
     /// Some output went only into the spool: the text in answers comes from there.
@@ -313,14 +416,23 @@ impl Engine {
     }
 
     /// Records the end, as often as it takes, and tells whoever waits.
-    async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, output: RunOutput, warnings: Vec<String>) {
+    async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
         let run_id = &live.run_id;
+        let Remains {
+            output,
+            warnings,
+            leftovers,
+        } = remains;
+        let has_leftovers = leftovers.is_some();
+        let notice = self.exit_notice(&live.agent, live.host, run_id, &end);
         let mut recorded = self
             .record_end(Finish {
                 run_id: run_id.clone(),
                 end,
                 output,
                 warnings,
+                leftovers,
+                notice,
             })
             .await;
         hooks::reach("engine.finished");
@@ -338,8 +450,69 @@ impl Engine {
                 }
             }
         };
+        self.sweep_after(&run).await;
         let output = live.with_capture(|capture| capture.captured());
+        // It may have ended before it became the session that it was about to be.
+        self.release_unused(live, &run);
+        if has_leftovers {
+            // They belong to nobody who waits.
+            live.outlive_caller();
+        }
         live.set(LiveState::Ended(Arc::new(Ended { run, output })));
+    }
+
+    /// Ends what a run may have left inside of its sandbox. One that was killed, or whose supervisor is gone, may not have
+    /// got round to it.
+    pub(super) async fn sweep_after(&self, run: &Run) {
+        let ended_by_itself = run.exit_code.is_some() && !run.timed_out;
+        if run.host == Host::Sandbox && !ended_by_itself {
+            self.sandbox.sweep(&run.id).await;
+        }
+    }
+
+    /// Gives up the name of a session that its run never became.
+    pub(super) fn release_unused(&self, live: &LiveRun, ended: &Run) {
+        if let Some(unused) = live
+            .session_id()
+            .filter(|id| ended.session_id.as_ref() != Some(id))
+        {
+            self.process.release(&unused);
+        }
+    }
+
+    async fn end_leftovers(&self, live: &LiveRun) {
+        self.record_leftovers_end(&live.run_id, live.were_leftovers_killed())
+            .await;
+        self.evict_sessions(&live.agent).await;
+    }
+
+    /// Records that nothing of what a run left goes on, as often as it takes.
+    pub(super) async fn record_leftovers_end(&self, run_id: &RunId, killed: bool) {
+        loop {
+            match self.ledger.end_leftovers(run_id.clone(), killed).await {
+                Ok(()) | Err(LedgerError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = %error, "the end of what a run left running cannot be recorded yet");
+                    tokio::time::sleep(RECORD_AGAIN).await;
+                }
+            }
+        }
+    }
+
+    /// What a session is told when its run has ended like this, if its agent is to be told.
+    pub(super) fn exit_notice(
+        &self,
+        agent: &AgentId,
+        host: Host,
+        run_id: &RunId,
+        end: &RunEnd,
+    ) -> Option<String> {
+        let settings = Arc::clone(&self.policy_hold.look().settings);
+        let exec = settings.policy.exec(agent);
+        let is_wanted = exec.notify_on_exit
+            && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));
+        let place = system_event::Place { host, node_id: None };
+        is_wanted.then(|| system_event::exec_finished(place, run_id, end))
     }
 
     /// Puts an end into the ledger. While that cannot be written it tries again: the run file has the end
@@ -373,15 +546,17 @@ impl Engine {
     async fn end_unstarted(&self, run_id: &RunId, error: &StartError) {
         let reason = match error {
             StartError::BindingMismatch { .. } => Reason::BindingMismatch,
-            StartError::Isolation { .. } | StartError::Blind(_) => Reason::NotStarted,
+            StartError::Isolation { .. }
+            | StartError::Blind(_)
+            | StartError::Sandbox(_)
+            | StartError::Runner(_) => Reason::NotStarted,
             StartError::WorkingDirectory { .. }
             | StartError::HiddenDirectory(_)
             | StartError::ReplacedDirectory(_)
             | StartError::NotPassable
             | StartError::NoProgram(_)
             | StartError::AttemptedBefore(_)
-            | StartError::RunFile { .. }
-            | StartError::Runner(_) => Reason::SpawnFailed,
+            | StartError::RunFile { .. } => Reason::SpawnFailed,
         };
         tracing::warn!(run.id = %run_id, error = error as &dyn std::error::Error, "a run could not be started");
         self.end_run(run_id, reason, Some(error.to_string())).await;
@@ -393,12 +568,15 @@ impl Engine {
             self.record_denial(run_id, reason, detail).await;
         } else {
             let end = outcome::end_without_exit(reason, detail, OutputSummary::default(), self.clock.now());
-            let output = RunOutput::Inline(Vec::new());
+            let run = self.ledger.run(run_id).await.ok().flatten();
+            let notice = run.and_then(|run| self.exit_notice(&run.agent, run.host, run_id, &end));
             self.record_end(Finish {
                 run_id: run_id.clone(),
                 end,
-                output,
+                output: RunOutput::Inline(Vec::new()),
                 warnings: Vec::new(),
+                leftovers: None,
+                notice,
             })
             .await;
         }
@@ -423,6 +601,32 @@ impl Engine {
             max_chars: output.max_chars,
             tail_chars: output.tail_chars,
         }
+    }
+}
+
+/// What is left of a run besides its end.
+struct Remains {
+    output: RunOutput,
+    warnings: Vec<String>,
+    /// The process session that holds what it left running.
+    leftovers: Option<String>,
+}
+
+impl Remains {
+    const fn of(output: RunOutput) -> Self {
+        Self {
+            output,
+            warnings: Vec::new(),
+            leftovers: None,
+        }
+    }
+}
+
+const fn run_limits(limits: &Limits) -> RunLimits {
+    RunLimits {
+        memory_bytes: limits.run_memory_bytes,
+        cpu_percent: limits.run_cpu_percent,
+        processes: limits.run_pids,
     }
 }
 

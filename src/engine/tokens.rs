@@ -15,7 +15,7 @@ use crate::{
     clock::{Clock, Ids},
     domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis, hex},
     engine::reply::StorageTrouble,
-    ledger::{Ledger, LedgerError, Listing, NewToken, Page},
+    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page},
     sys,
 };
 
@@ -258,6 +258,18 @@ impl Tokens {
 }
 
 /// The token in a file; `None` when there is no file.
+/// The live tokens of a ledger that may ask for commands in the name of any agent. That in the file `gateway.token` is
+/// not among them: it is for a gateway that speaks for all agents.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn unbound(ledger: &Path, gateway: &Path, now: UnixMillis) -> Result<Vec<Token>, LedgerError> {
+    // A file that holds no token names none that could be left out.
+    let gateway = read_token(gateway).ok().flatten();
+    let gateway = gateway.map(|secret| hex(secret.digest().as_bytes()));
+    ledger::unbound_exec_tokens(ledger, now, gateway.as_deref())
+}
+
 fn read_token(path: &Path) -> Result<Option<TokenSecret>, TokenFileError> {
     let bytes = match sys::fs::read_bounded(path, MAX_FILE_BYTES) {
         Ok(bytes) => zeroize::Zeroizing::new(bytes),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use crate::{
     command::{PathLookup, paths},
-    domain::{Exit, Isolation, Run, RunId},
+    domain::{Exit, Isolation, LimitReport, Run, RunId},
     engine::{Engine, call::Call, reply::Warning},
     hosts::confined::OutOfReach,
     policy::allowlist::SegmentReport,
@@ -12,10 +12,19 @@ use crate::{
 
 /// A run whose leftovers were killed (`exec-tool.md` 4).
 const LEFTOVERS_KILLED: &str = "leftovers-killed";
+/// A process of the run was killed for the memory that it used.
+const MEMORY_LIMIT: &str = "memory-limit";
+/// The run was refused processes.
+const PROCESS_LIMIT: &str = "process-limit";
+/// This machine cannot hold runs to the limits that are set.
+const LIMITS_NOT_ENFORCED: &str = "limits-not-enforced";
 /// A confined run failed, and a program of it has rights of its own that it did not get.
 const CONFINED_SETUID: &str = "confined-setuid";
 /// A confined run failed, and a program of it speaks to a service that is covered.
 const CONFINED_SERVICE: &str = "confined-service";
+
+/// A miss was asked about although the settings let it run in the sandbox. Told to the caller only.
+pub(super) const NOT_DIVERTED: &str = "not-diverted";
 
 /// The warnings of a run, in words.
 pub(super) fn of(run: &Run) -> Vec<Warning> {
@@ -40,6 +49,20 @@ fn worded(code: &str) -> Option<Warning> {
             "a program of this command speaks to a service of the machine or of the account, which confined \
              commands do not reach; tools.exec.isolation = \"same-user\" takes an agent out of the confinement",
         ),
+        MEMORY_LIMIT => (
+            MEMORY_LIMIT,
+            "the kernel killed a process of the run because it used more memory than [limits] run_memory_bytes \
+             allows",
+        ),
+        PROCESS_LIMIT => (
+            PROCESS_LIMIT,
+            "the run was refused processes because it has as many as [limits] run_pids allows",
+        ),
+        LIMITS_NOT_ENFORCED => (
+            LIMITS_NOT_ENFORCED,
+            "a limit of [limits] run_memory_bytes, run_cpu_percent or run_pids is set that cannot be enforced on \
+             this machine: the server was given no control group for it (docs/limits.md)",
+        ),
         // Written by a later version.
         _ => return None,
     };
@@ -49,15 +72,16 @@ fn worded(code: &str) -> Option<Warning> {
     })
 }
 
-/// The reason of an end in words, with what confinement may have had to do with it: whoever was not there to get the
+/// The reason of an end in words, with what limits and confinement may have had to do with it: whoever was not there to get the
 /// answer reads the record.
 pub(super) fn explain(detail: Option<String>, codes: &[String]) -> Option<String> {
-    let of_confinement = codes
+    let explaining = [MEMORY_LIMIT, PROCESS_LIMIT, CONFINED_SETUID, CONFINED_SERVICE];
+    let explanations = codes
         .iter()
-        .filter(|code| [CONFINED_SETUID, CONFINED_SERVICE].contains(&code.as_str()))
+        .filter(|code| explaining.contains(&code.as_str()))
         .filter_map(|code| worded(code))
         .map(|warning| warning.message);
-    let said: Vec<String> = detail.into_iter().chain(of_confinement).collect();
+    let said: Vec<String> = detail.into_iter().chain(explanations).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
@@ -67,6 +91,18 @@ impl Engine {
         let mut codes = Vec::new();
         if exit.leftovers_killed {
             codes.push(LEFTOVERS_KILLED.to_owned());
+        }
+        let LimitReport {
+            out_of_memory,
+            out_of_processes,
+            not_enforced,
+        } = exit.limits;
+        for (is_so, code) in [
+            (out_of_memory, MEMORY_LIMIT),
+            (out_of_processes, PROCESS_LIMIT),
+            (not_enforced, LIMITS_NOT_ENFORCED),
+        ] {
+            codes.extend(is_so.then(|| code.to_owned()));
         }
         let failed = exit.code != Some(0) && exit.killed.is_none();
         if failed && self.gateway.hidden().is_some() {

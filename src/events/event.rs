@@ -37,6 +37,10 @@ vocabulary! {
         DocumentRefused = "document.refused",
         /// An edit of the approvals document is held.
         DocumentHeld = "document.held",
+        /// A session is to be told something.
+        SystemEvent = "system.event",
+        /// A session asks for its agent's attention.
+        SessionWake = "session.wake",
         /// The server stops.
         ServerShutdown = "server.shutdown",
     }
@@ -46,7 +50,7 @@ impl EventType {
     /// Whether an event of this type is written to the audit chain. Notices that report nothing new are not.
     pub const fn is_audited(self) -> bool {
         match self {
-            Self::ExecRunning | Self::ExecOutput => false,
+            Self::ExecRunning | Self::ExecOutput | Self::SystemEvent | Self::SessionWake => false,
             Self::ExecRequested
             | Self::ExecStarted
             | Self::ExecFinished
@@ -259,6 +263,16 @@ pub enum EventKind {
         /// The hash of the document as it was edited.
         hash: String,
     },
+    /// `system.event`
+    SystemEvent {
+        /// What the session is told.
+        text: String,
+    },
+    /// `session.wake`, because a run in the background ended.
+    SessionWake {
+        /// What the session is told.
+        system_event: String,
+    },
     /// `server.shutdown`
     ServerShutdown {
         /// How long running commands get, in milliseconds.
@@ -301,6 +315,8 @@ impl EventKind {
             Self::ConfigRejected { .. } => EventType::ConfigRejected,
             Self::DocumentRefused { .. } => EventType::DocumentRefused,
             Self::DocumentHeld { .. } => EventType::DocumentHeld,
+            Self::SystemEvent { .. } => EventType::SystemEvent,
+            Self::SessionWake { .. } => EventType::SessionWake,
             Self::ServerShutdown { .. } => EventType::ServerShutdown,
         }
     }
@@ -392,6 +408,14 @@ impl EventKind {
             }
             Self::DocumentHeld { hash } => {
                 members.text("hash", hash);
+            }
+            Self::SystemEvent { text } => {
+                members.text("text", text);
+            }
+            Self::SessionWake { system_event } => {
+                members
+                    .text("reason", "exec-finished")
+                    .text("systemEvent", system_event);
             }
             Self::ServerShutdown { grace_ms } => {
                 members.put("graceMs", *grace_ms);

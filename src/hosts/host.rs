@@ -3,9 +3,10 @@
 use std::{ffi::OsString, future::Future, time::Duration};
 
 use crate::{
-    domain::{Isolation, Leftovers},
+    domain::{Isolation, Leftovers, TerminalSize},
     hosts::gateway::{StartError, Supervised},
     ledger::launch::Permit,
+    runner::RunLimits,
 };
 
 /// Whether a run was tried before.
@@ -34,8 +35,12 @@ pub struct RunTerms {
     pub keep_when_orphaned: bool,
     /// Whether its standard input stays open; otherwise it reads end of file.
     pub stdin_open: bool,
+    /// The pseudo-terminal that it gets instead of pipes.
+    pub terminal: Option<TerminalSize>,
     /// Most bytes of output that are kept.
     pub max_run_bytes: u64,
+    /// What it may use of the machine.
+    pub limits: RunLimits,
 }
 
 /// A place where commands run.

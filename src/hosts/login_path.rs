@@ -54,11 +54,12 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::runner::LoginAs;
 
     fn shell() -> LoginShell<'static> {
         LoginShell {
             path: Path::new("/bin/sh"),
-            account: None,
+            login_as: LoginAs::Own,
         }
     }
 

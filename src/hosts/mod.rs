@@ -11,6 +11,7 @@ mod host;
 pub mod login_path;
 pub mod path_lookup;
 pub mod run_path;
+pub mod sandbox;
 pub mod shell;
 pub mod workdir;
 

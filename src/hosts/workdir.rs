@@ -96,6 +96,11 @@ impl Workdir {
         }
     }
 
+    /// A directory in a sandbox, by the name that it has there. It is looked at when it is entered.
+    pub const fn inside(path: PathBuf) -> Self {
+        Self { path, dev: 0, ino: 0 }
+    }
+
     /// Looks at a directory as it is now.
     ///
     /// # Errors

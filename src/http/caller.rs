@@ -139,7 +139,13 @@ where
 }
 
 /// Operations whose answers have another form than JSON, or one that they choose themselves.
-const OTHER_FORMS: [&str; 4] = ["/metrics", "/mcp", "/v1/events", "/v1/runs/{runId}/output"];
+const OTHER_FORMS: [&str; 5] = [
+    "/metrics",
+    "/mcp",
+    "/v1/events",
+    "/v1/process/{sessionId}/stream",
+    "/v1/runs/{runId}/output",
+];
 
 /// Refuses, before anything happens, a request that does not want the JSON that it would be answered with.
 fn check_form<S: Opens>(parts: &Parts) -> Result<(), Problem> {

@@ -40,4 +40,4 @@ pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
 pub use state::AppState;
-pub use tool_schema::exec_arguments;
+pub use tool_schema::tool_arguments;

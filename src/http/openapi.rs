@@ -13,9 +13,9 @@ use utoipa::{
 };
 
 use crate::{
-    domain::OutputStream,
+    domain::{OutputStream, ProcessStatus},
     http::{
-        extract::{AgentScope, IfMatch},
+        extract::{AgentScope, IfMatch, ProcessSessionName},
         problem::{Code, FieldError},
         routes,
         schema::{ApprovalFilterName, RunStatusName},
@@ -32,6 +32,7 @@ use crate::{
     ),
     tags(
         (name = "exec", description = "Running commands."),
+        (name = "process", description = "What goes on in the background."),
         (name = "runs", description = "What was asked and what became of it."),
         (name = "approvals", description = "What a person is asked, and their answer."),
         (name = "policy", description = "What holds for whom, and why."),
@@ -44,7 +45,15 @@ use crate::{
         (name = "probes", description = "For machines that watch, and tools that read contracts."),
     ),
     // Only parameters use these, and parameters register nothing.
-    components(schemas(AgentScope, ApprovalFilterName, IfMatch, OutputStream, RunStatusName)),
+    components(schemas(
+        AgentScope,
+        ApprovalFilterName,
+        IfMatch,
+        OutputStream,
+        ProcessSessionName,
+        ProcessStatus,
+        RunStatusName
+    )),
 )]
 struct Contract;
 

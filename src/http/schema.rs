@@ -13,10 +13,10 @@ use utoipa::{
 use crate::{
     domain::{
         ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, Reason, RunId, RunStatus,
-        RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, ProcessStatus, Reason, RunId,
+        RunStatus, RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
-    http::extract::{AgentScope, IfMatch},
+    http::extract::{AgentScope, IfMatch, ProcessSessionName},
     policy::preset::Preset,
 };
 
@@ -51,6 +51,7 @@ words!(
     PatternWidth,
     Pinning,
     Preset,
+    ProcessStatus,
     Reason,
     RunVerdict,
     Scope,
@@ -79,6 +80,7 @@ texts! {
     RunId: Some("^[a-z0-9-]{1,64}$"), "Id of a run.";
     ApprovalId: Some("^[a-z0-9-]{1,64}$"), "Id of an approval, a UUID.";
     TokenId: Some("^[a-z0-9-]{1,64}$"), "Id of a token; not its secret.";
+    ProcessSessionName: Some("^[a-z0-9-]{1,64}$"), "Id of a process session, such as `brave-otter-417`.";
     EntryId: None, "Id of an entry, grant or deny rule; a UUID when countersign made it.";
     AgentId: Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), "Id of an agent, compared exactly.";
     SessionKey: Some(r"^[^\x00-\x1f\x7f-\x9f]{1,256}$"), "Key of a session: 1 to 256 characters, none of them a control character.";

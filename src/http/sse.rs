@@ -11,7 +11,13 @@ use futures_util::stream;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-use crate::events::{EventType, Publication, StreamItem, Subscription};
+use crate::{
+    events::{EventType, Publication, StreamItem, Subscription},
+    http::{
+        door::{Credentials, Origin},
+        state::AppState,
+    },
+};
 
 /// A comment this often keeps proxies from closing a quiet stream.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -24,6 +30,17 @@ pub(in crate::http) type Held = Box<dyn Send + Sync>;
 
 /// Whether the caller may still listen.
 pub(in crate::http) type StillOpen = Box<dyn Fn() -> bool + Send + Sync>;
+
+/// Frames of a stream.
+pub(in crate::http) trait FrameStream:
+    futures_util::Stream<Item = Bytes> + Send + 'static
+{
+}
+
+impl<S: futures_util::Stream<Item = Bytes> + Send + 'static> FrameStream for S {}
+
+/// What keeps a quiet stream open.
+pub(in crate::http) const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 
 struct Stream {
     subscription: Subscription,
@@ -43,11 +60,9 @@ pub(in crate::http) fn response(
     still_open: StillOpen,
     held: Vec<Held>,
 ) -> Response {
-    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let state = Stream {
         subscription,
-        heartbeat,
+        heartbeat: heartbeat(),
         stop,
         ended: false,
         still_open,
@@ -59,11 +74,37 @@ pub(in crate::http) fn response(
         if !(state.still_open)() {
             return None;
         }
-        Some((Ok::<_, Infallible>(frame), state))
+        Some((frame, state))
     });
+    streaming(events)
+}
+
+/// Ticks whenever a quiet stream needs a comment.
+pub(in crate::http) fn heartbeat() -> tokio::time::Interval {
+    let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
+}
+
+/// A stream ends with the token that opened it.
+pub(in crate::http) fn still_open(state: &AppState, origin: Origin) -> StillOpen {
+    let clock = Arc::clone(state.engine().clock());
+    Box::new(move || match &origin.credentials {
+        Credentials::Valid(key) => key.is_live(clock.now()),
+        Credentials::Absent
+        | Credentials::Wrong
+        | Credentials::Ended
+        | Credentials::CookieAlone(_)
+        | Credentials::ForeignPage => false,
+    })
+}
+
+/// Answers with frames as they come.
+pub(in crate::http) fn streaming(frames: impl FrameStream) -> Response {
     // The first comment makes the headers leave at once and tells the client that the stream is on.
     let opening = stream::once(async { Ok::<_, Infallible>(Bytes::from_static(b": countersign\n\n")) });
-    let body = Body::from_stream(futures_util::StreamExt::chain(opening, events));
+    let frames = futures_util::StreamExt::map(frames, Ok::<_, Infallible>);
+    let body = Body::from_stream(futures_util::StreamExt::chain(opening, frames));
     let mut response = body.into_response();
     let headers = response.headers_mut();
     headers.insert(
@@ -95,7 +136,7 @@ impl Stream {
                     }
                 },
                 () = self.stop.cancelled() => return None,
-                _ = self.heartbeat.tick() => return Some(Bytes::from_static(b": \n\n")),
+                _ = self.heartbeat.tick() => return Some(COMMENT),
             }
         }
         None

@@ -1,15 +1,21 @@
-//! The schema of an exec call's body for tools that take the same: one source, the `OpenAPI` document.
+//! The schemas of bodies for tools that take the same: one source, the `OpenAPI` document.
 
 use serde_json::{Map, Value};
 
-use crate::http::openapi;
+use crate::{http::openapi, mcp::ToolArguments};
 
-/// The JSON schema of an exec call's body, for tools that take the same: as in the document, in one piece.
-pub fn exec_arguments() -> Map<String, Value> {
+/// The JSON schemas of the bodies that tools take: as in the document, each in one piece.
+pub fn tool_arguments() -> ToolArguments {
     let document: Value = serde_json::from_str(openapi::document()).unwrap_or_default();
-    let mut schema = schema_in(&document, "ExecRequest");
-    schema.insert("additionalProperties".to_owned(), Value::Bool(false));
-    schema
+    let arguments = |name| {
+        let mut schema = schema_in(&document, name);
+        schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+        schema
+    };
+    ToolArguments {
+        exec: arguments("ExecRequest"),
+        process: arguments("ProcessRequest"),
+    }
 }
 
 fn schema_in(document: &Value, name: &str) -> Map<String, Value> {
@@ -52,9 +58,14 @@ mod tests {
 
     #[test]
     fn tools_take_what_the_http_api_takes_member_by_member() {
+        let ToolArguments { exec, process } = tool_arguments();
+        check("ExecRequest", "approvalWaitMs", Value::Object(exec));
+        check("ProcessRequest", "sessionId", Value::Object(process));
+    }
+
+    fn check(schema: &str, member: &str, tool: Value) {
         let document: Value = serde_json::from_str(openapi::document()).unwrap();
-        let body = &document["components"]["schemas"]["ExecRequest"];
-        let tool = Value::Object(exec_arguments());
+        let body = &document["components"]["schemas"][schema];
         let names = |schema: &Value| -> BTreeSet<String> {
             schema["properties"]
                 .as_object()
@@ -64,7 +75,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(names(&tool), names(body));
-        assert!(names(body).contains("approvalWaitMs"), "{body}");
+        assert!(names(body).contains(member), "{body}");
         assert_eq!(tool["required"], body["required"]);
         assert_eq!(tool["type"], "object");
         assert_eq!(tool["additionalProperties"], false);

@@ -2,10 +2,11 @@
 
 use crate::{
     domain::{
-        Actor, Approval, ApprovalState, ApprovalStatus, Host, Reason, Run, RunDecision, RunEnd, RunId,
-        RunStatus, TerminalReason, UnixMillis,
+        Actor, Approval, ApprovalState, ApprovalStatus, Host, ProcessKind, Reason, Run, RunDecision, RunEnd,
+        RunId, RunStatus, TerminalReason, UnixMillis,
     },
     events::{Event, EventKind, RunSummary, Subject},
+    output::spool,
 };
 
 use super::{
@@ -17,16 +18,18 @@ use super::{
     new_run::json,
     queue::Job,
     runs::{self, Brief},
+    sessions,
     tx::{Committed, Tx},
 };
 
-/// The most output that is kept in the ledger itself; more lies in the spool.
-pub(super) const INLINE_OUTPUT: usize = 64 * 1024;
+/// The most output that is kept in the ledger itself, 64 KiB; more lies in the spool. Frames of one byte each, as a
+/// command makes them that writes to both streams in turn, have heads that are longer than that.
+pub(super) const INLINE_OUTPUT: usize = (spool::HEADER_BYTES + 1) * 64 * 1024;
 
 /// Where the output of a run is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunOutput {
-    /// Here, in the spool's frames. Above 64 KiB it is cut at the limit: hand that over as `Spooled`.
+    /// Here, in the spool's frames. Above 64 KiB of output it is cut at the limit: hand that over as `Spooled`.
     Inline(Vec<u8>),
     /// In its spool file.
     Spooled,
@@ -43,6 +46,10 @@ pub struct Finish {
     pub output: RunOutput,
     /// Codes of warnings that belong to the run.
     pub warnings: Vec<String>,
+    /// The process session that holds what it left running, if that goes on.
+    pub leftovers: Option<String>,
+    /// What its session is told, if it is a process session; `None` to tell nothing.
+    pub notice: Option<String>,
 }
 
 /// What became of an end.
@@ -79,6 +86,8 @@ impl Job for Finish {
             end,
             output,
             warnings,
+            leftovers,
+            notice,
         } = self;
         let outcome = end_run(tx, run_id, end, &Actor::system())?;
         if outcome != EndOutcome::Applied {
@@ -106,6 +115,14 @@ impl Job for Finish {
                 (run_id.as_str(), json(warnings)),
             )?;
         }
+        if let Some(session_id) = leftovers {
+            sessions::insert(tx, run_id, session_id, ProcessKind::Leftovers)?;
+        }
+        if let Some(text) = notice
+            && sessions::is_session(tx.connection, run_id)?
+        {
+            tell_session(tx, run_id, text)?;
+        }
         // Read where its page is at hand: over another connection it costs several times as much.
         let run = runs::fetch_run(tx.connection, run_id)?.map(Box::new);
         Ok(Finished { outcome, run })
@@ -114,6 +131,24 @@ impl Job for Finish {
     fn committed(self, draft: Finished, _proof: &Committed) -> Finished {
         draft
     }
+}
+
+/// Tells the session of a run something, and asks for its agent's attention.
+fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str) -> Result<(), Fault> {
+    let Some(run) = runs::brief(tx.connection, id)? else {
+        return Ok(());
+    };
+    let told = EventKind::SystemEvent {
+        text: text.to_owned(),
+    };
+    let wake = EventKind::SessionWake {
+        system_event: text.to_owned(),
+    };
+    for kind in [told, wake] {
+        let subject = run.subject.clone();
+        tx.log(Event { subject, kind }, &Actor::system())?;
+    }
+    Ok(())
 }
 
 /// Ends a run and tells of it.

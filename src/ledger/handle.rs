@@ -227,12 +227,23 @@ impl Ledger {
         self.queue.note_started(started);
     }
 
-    /// Notes that a run went to the background. `false` when it had ended.
+    /// Notes that a run went to the background as this process session. `false` when it had ended.
     ///
     /// # Errors
     /// When the ledger cannot be written.
     pub async fn background(&self, run_id: RunId, session_id: String) -> Result<bool, LedgerError> {
+        let session_id = Some(session_id);
         self.queue.submit(Background { run_id, session_id }).await
+    }
+
+    /// Notes that nobody waits for a run which has not started yet: it will be a process session.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn outlives_caller(&self, run_id: RunId) -> Result<(), LedgerError> {
+        let session_id = None;
+        self.queue.submit(Background { run_id, session_id }).await?;
+        Ok(())
     }
 
     /// Ends a run, and says how it then stood.

@@ -44,6 +44,7 @@ mod readers;
 mod recovery;
 mod retention;
 mod runs;
+mod sessions;
 
 #[cfg(test)]
 #[expect(
@@ -72,6 +73,7 @@ pub use recovery::{LaunchRecord, UnfinishedRun};
 pub use retention::Pruned;
 pub use revise::{Revise, ReviseOutcome};
 pub use runs::{RunFilter, StoredOutput};
+pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
-pub use tokens::NewToken;
+pub use tokens::{NewToken, unbound_exec_tokens};

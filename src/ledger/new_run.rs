@@ -6,8 +6,8 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, AgentId, ApprovalId, Ask, Command, DecidedBy, EnvOverrides, Host, Isolation, Pinning, Reason,
-        RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey,
+        Actor, AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, EnvOverrides, Host, Isolation, Pinning,
+        Reason, RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey,
     },
     events::{Event, EventKind, Subject},
 };
@@ -47,6 +47,8 @@ pub struct NewRun {
     pub diverted: bool,
     /// As whom and how confined it runs.
     pub isolation: Isolation,
+    /// What makes its sandbox, where it runs in one.
+    pub sandbox: Option<Backend>,
     /// How firmly it is what was judged; `None` where nothing may start.
     pub binding: Option<Pinning>,
     /// Its time limit; `None` for none.
@@ -99,6 +101,11 @@ impl NewRun {
         }
     }
 
+    /// Whether it begins with an open standard input (`exec-tool.md` 8).
+    const fn stdin_open(&self) -> bool {
+        self.background || self.pty
+    }
+
     /// Inserts the run and tells of it.
     pub(super) fn insert(&self, tx: &mut Tx<'_>, entrance: &Entrance<'_>) -> Result<(), Fault> {
         self.insert_by(tx, entrance, &self.requested_by)
@@ -131,9 +138,9 @@ impl NewRun {
             "INSERT INTO runs (run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
-             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding) \
+             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, stdin_open, sandbox) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35)",
+             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)",
             params![
                 self.id.as_str(),
                 status.as_str(),
@@ -170,6 +177,8 @@ impl NewRun {
                 launch.map(|launch| launch.not_after.get()),
                 launch.and_then(|launch| launch.binding_digest.as_deref()),
                 self.binding.map(Pinning::as_str),
+                self.stdin_open(),
+                self.sandbox.map(Backend::as_str),
             ],
         )?;
         let kind = EventKind::ExecRequested {

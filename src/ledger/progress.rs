@@ -1,7 +1,7 @@
 //! What happens to a run between its launch and its end.
 
 use crate::{
-    domain::{Actor, RunId, RunStatus, UnixMillis},
+    domain::{Actor, ProcessKind, RunId, RunStatus, UnixMillis},
     events::{Event, EventKind},
 };
 
@@ -10,7 +10,7 @@ use super::{
     error::Fault,
     launch::exactly_one,
     queue::Job,
-    runs,
+    runs, sessions,
     tx::{Committed, Tx},
 };
 
@@ -43,6 +43,9 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         (run_id.as_str(), pid, session_id, at.get()),
     )?;
     exactly_one(started)?;
+    if let Some(session_id) = session_id {
+        sessions::insert(tx, run_id, session_id, ProcessKind::Run)?;
+    }
     let kind = EventKind::ExecStarted {
         pid: *pid,
         started_at: *at,
@@ -58,10 +61,10 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
     )
 }
 
-/// A run went to the background.
+/// A run outlives its caller from now on: as a session, once it has started.
 pub(super) struct Background {
     pub(super) run_id: RunId,
-    pub(super) session_id: String,
+    pub(super) session_id: Option<String>,
 }
 
 impl Job for Background {
@@ -74,10 +77,13 @@ impl Job for Background {
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
         let changed = tx.execute(
-            "UPDATE runs SET background = 1, session_id = ?2 \
+            "UPDATE runs SET background = 1, session_id = coalesce(?2, session_id) \
              WHERE run_id = ?1 AND status IN ('requested', 'asking', 'launching', 'running')",
             (self.run_id.as_str(), &self.session_id),
         )?;
+        if let (1, Some(session_id)) = (changed, &self.session_id) {
+            sessions::insert(tx, &self.run_id, session_id, ProcessKind::Run)?;
+        }
         Ok(changed == 1)
     }
 

@@ -1,7 +1,9 @@
 //! Reading: a few connections that can only read, and the pages of lists.
 
 use std::{
-    fmt,
+    ffi::OsStr,
+    fmt::{self, Write as _},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, Mutex, PoisonError},
@@ -86,6 +88,27 @@ pub(super) fn open(path: &Path) -> Result<Connection, LedgerError> {
         Ok(connection)
     });
     opened.map_err(LedgerError::unavailable)
+}
+
+/// A connection to a ledger that nobody may have open, which makes no file beside it.
+pub(super) fn open_at_rest(path: &Path) -> Result<Connection, LedgerError> {
+    let log = [path.as_os_str().as_bytes(), b"-wal"].concat();
+    if Path::new(OsStr::from_bytes(&log)).exists() {
+        // A server has it open, or died: what is in the log counts.
+        return open(path);
+    }
+    let mut address = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/-_.".contains(byte) {
+            address.push(char::from(*byte));
+        } else {
+            write!(address, "%{byte:02X}").unwrap_or(());
+        }
+    }
+    address.push_str("?immutable=1");
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    Connection::open_with_flags(address, flags).map_err(LedgerError::unavailable)
 }
 
 /// A place in a list; opaque to whoever gets it.

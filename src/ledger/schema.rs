@@ -21,6 +21,14 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0004_pinning.sql",
         include_str!("../../migrations/sqlite/0004_pinning.sql"),
     ),
+    (
+        "0005_process_sessions.sql",
+        include_str!("../../migrations/sqlite/0005_process_sessions.sql"),
+    ),
+    (
+        "0006_sandboxes.sql",
+        include_str!("../../migrations/sqlite/0006_sandboxes.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -101,6 +101,8 @@ impl Tally {
             | EventKind::ConfigRejected { .. }
             | EventKind::DocumentRefused { .. }
             | EventKind::DocumentHeld { .. }
+            | EventKind::SystemEvent { .. }
+            | EventKind::SessionWake { .. }
             | EventKind::ServerShutdown { .. } => None,
         };
         Self {

@@ -1,6 +1,9 @@
 //! API tokens. Only the SHA-256 of a secret is ever here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use rusqlite::{Connection, Row};
 use serde_json::{Value, json};
@@ -14,7 +17,7 @@ use super::{
     handle::Ledger,
     new_run::json as text,
     queue::Job,
-    readers::{Cursor, Listing, Page},
+    readers::{Cursor, Listing, Page, open_at_rest},
     rows::Columns,
     sign_ins,
     tx::{Committed, Tx, fetch, list},
@@ -102,6 +105,36 @@ impl Ledger {
     pub fn touch_token(&self, id: TokenId, at: UnixMillis) {
         self.queue.note_token_use(id, at);
     }
+}
+
+/// Most tokens of one look at a ledger.
+const MOST_SEEN: u32 = 100;
+
+/// The live tokens that are bound to no agent and may ask for commands, but for the one with this SHA-256, of a ledger
+/// that need not be open. Nothing is changed, and no file is made; no ledger has none.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn unbound_exec_tokens(
+    path: &Path,
+    now: UnixMillis,
+    except_sha256: Option<&str>,
+) -> Result<Vec<Token>, LedgerError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let connection = open_at_rest(path)?;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM tokens WHERE agents IS NULL AND revoked_ms IS NULL AND sha256 IS NOT ?1 \
+         AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'exec') \
+         AND (expires_ms IS NULL OR expires_ms > ?2) ORDER BY rowid LIMIT ?3"
+    );
+    Ok(list(
+        &connection,
+        &sql,
+        (except_sha256, now.get(), MOST_SEEN),
+        from_row,
+    )?)
 }
 
 struct Insert {

@@ -26,6 +26,9 @@ pub trait Door: Debug + Send + Sync + 'static {
     /// Does what `POST /v1/exec/explain` does.
     fn explain(&self, caller: &Self::Caller, arguments: JsonObject) -> impl Future<Output = Outcome> + Send;
 
+    /// Does what `POST /v1/process` does.
+    fn process(&self, caller: &Self::Caller, arguments: JsonObject) -> impl Future<Output = Outcome> + Send;
+
     /// The status of a run of the caller's.
     fn status(&self, caller: &Self::Caller, run_id: &str) -> impl Future<Output = Option<String>> + Send;
 

@@ -44,6 +44,74 @@ pub(super) fn explanation(outcome: Outcome) -> CallToolResult {
     result(answer, vec![line], IsError::No)
 }
 
+/// The result of a call of the process tool. What commands wrote stands in blocks of its own.
+pub(super) fn process(outcome: Outcome) -> CallToolResult {
+    let answer = match outcome {
+        Outcome::Refused(problem) => return refused_by_process(problem),
+        Outcome::Answered(answer) => answer,
+    };
+    let mut blocks: Vec<String> = ["stdout", "stderr", "text"]
+        .into_iter()
+        .map(|member| text(&answer, member))
+        .filter(|output| !output.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let line = match answer.get("session") {
+        Some(session) => session_line(session),
+        None => {
+            let items = answer.get("items").and_then(Value::as_array);
+            let lines: Vec<String> = items.into_iter().flatten().map(session_line).collect();
+            if lines.is_empty() {
+                "no sessions".to_owned()
+            } else {
+                lines.join("\n")
+            }
+        }
+    };
+    let mut line = line;
+    if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
+        add(&mut line, format_args!("\n[{hint}]"));
+    }
+    add_warnings(&mut line, &answer);
+    blocks.push(line);
+    result(answer, blocks, IsError::No)
+}
+
+fn session_line(session: &Value) -> String {
+    let mut line = format!(
+        "[session {}: {}, {}",
+        text(session, "sessionId"),
+        text(session, "name"),
+        text(session, "status")
+    );
+    if let Some(code) = session.get("exitCode").and_then(Value::as_i64) {
+        add(&mut line, format_args!(", exit code {code}"));
+    }
+    if let Some(signal) = session.get("exitSignal").and_then(Value::as_str) {
+        add(&mut line, format_args!(", killed by {signal}"));
+    }
+    if session.get("waitingForInput").and_then(Value::as_bool) == Some(true) {
+        line.push_str(", seems to wait for input");
+    }
+    line.push(']');
+    line
+}
+
+fn refused_by_process(problem: Value) -> CallToolResult {
+    let mut line = format!(
+        "Refused ({}): {}",
+        text(&problem, "code"),
+        text(&problem, "detail")
+    );
+    if let Some(hint) = problem.get("hint").and_then(Value::as_str) {
+        add(
+            &mut line,
+            format_args!("\nWhoever operates countersign could change that: {hint}"),
+        );
+    }
+    result(problem, vec![line], IsError::Yes)
+}
+
 /// What a person is told who is shown the link.
 pub(super) fn request_to_person(answer: &Value) -> String {
     format!(
@@ -122,10 +190,15 @@ fn ended(answer: &Value) -> String {
     if let Some(id) = answer.get("approvalId").and_then(Value::as_str) {
         add(&mut line, format_args!("\n[allowed by approval {id}]"));
     }
+    add_warnings(&mut line, answer);
+    line
+}
+
+fn add_warnings(line: &mut String, answer: &Value) {
     let warnings = answer.get("warnings").and_then(Value::as_array);
     for warning in warnings.into_iter().flatten() {
         add(
-            &mut line,
+            line,
             format_args!(
                 "\n[warning {}: {}]",
                 text(warning, "code"),
@@ -133,7 +206,6 @@ fn ended(answer: &Value) -> String {
             ),
         );
     }
-    line
 }
 
 fn refused(problem: Value) -> CallToolResult {

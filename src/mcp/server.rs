@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{
     Door, ExecCall, KEY_META, Origin, Outcome, Patience, key, present,
     progress::Progress,
-    tools::{self, ToolName},
+    tools::{self, ToolArguments, ToolName},
     waiting::Waiting,
 };
 use crate::{
@@ -75,8 +75,8 @@ impl<D> Clone for Server<D> {
 }
 
 impl<D: Door> Server<D> {
-    /// A server whose tools take `arguments` (a JSON schema) and do calls by `door`.
-    pub fn new(door: D, arguments: JsonObject, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+    /// A server whose tools take these arguments and do calls by `door`.
+    pub fn new(door: D, arguments: ToolArguments, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self(Arc::new(Shared {
             door,
             tools: tools::list(arguments),
@@ -125,6 +125,7 @@ impl<D: Door> ServerHandler for Server<D> {
         let work = async {
             match tool {
                 ToolName::Exec => conduct.exec(request).await,
+                ToolName::Process => Ok(conduct.process(request).await),
                 ToolName::Explain => Ok(conduct.explain(request).await),
             }
         };
@@ -152,6 +153,14 @@ impl<D: Door> Conduct<'_, D> {
         let arguments = request.arguments.unwrap_or_default();
         let outcome = self.server.door.explain(&self.origin.caller, arguments).await;
         present::explanation(outcome).into()
+    }
+
+    async fn process(&self, request: CallToolRequestParams) -> CallToolResponse {
+        let arguments = request.arguments.unwrap_or_default();
+        let call = self.server.door.process(&self.origin.caller, arguments);
+        // A poll may wait.
+        let outcome = self.progress.during(call, || ready("waiting".to_owned())).await;
+        present::process(outcome).into()
     }
 
     async fn exec(&self, request: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {

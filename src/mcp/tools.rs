@@ -4,11 +4,26 @@ use std::sync::Arc;
 
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 
+/// The JSON schemas of what the tools take.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolArguments {
+    /// The body of an exec call.
+    pub exec: JsonObject,
+    /// The body of a call of the process tool.
+    pub process: JsonObject,
+}
+
 const EXEC: &str = "Run a command on a guarded host. Give `command` (shell text) or `argv` (a program and its \
 arguments, no shell). Policy decides whether it runs, is denied, or waits for a person. Status `approval-pending`: \
 nothing has run; show the link to the user, then call again with exactly the same arguments to get the result \
 (`approvalWaitMs` makes a call wait for the answer). Denied: do not try to reach the same end another way; tell the user. \
 Status `failed` means that the command ran and exited with another code than 0.";
+
+const PROCESS: &str = "Look after commands that went on in the background (status `running` of `exec`). `list` shows the \
+sessions; `poll` gives the output since the last poll and can wait for more (`timeout`, milliseconds); `log` pages through \
+all of it; `write` gives text to the standard input of a command that was started with `background` or `pty`, with `eof` \
+its end; `send-keys`, `submit` and `paste` are for terminals; `kill` ends a session, `clear` forgets one that has ended, \
+`remove` does both. All but `list` need `sessionId`.";
 
 const EXPLAIN: &str = "Say whether `exec` with these arguments would run, ask a person or be denied, and which rule says \
 so. Nothing runs and nobody is asked.";
@@ -18,12 +33,14 @@ so. Nothing runs and nobody is asked.";
 pub(super) enum ToolName {
     /// Run a command.
     Exec,
+    /// Look after what runs in the background.
+    Process,
     /// Say what would happen.
     Explain,
 }
 
 impl ToolName {
-    const ALL: [Self; 2] = [Self::Exec, Self::Explain];
+    const ALL: [Self; 3] = [Self::Exec, Self::Process, Self::Explain];
 
     pub(super) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
@@ -32,6 +49,7 @@ impl ToolName {
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Exec => "exec",
+            Self::Process => "process",
             Self::Explain => "exec_explain",
         }
     }
@@ -39,6 +57,7 @@ impl ToolName {
     const fn description(self) -> &'static str {
         match self {
             Self::Exec => EXEC,
+            Self::Process => PROCESS,
             Self::Explain => EXPLAIN,
         }
     }
@@ -50,6 +69,11 @@ impl ToolName {
                 .destructive(true)
                 .idempotent(false)
                 .open_world(true),
+            Self::Process => ToolAnnotations::with_title("Look after background commands")
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false)
+                .open_world(true),
             Self::Explain => ToolAnnotations::with_title("Explain a command")
                 .read_only(true)
                 .open_world(false),
@@ -57,13 +81,18 @@ impl ToolName {
     }
 }
 
-/// All tools; they take the body of an exec call, whose schema is given.
-pub(super) fn list(arguments: JsonObject) -> Vec<Tool> {
-    let arguments = Arc::new(arguments);
+/// All tools with what they take.
+pub(super) fn list(arguments: ToolArguments) -> Vec<Tool> {
+    let ToolArguments { exec, process } = arguments;
+    let (exec, process) = (Arc::new(exec), Arc::new(process));
     ToolName::ALL
         .into_iter()
         .map(|tool| {
-            Tool::new(tool.as_str(), tool.description(), Arc::clone(&arguments))
+            let arguments = match tool {
+                ToolName::Exec | ToolName::Explain => &exec,
+                ToolName::Process => &process,
+            };
+            Tool::new(tool.as_str(), tool.description(), Arc::clone(arguments))
                 .with_annotations(tool.annotations())
         })
         .collect()

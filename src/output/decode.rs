@@ -40,6 +40,15 @@ impl Utf8Decoder {
         }
     }
 
+    /// Takes up a stream in its middle: `before` are the bytes right before it, three of them or as many as there are.
+    pub fn take_up(&mut self, before: &[u8]) {
+        // A character that began earlier is over by now, whole or not.
+        if before.len() >= 3 {
+            self.pending.clear();
+        }
+        self.push(before, |_shown_before| {});
+    }
+
     /// Ends the stream: a character that never became whole is one U+FFFD.
     pub fn finish(&mut self, mut text: impl FnMut(&str)) {
         if !self.pending.is_empty() {
@@ -110,6 +119,30 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_stream_that_is_taken_up_anywhere_goes_on_as_if_it_had_been_read_from_its_beginning(
+            bytes in prop::collection::vec(
+                prop_oneof![any::<u8>(), Just(0xe6), Just(0xbc), Just(0xf0), Just(0x9f), Just(0xa6), Just(b'a')],
+                0..60,
+            ),
+            at in 0_usize..60,
+            cut in 0_usize..60,
+        ) {
+            let at = at.min(bytes.len());
+            let cut = cut.min(at);
+            let (before, after) = bytes.split_at(at);
+            let mut whole = Utf8Decoder::default();
+            whole.push(before, |_| {});
+            let mut taken_up = Utf8Decoder::default();
+            for piece in [&before[..cut], &before[cut..]] {
+                taken_up.take_up(&piece[piece.len().saturating_sub(3)..]);
+            }
+            let mut texts = [String::new(), String::new()];
+            whole.push(after, |text| texts[0].push_str(text));
+            taken_up.push(after, |text| texts[1].push_str(text));
+            prop_assert_eq!(&texts[0], &texts[1]);
+        }
+
         #[test]
         fn pieces_decode_as_the_whole(
             bytes in prop::collection::vec(

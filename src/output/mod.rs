@@ -7,11 +7,13 @@
 
 mod capture;
 mod decode;
+mod follow;
 mod sanitize;
 pub mod spool;
 mod tail;
 
 pub use capture::{Capture, CaptureLimits, Captured};
 pub use decode::Utf8Decoder;
+pub use follow::SpoolFollower;
 pub use sanitize::{is_plain, sanitize};
 pub use tail::{TAIL_MARK, TailBuffer, tail};

@@ -228,7 +228,7 @@ const fn stream_byte(stream: OutputStream) -> u8 {
     }
 }
 
-const fn stream_of(byte: u8) -> Option<OutputStream> {
+pub(super) const fn stream_of(byte: u8) -> Option<OutputStream> {
     match byte {
         1 => Some(OutputStream::Stdout),
         2 => Some(OutputStream::Stderr),

@@ -94,6 +94,20 @@ pub struct Effective {
 }
 
 impl Effective {
+    /// What counts in a sandbox, where no approvals apply.
+    pub fn without_approvals() -> Self {
+        fn all<T: Copy>(value: T) -> Resolved<T> {
+            Resolved::last_of(&[], Spoken::new(Layer::Default, "sandbox", value))
+        }
+        Self {
+            security: all(Security::Full),
+            ask: all(Ask::Off),
+            ask_fallback: all(Security::Full),
+            auto_allow_skills: all(false),
+            document_refused: false,
+        }
+    }
+
     /// The stricter of both, value by value, with where it comes from.
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {

@@ -48,6 +48,24 @@ pub struct GateInput {
 }
 
 impl GateInput {
+    /// What decides where no approvals apply: tool policy alone.
+    pub const fn without_approvals(tool_denied: bool) -> Self {
+        Self {
+            security: Security::Full,
+            ask: Ask::Off,
+            ask_fallback: Security::Full,
+            coverage: Coverage {
+                satisfied: false,
+                analysis_ok: false,
+                durable: false,
+            },
+            denylisted: false,
+            needs_person: false,
+            document_refused: false,
+            tool_denied,
+        }
+    }
+
     /// What two policies say of one command, taken together: whatever either of them holds against it counts. Nothing
     /// goes unasked or unanswered under it that would not under both; of the verdicts themselves the stricter one counts
     /// ([`Verdict::strictness`]).

@@ -115,6 +115,16 @@ pub fn resolve_host(layers: HostLayers<'_>) -> Result<Resolved<Host>, HostRefusa
     })
 }
 
+/// Whether it matters for a call where a sandbox is active: where nothing but the call could ask for one, the call may
+/// not.
+pub fn depends_on_sandbox(configured: &[Spoken<HostChoice>], session: Option<HostChoice>) -> bool {
+    let choice = session.or_else(|| configured.last().map(|said| said.value));
+    match choice {
+        None | Some(HostChoice::Auto | HostChoice::Sandbox) => true,
+        Some(HostChoice::Gateway | HostChoice::Node) => false,
+    }
+}
+
 /// "No cross-host execution unless explicitly enabled": only `auto` leaves a call a choice.
 fn may_choose(configured: HostChoice, requested: HostChoice, sandbox: Sandbox) -> bool {
     match (configured, requested) {

@@ -76,7 +76,7 @@ impl<T: Copy> Resolved<T> {
     }
 
     /// One more layer, which counts.
-    pub(super) fn put_on_top(&mut self, said: Spoken<T>) {
+    pub(crate) fn put_on_top(&mut self, said: Spoken<T>) {
         self.value = said.value;
         self.source.clone_from(&said.source);
         self.layers.push(said);

@@ -6,7 +6,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{
-        Arc, Weak,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -28,12 +28,14 @@ use crate::sys::{
 use super::{
     KillLevel,
     cgroup::Home,
+    charge::Kept,
     confine::Confinement,
-    keeper::{Keeper, Kept},
+    keeper::Keeper,
     limits::IDLE_INTERVAL,
     pool::{self, RunnerPlace},
     run_file::Fence,
     tree,
+    unit_link::RunnerUnit,
     wire::Sweep,
 };
 
@@ -67,13 +69,25 @@ pub struct RunnerOptions {
 /// A runner under another account than the server.
 #[derive(Debug, Clone)]
 pub struct Apart {
-    /// That account. Root alone can start something under it.
-    pub account: Identity,
-    /// The account that the server is going to have.
-    pub server: u32,
+    /// Who starts something under it.
+    pub keeping: Keeping,
     /// The directory where supervisors wait for a server. Reached by descriptor only: `account` must be allowed to make
     /// something in it, and may be unable to get there.
     pub attach: PathBuf,
+}
+
+/// Who starts what runs under another account than the server.
+#[derive(Debug, Clone)]
+pub enum Keeping {
+    /// A process that keeps root, for a server that is about to give it up.
+    Keeper {
+        /// The account.
+        account: Identity,
+        /// The account that the server is going to have.
+        server: u32,
+    },
+    /// A unit that runs under that account.
+    Unit(Arc<RunnerUnit>),
 }
 
 impl RunnerOptions {
@@ -132,6 +146,16 @@ enum Origin {
     Here(Box<Recipe>),
     /// A keeper, which may start it under another account.
     Keeper(Arc<Keeper>),
+    /// A unit of another account.
+    Unit(UnitOrigin),
+}
+
+/// What a unit must be told, again when there is another one.
+#[derive(Debug, Clone)]
+struct UnitOrigin {
+    unit: Arc<RunnerUnit>,
+    attach: Arc<OwnedFd>,
+    max_running: usize,
 }
 
 /// What a runner is made from, again and again.
@@ -153,19 +177,30 @@ struct RunnerProcess {
     pidfd: OwnedFd,
     /// `None` for one that somebody else reaps.
     child: Option<SpawnedProcess>,
+    /// The connection to the unit that started it. When that is gone, so is the runner for us.
+    line: Option<OwnedFd>,
 }
 
 /// Starts processes that open files as the account of the commands.
 #[derive(Debug, Clone)]
-pub struct EyesSource(Arc<Keeper>);
+pub struct EyesSource(Looking);
+
+#[derive(Debug, Clone)]
+enum Looking {
+    Keeper(Arc<Keeper>),
+    Unit(Arc<RunnerUnit>),
+}
 
 impl EyesSource {
     /// Starts one and ends the one before it. Returns the server's end of its socket; blocks until it is there.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// What the kernel answers; `NotConnected` while there is nobody to start one.
     pub fn start(&self) -> io::Result<OwnedFd> {
-        self.0.eyes()
+        match &self.0 {
+            Looking::Keeper(keeper) => keeper.eyes(),
+            Looking::Unit(unit) => unit.eyes(),
+        }
     }
 }
 
@@ -175,10 +210,7 @@ impl Runner {
     /// # Errors
     /// [`RunnerError`].
     pub fn start(options: RunnerOptions) -> Result<Self, RunnerError> {
-        let (socket, supervisors_end) = socket::frame_pair().map_err(RunnerError::Start)?;
-        // All supervisors share this socket, so they share its patience too.
-        socket::set_receive_timeout(supervisors_end.as_fd(), Some(IDLE_INTERVAL))
-            .map_err(RunnerError::Start)?;
+        let (socket, supervisors_end) = way_to_supervisors().map_err(RunnerError::Start)?;
         let origin = match &options.apart {
             None => Origin::Here(Box::new(Recipe {
                 supervisors_end,
@@ -187,7 +219,24 @@ impl Runner {
                 home: Home::make(),
                 options,
             })),
-            Some(apart) => Origin::Keeper(Arc::new(keeper(&options, apart, &supervisors_end)?)),
+            Some(Apart { keeping, attach }) => {
+                let attach = open_directory(attach)?;
+                match keeping {
+                    Keeping::Keeper { account, server } => {
+                        let ends = [supervisors_end.as_fd(), attach.as_fd()];
+                        Origin::Keeper(Arc::new(keeper(&options, account, *server, ends)?))
+                    }
+                    Keeping::Unit(unit) => {
+                        let origin = UnitOrigin {
+                            unit: Arc::clone(unit),
+                            attach: Arc::new(attach),
+                            max_running: options.max_running,
+                        };
+                        origin.begin(&supervisors_end).map_err(RunnerError::Start)?;
+                        Origin::Unit(origin)
+                    }
+                }
+            }
         };
         let process = origin.runner().map_err(RunnerError::Start)?;
         Ok(Self {
@@ -201,7 +250,8 @@ impl Runner {
     pub fn eyes(&self) -> Option<EyesSource> {
         match &self.origin {
             Origin::Here(_) => None,
-            Origin::Keeper(keeper) => Some(EyesSource(Arc::clone(keeper))),
+            Origin::Keeper(keeper) => Some(EyesSource(Looking::Keeper(Arc::clone(keeper)))),
+            Origin::Unit(UnitOrigin { unit, .. }) => Some(EyesSource(Looking::Unit(Arc::clone(unit)))),
         }
     }
 
@@ -216,20 +266,21 @@ impl Runner {
             process,
         } = self;
         let process = WatchedProcess::new(process)?;
-        let socket = readiness::watch(socket, Interest::WRITABLE)?;
         let state = Arc::new(State {
+            way: Mutex::new(Some(watch_way(socket)?)),
             restarts: AtomicU64::new(0),
             is_missing: AtomicBool::new(false),
         });
         let (kill_level, reach) = match &origin {
-            Origin::Here(recipe) if recipe.home.is_some() => (KillLevel::ControlGroup, Reach::Own),
+            Origin::Here(recipe) if recipe.home.as_ref().is_some_and(Home::kills) => {
+                (KillLevel::ControlGroup, Reach::Own)
+            }
             Origin::Here(_) => (KillLevel::Subreaper, Reach::Own),
-            Origin::Keeper(_) => (KillLevel::Subreaper, Reach::Supervisors),
+            Origin::Keeper(_) | Origin::Unit(_) => (KillLevel::Subreaper, Reach::Supervisors),
         };
         let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&state)));
         Ok(RunnerHandle {
             inner: Arc::new(Inner {
-                socket,
                 state,
                 kill_level,
                 reach,
@@ -240,18 +291,69 @@ impl Runner {
 }
 
 /// Starts a keeper, as long as this process may still start something under another account.
-fn keeper(options: &RunnerOptions, apart: &Apart, supervisors_end: &OwnedFd) -> Result<Keeper, RunnerError> {
-    let attach = open_directory(&apart.attach)?;
-    let place = RunnerPlace::Apart { server: apart.server };
-    let words = pool::arguments(options.limits, options.max_running, place, None);
-    Keeper::start(
-        &options.program,
-        &apart.account,
-        &words,
-        &options.environment,
-        [supervisors_end.as_fd(), attach.as_fd()],
-    )
-    .map_err(RunnerError::Start)
+fn keeper(
+    options: &RunnerOptions,
+    account: &Identity,
+    server: u32,
+    ends: [BorrowedFd<'_>; 2],
+) -> Result<Keeper, RunnerError> {
+    let place = RunnerPlace::Apart { server };
+    let home = Home::make();
+    if let Some(home) = &home {
+        home.give_to(account.uid, account.gid);
+    }
+    let words = pool::arguments(options.limits, options.max_running, place, home.as_ref());
+    Keeper::start(&options.program, account, &words, &options.environment, ends).map_err(RunnerError::Start)
+}
+
+/// The server's end and that of all supervisors.
+fn way_to_supervisors() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (socket, supervisors_end) = socket::frame_pair()?;
+    // All supervisors share this socket, so they share its patience too.
+    socket::set_receive_timeout(supervisors_end.as_fd(), Some(IDLE_INTERVAL))?;
+    Ok((socket, supervisors_end))
+}
+
+fn watch_way(socket: OwnedFd) -> io::Result<Arc<AsyncFd<OwnedFd>>> {
+    Ok(Arc::new(readiness::watch(socket, Interest::WRITABLE)?))
+}
+
+impl UnitOrigin {
+    /// Has runners started for these supervisors from now on.
+    fn begin(&self, supervisors_end: &OwnedFd) -> io::Result<()> {
+        let ends = [supervisors_end.as_fd(), self.attach.as_fd()];
+        self.unit.begin(self.max_running, ends)
+    }
+
+    /// A runner of the unit that is connected.
+    fn runner(&self) -> io::Result<RunnerProcess> {
+        let Kept { pid, descriptor } = self.unit.runner()?;
+        Ok(RunnerProcess {
+            pid,
+            pidfd: descriptor,
+            child: None,
+            line: Some(self.unit.line_end()?),
+        })
+    }
+
+    /// A runner again. Of a unit that was connected to anew it has a way of its own to its supervisors: the one before
+    /// leads to those of a runner that must not take anything any more.
+    fn runner_again(&self) -> io::Result<(RunnerProcess, Option<OwnedFd>)> {
+        if self.unit.is_connected() {
+            return Ok((self.runner()?, None));
+        }
+        self.unit.connect_again()?;
+        let (socket, supervisors_end) = way_to_supervisors()?;
+        let runner = self.begin(&supervisors_end).and_then(|()| self.runner());
+        match runner {
+            Ok(runner) => Ok((runner, Some(socket))),
+            Err(error) => {
+                // The unit knows supervisors that nothing can be sent to.
+                self.unit.disconnect();
+                Err(error)
+            }
+        }
+    }
 }
 
 impl Origin {
@@ -264,6 +366,7 @@ impl Origin {
                     pid: child.pid(),
                     pidfd: child.pidfd().try_clone_to_owned()?,
                     child: Some(child),
+                    line: None,
                 })
             }
             Self::Keeper(keeper) => {
@@ -272,18 +375,25 @@ impl Origin {
                     pid,
                     pidfd: descriptor,
                     child: None,
+                    line: None,
                 })
             }
+            Self::Unit(unit) => unit.runner(),
         }
     }
 
-    /// The same from the async runtime.
-    async fn runner_again(&self) -> io::Result<RunnerProcess> {
+    /// The same from the async runtime, with another way to its supervisors if there is one.
+    async fn runner_again(&self) -> io::Result<(RunnerProcess, Option<OwnedFd>)> {
         match self {
-            Self::Here(_) => self.runner(),
+            Self::Here(_) => Ok((self.runner()?, None)),
             Self::Keeper(keeper) => {
                 let asked = Self::Keeper(Arc::clone(keeper));
                 let asked = tokio::task::spawn_blocking(move || asked.runner()).await;
+                Ok((asked.map_err(io::Error::other)??, None))
+            }
+            Self::Unit(unit) => {
+                let unit = unit.clone();
+                let asked = tokio::task::spawn_blocking(move || unit.runner_again()).await;
                 asked.map_err(io::Error::other)?
             }
         }
@@ -330,7 +440,6 @@ pub struct RunnerHandle {
 
 #[derive(Debug)]
 struct Inner {
-    socket: AsyncFd<OwnedFd>,
     state: Arc<State>,
     kill_level: KillLevel,
     reach: Reach,
@@ -340,9 +449,17 @@ struct Inner {
 /// What the watcher knows.
 #[derive(Debug)]
 struct State {
+    /// To the supervisors. `None` when those that were there may take nothing more and there are no others yet.
+    way: Mutex<Option<Arc<AsyncFd<OwnedFd>>>>,
     restarts: AtomicU64,
     /// The runner died and there is no other yet.
     is_missing: AtomicBool,
+}
+
+impl State {
+    fn way(&self) -> MutexGuard<'_, Option<Arc<AsyncFd<OwnedFd>>>> {
+        self.way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Who can signal the processes of runs.
@@ -398,11 +515,11 @@ impl RunnerHandle {
 
 impl Inner {
     async fn send(&self, frame: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        self.socket
-            .async_io(Interest::WRITABLE, |socket| {
-                socket::send_frame(socket.as_fd(), frame, descriptors)
-            })
-            .await
+        let way = self.state.way().clone().ok_or(io::ErrorKind::NotConnected)?;
+        way.async_io(Interest::WRITABLE, |socket| {
+            socket::send_frame(socket.as_fd(), frame, descriptors)
+        })
+        .await
     }
 }
 
@@ -472,19 +589,61 @@ struct WatchedProcess {
     end: AsyncFd<OwnedFd>,
     pid: Pid,
     child: Option<SpawnedProcess>,
+    line: Option<AsyncFd<OwnedFd>>,
+}
+
+/// Why a runner is none any more.
+#[derive(Debug)]
+enum Loss {
+    /// It ended; how, if it is ours to know.
+    Ended(Option<process::Ended>),
+    /// The unit that started it is gone. It may live on, but takes nothing from us.
+    Unit,
 }
 
 impl WatchedProcess {
     fn new(process: RunnerProcess) -> io::Result<Self> {
-        let RunnerProcess { pid, pidfd, child } = process;
+        let RunnerProcess {
+            pid,
+            pidfd,
+            child,
+            line,
+        } = process;
         let end = readiness::watch(pidfd, Interest::READABLE)?;
-        Ok(Self { end, pid, child })
+        let line = line
+            .map(|line| readiness::watch(line, Interest::READABLE))
+            .transpose()?;
+        Ok(Self {
+            end,
+            pid,
+            child,
+            line,
+        })
     }
 
-    /// How it ended, if it is ours to know.
-    async fn ended(self) -> io::Result<Option<process::Ended>> {
-        drop(self.end.readable().await?);
-        self.child.map(SpawnedProcess::wait).transpose()
+    async fn lost(self) -> io::Result<Loss> {
+        tokio::select! {
+            ended = self.end.readable() => drop(ended?),
+            hung_up = hung_up(self.line.as_ref()) => {
+                hung_up?;
+                return Ok(Loss::Unit);
+            }
+        }
+        Ok(Loss::Ended(self.child.map(SpawnedProcess::wait).transpose()?))
+    }
+}
+
+/// Waits until the other end is gone. What it answers is for whoever asked it something.
+async fn hung_up(line: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    let Some(line) = line else {
+        return std::future::pending().await;
+    };
+    loop {
+        let mut guard = line.readable().await?;
+        if guard.ready().is_read_closed() {
+            return Ok(());
+        }
+        guard.clear_ready();
     }
 }
 
@@ -502,13 +661,22 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<
     loop {
         let began = tokio::time::Instant::now();
         let pid = process.pid;
-        match process.ended().await {
-            Ok(ended) => {
+        let lost = process.lost().await;
+        state.is_missing.store(true, Ordering::Relaxed);
+        match lost {
+            Ok(Loss::Ended(ended)) => {
                 tracing::error!(runner.pid = pid, runner.ended = ?ended, "the runner died; starting another");
+            }
+            Ok(Loss::Unit) => {
+                // Its supervisors see that, too, and take nothing more.
+                *state.way() = None;
+                tracing::error!(
+                    runner.pid = pid,
+                    "the unit of the runner is gone; connecting again"
+                );
             }
             Err(error) => tracing::error!(runner.pid = pid, error = %error, "the runner cannot be watched"),
         }
-        state.is_missing.store(true, Ordering::Relaxed);
         // One that lives only moments is not started in a tight loop.
         pause = if began.elapsed() > MAX_RESTART_PAUSE {
             Duration::ZERO
@@ -517,7 +685,8 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<
         };
         process = loop {
             tokio::time::sleep(pause).await;
-            match origin.runner_again().await.and_then(WatchedProcess::new) {
+            let again = origin.runner_again().await;
+            match again.and_then(|again| take_over(again, &state)) {
                 Ok(process) => break process,
                 Err(error) => {
                     tracing::error!(error = %error, "the runner cannot be started");
@@ -528,4 +697,13 @@ async fn keep_alive(mut origin: Origin, mut process: WatchedProcess, state: Arc<
         state.is_missing.store(false, Ordering::Relaxed);
         state.restarts.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Watches another runner, and sends what it is to start on the way that leads to it.
+fn take_over(again: (RunnerProcess, Option<OwnedFd>), state: &State) -> io::Result<WatchedProcess> {
+    let (process, way) = again;
+    if let Some(way) = way {
+        *state.way() = Some(watch_way(way)?);
+    }
+    WatchedProcess::new(process)
 }

@@ -49,6 +49,8 @@ pub(super) struct Execution<'a> {
     pub(super) executables: &'a [OwnedFd],
     pub(super) place: StartPlace<'a>,
     pub(super) standard: [BorrowedFd<'a>; 3],
+    /// Whether these are a terminal.
+    pub(super) on_terminal: bool,
 }
 
 impl Execution<'_> {
@@ -87,6 +89,7 @@ impl Execution<'_> {
             environment: &Strings::from_nul_terminated(environment).ok_or_else(invalid)?,
             place: Some(self.place),
             standard: self.standard,
+            takes_terminal: self.on_terminal,
         };
         self.launcher.launch(&launch, fence)
     }
@@ -96,12 +99,14 @@ impl Execution<'_> {
         let lead = Lead {
             place: self.place,
             standard: self.standard,
+            takes_terminal: self.on_terminal,
             kept: &kept,
         };
         let leader = Leader {
             launcher: self.launcher,
             plan: self.plan,
             executables: self.executables,
+            on_terminal: self.on_terminal,
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
         };
@@ -164,6 +169,7 @@ struct Leader<'a> {
     launcher: &'a Launcher,
     plan: &'a Plan,
     executables: &'a [OwnedFd],
+    on_terminal: bool,
     /// `PWD`: the directory by the way that led there.
     directory: Vec<u8>,
     /// `OLDPWD`, once there was a `cd`.
@@ -214,7 +220,7 @@ impl Leader<'_> {
             Action::Program(program) => {
                 let [input, output] = [rustix::stdio::stdin(), rustix::stdio::stdout()];
                 match self.start(program, input, output)? {
-                    Ok(pid) => Ok(wait_for_all(&[pid])),
+                    Ok(pid) => Ok(self.wait_for_all(&[pid])),
                     Err(code) => Ok(code),
                 }
             }
@@ -278,7 +284,7 @@ impl Leader<'_> {
                 settled = Some(code);
             }
         }
-        let status = wait_for_all(&running);
+        let status = self.wait_for_all(&running);
         changed?;
         Ok(settled.unwrap_or(status))
     }
@@ -329,8 +335,34 @@ impl Leader<'_> {
             environment: &Strings::from_nul_terminated(environment).ok_or(Errno::INVAL)?,
             place: None,
             standard: [input, output, rustix::stdio::stderr()],
+            takes_terminal: false,
         };
         self.launcher.launch_inside(&launch)
+    }
+
+    /// The exit code of the last of these processes, once all of them ended.
+    fn wait_for_all(&self, pids: &[Pid]) -> i32 {
+        let mut left = pids.to_vec();
+        let mut status = 0;
+        let mut is_interrupted = false;
+        while !left.is_empty() {
+            // Without any child nobody is left to wait for.
+            let Ok(Some((pid, ended))) = process::wait_any() else {
+                break;
+            };
+            left.retain(|other| *other != pid);
+            is_interrupted |= matches!(ended, Ended::Signal(libc::SIGINT | libc::SIGQUIT));
+            if pids.last() == Some(&pid) {
+                status = match ended {
+                    Ended::Code(code) => code,
+                    Ended::Signal(signal) => 128 + signal,
+                };
+            }
+        }
+        if self.on_terminal && is_interrupted {
+            process::heed_interruption();
+        }
+        status
     }
 
     fn change_directory(&mut self, operand: &[u8], pinned: Option<(u64, u64)>) -> Result<i32, Changed> {
@@ -380,26 +412,6 @@ impl Leader<'_> {
             BUILTIN_FAILED
         }
     }
-}
-
-/// The exit code of the last of these processes, once all of them ended.
-fn wait_for_all(pids: &[Pid]) -> i32 {
-    let mut left = pids.to_vec();
-    let mut status = 0;
-    while !left.is_empty() {
-        // Without any child nobody is left to wait for.
-        let Ok(Some((pid, ended))) = process::wait_any() else {
-            break;
-        };
-        left.retain(|other| *other != pid);
-        if pids.last() == Some(&pid) {
-            status = match ended {
-                Ended::Code(code) => code,
-                Ended::Signal(signal) => 128 + signal,
-            };
-        }
-    }
-    status
 }
 
 /// An environment with some variables set anew, the later ones over the earlier.

@@ -11,7 +11,7 @@ use crate::sys::{
     process::{self, TextError, run_for_text},
 };
 
-use super::pool;
+use super::{pool, unit_link::RunnerUnit};
 
 /// The word that makes this program a shell of another account. Not for people.
 pub(super) const MODE: &str = "__login";
@@ -21,8 +21,19 @@ pub(super) const MODE: &str = "__login";
 pub struct LoginShell<'a> {
     /// Its path.
     pub path: &'a Path,
-    /// As whom it runs; `None` for this process's own account. Another one can be chosen by root only.
-    pub account: Option<&'a Identity>,
+    /// As whom it runs.
+    pub login_as: LoginAs<'a>,
+}
+
+/// As whom a login shell runs.
+#[derive(Debug, Clone, Copy)]
+pub enum LoginAs<'a> {
+    /// As this process's own account.
+    Own,
+    /// As another one. Root only.
+    Account(&'a Identity),
+    /// As that of a runner's unit, which starts it.
+    Unit(&'a RunnerUnit),
 }
 
 impl LoginShell<'_> {
@@ -36,16 +47,17 @@ impl LoginShell<'_> {
         environment: &[(&OsStr, &OsStr)],
         timeout: Duration,
     ) -> Result<String, TextError> {
-        let Self { path, account } = *self;
+        let Self { path, login_as } = *self;
         let shell = [
             path.as_os_str(),
             OsStr::new("-l"),
             OsStr::new("-c"),
             OsStr::new(script),
         ];
-        match account {
-            None => run_for_text(path, &shell, environment, timeout),
-            Some(account) => {
+        match login_as {
+            LoginAs::Own => run_for_text(path, &shell, environment, timeout),
+            LoginAs::Unit(unit) => unit.login(&shell, environment, timeout),
+            LoginAs::Account(account) => {
                 let account = account.to_string();
                 let words = [OsStr::new("countersign-login"), OsStr::new(MODE)]
                     .into_iter()

@@ -5,7 +5,6 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
-    path::PathBuf,
     time::Duration,
 };
 
@@ -23,8 +22,8 @@ use crate::sys::{
 
 use super::{
     attach::Meeting,
-    cgroup::Home,
-    confine, keeper,
+    cgroup::{HOME_WORDS, Home},
+    confine, enclose, keeper,
     limits::{IDLE_INTERVAL, MIN_IDLE, SPARE_SUPERVISORS},
     login,
     seats::{Seat, Seats},
@@ -56,6 +55,9 @@ pub fn main_if_asked() {
     arguments.remove(0);
     if mode == confine::MODE {
         confine::main(&arguments);
+    }
+    if mode == enclose::PROBE_MODE {
+        enclose::probe();
     }
     if mode == login::MODE {
         login::main(&arguments);
@@ -100,6 +102,11 @@ fn become_account(arguments: &mut Vec<OsString>) -> bool {
     is_done
 }
 
+/// The home among the words that make this program a runner.
+pub(super) fn home_of(words: &[String]) -> Option<Home> {
+    Settings::parse(words.get(2..)?)?.home
+}
+
 /// The command line that makes this program a runner.
 pub(super) fn arguments(
     limits: InheritedLimits,
@@ -113,7 +120,7 @@ pub(super) fn arguments(
         nice,
     } = limits;
     let open_files = open_files.map_or_else(|| "-".to_owned(), |files| files.to_string());
-    vec![
+    let mut words = vec![
         "countersign-runner".to_owned(),
         MODE.to_owned(),
         open_files,
@@ -121,10 +128,9 @@ pub(super) fn arguments(
         nice.to_string(),
         max_running.saturating_add(SPARE_SUPERVISORS).to_string(),
         place.to_word(),
-        home.and_then(|home| home.path().to_str())
-            .unwrap_or("-")
-            .to_owned(),
-    ]
+    ];
+    words.extend(Home::to_words(home));
+    words
 }
 
 /// Where a runner stands, and what it finds open.
@@ -174,7 +180,7 @@ struct Settings {
 
 impl Settings {
     fn parse(arguments: &[String]) -> Option<Self> {
-        let [open_files, umask, nice, max_supervisors, place, home] = arguments else {
+        let [open_files, umask, nice, max_supervisors, place, home @ ..] = arguments else {
             return None;
         };
         let open_files = if open_files == "-" {
@@ -187,12 +193,12 @@ impl Settings {
             umask: umask.parse().ok()?,
             nice: nice.parse().ok()?,
         };
-        let home = (home != "-").then(|| Home::at(PathBuf::from(home)));
+        let home: &[String; HOME_WORDS] = home.try_into().ok()?;
         Some(Self {
             limits,
             max_supervisors: max_supervisors.parse().ok()?,
             place: RunnerPlace::of_word(place)?,
-            home,
+            home: Home::of_words(home),
         })
     }
 }
@@ -353,7 +359,7 @@ impl Pool {
                     home,
                     ..
                 } = self;
-                if let (Some(home), Ok(own)) = (home, process::current()) {
+                if let (Some(home), Ok(own)) = (home.as_ref(), process::current()) {
                     // Refused, it still has its reapers.
                     home.join(&own).unwrap_or(());
                 }
@@ -365,6 +371,7 @@ impl Pool {
                     },
                     output: output.as_ref().map(AsFd::as_fd),
                     confines: confines.as_ref(),
+                    home: home.as_ref(),
                     boot_id,
                     seats,
                     seat,
@@ -426,7 +433,8 @@ mod tests {
 
     #[test]
     fn the_command_line_is_read_back() {
-        let home = Home::at(PathBuf::from("/sys/fs/cgroup/x"));
+        let home = ["/sys/fs/cgroup/x", "-", "/sys/fs/cgroup/pids/x", "="].map(str::to_owned);
+        let home = Home::of_words(&home).unwrap();
         for (open_files, place, home) in [
             (None, RunnerPlace::Beside, None),
             (Some(1024), RunnerPlace::Confining, Some(&home)),
@@ -444,7 +452,7 @@ mod tests {
                 (settings.limits, settings.max_supervisors, settings.place),
                 (limits, 1024 + SPARE_SUPERVISORS, place)
             );
-            assert_eq!(settings.home.as_ref().map(Home::path), home.map(Home::path));
+            assert_eq!(settings.home.as_ref(), home);
         }
         assert!(Settings::parse(&[]).is_none());
         assert_eq!(RunnerPlace::of_word("nobody"), None);

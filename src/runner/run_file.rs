@@ -4,9 +4,12 @@
 //!
 //! ```text
 //! started <pid> <boot id> <start time> <launch id> <checksum>
-//! exit <code|-> <signal|-> <errno|-> <output bytes> <kept bytes> <why|-> <leftovers 0|1> <checksum>
+//! exit <code|-> <signal|-> <errno|-> <output bytes> <kept bytes> <why|-> <flags> <checksum>
 //! void <checksum>
 //! ```
+//!
+//! The flags of an exit are 1 for leftovers that were killed, and what the limits did from 2 on
+//! ([`LimitReport::to_bits`]).
 //!
 //! A supervisor locks it for as long as it lives, so a free lock means that nobody supervises the run. Whoever
 //! finds it locked, or not empty, must not start anything: that is what makes a run happen at most once. A line
@@ -22,7 +25,7 @@ use std::{
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::{
-    domain::{Exit, KillCause, LaunchId},
+    domain::{Exit, KillCause, LaunchId, LimitReport},
     sys::process::{Pid, Process},
 };
 
@@ -171,6 +174,7 @@ pub(super) fn append_exit(file: BorrowedFd<'_>, exit: &Exit) -> Result<(), rusti
         leftovers_killed,
         output_bytes,
         kept_bytes,
+        limits,
     } = exit;
     append(
         file,
@@ -180,7 +184,7 @@ pub(super) fn append_exit(file: BorrowedFd<'_>, exit: &Exit) -> Result<(), rusti
             OrDash(*signal),
             OrDash(*spawn_errno),
             OrDash(*killed),
-            u8::from(*leftovers_killed),
+            u8::from(*leftovers_killed) | limits.to_bits() << 1,
         )),
     )
 }
@@ -310,15 +314,23 @@ fn parse_line(line: &[u8]) -> Option<RunFileState> {
             start_time: words.next()?.parse().ok()?,
             launch_id: words.next()?.to_owned(),
         }),
-        "exit" => RunFileState::Exited(Exit {
-            code: parse_or_dash(words.next()?)?,
-            signal: parse_or_dash(words.next()?)?,
-            spawn_errno: parse_or_dash(words.next()?)?,
-            output_bytes: words.next()?.parse().ok()?,
-            kept_bytes: words.next()?.parse().ok()?,
-            killed: parse_or_dash::<KillCause>(words.next()?)?,
-            leftovers_killed: words.next()? == "1",
-        }),
+        "exit" => {
+            let exit = Exit {
+                code: parse_or_dash(words.next()?)?,
+                signal: parse_or_dash(words.next()?)?,
+                spawn_errno: parse_or_dash(words.next()?)?,
+                output_bytes: words.next()?.parse().ok()?,
+                kept_bytes: words.next()?.parse().ok()?,
+                killed: parse_or_dash::<KillCause>(words.next()?)?,
+                ..Exit::default()
+            };
+            let flags: u8 = words.next()?.parse().ok()?;
+            RunFileState::Exited(Exit {
+                leftovers_killed: flags & 1 != 0,
+                limits: LimitReport::of_bits(flags >> 1),
+                ..exit
+            })
+        }
         _ => return None,
     };
     words.next().is_none().then_some(state)
@@ -385,6 +397,11 @@ mod tests {
             leftovers_killed: true,
             output_bytes: 12,
             kept_bytes: 10,
+            limits: LimitReport {
+                out_of_memory: true,
+                not_enforced: true,
+                ..LimitReport::default()
+            },
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use crate::{
-    domain::Exit,
+    domain::{Exit, TerminalSize},
     sys::{
         hooks,
         namespace::Confines,
@@ -23,12 +23,15 @@ use crate::{
 
 use super::{
     attach::Meeting,
+    cgroup::{Home, Limiter},
+    enclose::{Begun, Enclosing, NotBegun, Workshop},
     execute::Execution,
     input::Input,
     limits::MAX_QUIET_IDLE,
     retained::SpoolPlace,
     run_file::{self, Claim},
     seats::{Seat, Seats},
+    terminal::Terminal,
     tree,
     watch::{Command, READ_BYTES, Watch},
     wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan, Sweep},
@@ -45,6 +48,8 @@ pub(super) struct Post<'a> {
     pub(super) output: Option<BorrowedFd<'a>>,
     /// Where confined commands run; `None` where there is no such place.
     pub(super) confines: Option<&'a Confines>,
+    /// Where runs are held to their limits; `None` where that cannot be.
+    pub(super) home: Option<&'a Home>,
     pub(super) boot_id: &'a str,
     pub(super) seats: &'a Seats,
     pub(super) seat: Seat,
@@ -57,7 +62,9 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
     let tools = Tools {
         signals: ChildSignals::open()?,
         launcher: Launcher::new()?,
+        workshop: Workshop::default(),
     };
+    let mut limiter = Limiter::new(post.home);
     let mut frame = vec![0; MAX_FRAME_BYTES];
     let mut buffer = vec![0; READ_BYTES];
     loop {
@@ -77,7 +84,7 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 if let Some(Sweep { pid, start_time }) = Sweep::decode(bytes) {
                     tree::kill_session(pid, start_time);
                 } else if let Some(start) = Start::of_frame(bytes, descriptors) {
-                    serve_run(post, &tools, &start, &mut buffer);
+                    serve_run(post, (&tools, &mut limiter), &start, &mut buffer);
                 }
                 // Environments hold secrets.
                 bytes.fill(0);
@@ -96,6 +103,7 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
 pub(super) struct Tools {
     pub(super) signals: ChildSignals,
     launcher: Launcher,
+    workshop: Workshop,
 }
 
 /// A start frame with its descriptors.
@@ -164,15 +172,20 @@ fn read_all(file: &OwnedFd) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-fn serve_run(post: &Post<'_>, tools: &Tools, start: &Start, buffer: &mut [u8]) {
-    if let Err(why) = start_and_watch(post, tools, start, buffer) {
+fn serve_run(
+    post: &Post<'_>,
+    (tools, limiter): (&Tools, &mut Limiter<'_>),
+    start: &Start,
+    buffer: &mut [u8],
+) {
+    if let Err(why) = start_and_watch(post, (tools, limiter), start, buffer) {
         say(&start.control, &FromSupervisor::NotStarted(why));
     }
 }
 
 fn start_and_watch(
     post: &Post<'_>,
-    tools: &Tools,
+    (tools, limiter): (&Tools, &mut Limiter<'_>),
     start: &Start,
     buffer: &mut [u8],
 ) -> Result<(), NotStarted> {
@@ -198,44 +211,79 @@ fn start_and_watch(
         (true, None) => return Err(system(Errno::PERM)),
     };
 
-    let (output, output_end) = pipe()?;
-    let (errors, errors_end) = pipe()?;
-    let (input, input_end) = open_input(start)?;
-    let execution = Execution {
-        launcher: &tools.launcher,
-        plan: &plan,
-        executables: &start.executables,
-        place: StartPlace {
-            directory: start.directory.as_fd(),
-            confines,
-        },
-        // Descriptor 0 of every supervisor is /dev/null.
-        standard: [
-            input_end
-                .as_ref()
-                .map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd),
-            output_end.as_fd(),
-            errors_end.as_fd(),
-        ],
+    let wiring = match start.order.terminal {
+        None => Wiring::pipes(start.order.stdin_open)?,
+        Some(size) => Wiring::terminal(size).map_err(system)?,
     };
+    let standard = wiring.standard().map_err(system)?;
+    let on_terminal = wiring.terminal.is_some();
     let own = rustix::process::getpid().as_raw_pid();
-    let mut fence = |process: &Process| {
+    let holding = limiter.prepare(start.order.limits);
+    let fence = |process: &Process| {
         run_file::append_fence(run_file, process, post.boot_id, &start.order.launch_id)?;
         hooks::reach_for("sup.fence-written", own);
         hooks::pause("sup.fenced");
         Ok(())
     };
     hooks::pause("sup.before-fence");
-    let launched = execution.launch(&mut fence);
-    drop((output_end, errors_end, input_end));
+    let launched = if let Some(enclosed) = &plan.enclosed {
+        let enclosing = Enclosing {
+            workshop: &tools.workshop,
+            enclosed,
+            plan: &plan,
+            workspace: start.directory.as_fd(),
+            standard,
+            on_terminal,
+        };
+        // Called here, of the command that stands inside and waits.
+        let mut begin = |process: &Process| {
+            holding.admit(process.pid)?;
+            fence(process)
+        };
+        Begin::of_enclosed(enclosing.launch(&mut begin))?
+    } else {
+        let execution = Execution {
+            launcher: &tools.launcher,
+            plan: &plan,
+            executables: &start.executables,
+            place: StartPlace {
+                directory: start.directory.as_fd(),
+                confines,
+            },
+            standard,
+            on_terminal,
+        };
+        // Called in what becomes the command.
+        let mut begin = |process: &Process| {
+            holding.admit_caller()?;
+            fence(process)
+        };
+        Begin {
+            launched: execution.launch(&mut begin),
+            life: None,
+        }
+    };
+    let Begin { launched, life } = launched;
     match launched {
         Ok(Launched::Running(process)) => {
             hooks::reach("sup.child-started");
+            let Wiring {
+                output,
+                errors,
+                input,
+                ends,
+                terminal,
+            } = wiring;
+            // Whoever reads must see the end once the command is gone.
+            drop(ends);
             let command = Command {
                 process,
                 output,
                 errors,
                 input,
+                life,
+                terminal,
+                holding,
             };
             Watch::new(
                 post,
@@ -268,6 +316,27 @@ fn start_and_watch(
     }
 }
 
+/// How the first process of a run began.
+struct Begin {
+    launched: Result<Launched, LaunchError>,
+    /// Of a sandbox: closed when the command has ended.
+    life: Option<OwnedFd>,
+}
+
+impl Begin {
+    fn of_enclosed(begun: Result<Begun, NotBegun>) -> Result<Self, NotStarted> {
+        let (launched, life) = match begun {
+            Ok(Begun::Running(process, life)) => (Ok(Launched::Running(process)), Some(life)),
+            Ok(Begun::NotExecuted(errno)) => (Ok(Launched::NotExecuted(errno)), None),
+            Err(NotBegun::BeforeExecution(errno)) => (Err(LaunchError::BeforeExecution(errno)), None),
+            Err(NotBegun::Sandbox(obstacle, errno)) => {
+                return Err(NotStarted::Sandbox(obstacle, errno.raw_os_error()));
+            }
+        };
+        Ok(Self { launched, life })
+    }
+}
+
 fn place_of_spool<'a>(post: &Post<'a>, start: &'a Start) -> SpoolPlace<'a> {
     match (&start.spool, post.output) {
         (Some(spool), _) => SpoolPlace::Given(spool.as_fd()),
@@ -284,14 +353,61 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), NotStarted> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(system)
 }
 
-/// Our side of the input, and the command's when it is not `/dev/null`.
-fn open_input(start: &Start) -> Result<(Input, Option<OwnedFd>), NotStarted> {
-    if !start.order.stdin_open {
-        return Ok((Input::default(), None));
+/// What lies between a command and its supervisor.
+struct Wiring {
+    output: OwnedFd,
+    /// `None` on a terminal, which has one output.
+    errors: Option<OwnedFd>,
+    input: Input,
+    /// The command's ends of pipes: input unless it is `/dev/null`, output, errors.
+    ends: Option<(Option<OwnedFd>, OwnedFd, OwnedFd)>,
+    terminal: Option<Terminal>,
+}
+
+impl Wiring {
+    fn pipes(stdin_open: bool) -> Result<Self, NotStarted> {
+        let (output, output_end) = pipe()?;
+        let (errors, errors_end) = pipe()?;
+        let (input, input_end) = if stdin_open {
+            let (read_end, write_end) = pipe()?;
+            rustix::io::ioctl_fionbio(&write_end, true).map_err(system)?;
+            (Input::open(write_end), Some(read_end))
+        } else {
+            (Input::default(), None)
+        };
+        Ok(Self {
+            output,
+            errors: Some(errors),
+            input,
+            ends: Some((input_end, output_end, errors_end)),
+            terminal: None,
+        })
     }
-    let (read_end, write_end) = pipe()?;
-    rustix::io::ioctl_fionbio(&write_end, true).map_err(system)?;
-    Ok((Input::open(write_end), Some(read_end)))
+
+    fn terminal(size: TerminalSize) -> Result<Self, Errno> {
+        let terminal = Terminal::open(size)?;
+        Ok(Self {
+            output: terminal.end()?,
+            errors: None,
+            input: Input::open(terminal.end()?),
+            ends: None,
+            terminal: Some(terminal),
+        })
+    }
+
+    /// Descriptors 0, 1 and 2 of the command.
+    fn standard(&self) -> Result<[BorrowedFd<'_>; 3], Errno> {
+        match (&self.ends, &self.terminal) {
+            // Descriptor 0 of every supervisor is /dev/null.
+            (Some((input, output, errors)), _) => Ok([
+                input.as_ref().map_or_else(|| rustix::stdio::stdin(), AsFd::as_fd),
+                output.as_fd(),
+                errors.as_fd(),
+            ]),
+            (None, Some(terminal)) => Ok([terminal.programs()?; 3]),
+            (None, None) => Err(Errno::INVAL),
+        }
+    }
 }
 
 /// Whether the server let go of the run, or told it to end, before it began.

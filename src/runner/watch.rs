@@ -25,12 +25,14 @@ use crate::{
 
 use super::{
     attach::Listener,
+    cgroup::Holding,
     input::Input,
     limits::{FIRST_WORD_DELAY, STORED_PATIENCE},
     outbox::{Outbox, Sent},
     retained::{Retained, SpoolPlace},
     run_file,
     supervisor::{Post, Tools},
+    terminal::{ANSWER_BYTES, Terminal},
     tree,
     wire::{FromSupervisor, Inbox, Order, ToSupervisor},
 };
@@ -47,6 +49,9 @@ const MAX_LAST_BYTES: usize = 4 * 1024 * 1024;
 /// How often the tree is struck again while it dies.
 const STRIKE_INTERVAL: Duration = Duration::from_millis(5);
 
+/// How often a strike looks for what there is to kill.
+const LOOKS_OF_A_STRIKE: usize = 4;
+
 /// The interval grows to this for what cannot be killed, e.g. another user's process.
 const MAX_STRIKE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -56,11 +61,17 @@ const STRIKE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A command that was started.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(super) struct Command<'a> {
     pub(super) process: Process,
     pub(super) output: OwnedFd,
-    pub(super) errors: OwnedFd,
+    /// `None` on a terminal, which has one output.
+    pub(super) errors: Option<OwnedFd>,
     pub(super) input: Input,
+    /// What keeps the first process of a sandbox waiting for the command.
+    pub(super) life: Option<OwnedFd>,
+    pub(super) terminal: Option<Terminal>,
+    /// What holds it to its limits.
+    pub(super) holding: Holding<'a>,
 }
 
 /// The loop's state.
@@ -74,8 +85,11 @@ pub(super) struct Watch<'a> {
     order: &'a Order,
     run_file: BorrowedFd<'a>,
     process: Process,
+    life: Option<OwnedFd>,
     pipes: [Option<OwnedFd>; 2],
     input: Input,
+    terminal: Option<Terminal>,
+    holding: Holding<'a>,
     buffer: &'a mut [u8],
     retained: Retained<'a>,
     server: Server<'a>,
@@ -92,6 +106,8 @@ pub(super) struct Watch<'a> {
     /// Whether the end is in the run file. What happens after that changes it no more.
     is_recorded: bool,
     is_stored: bool,
+    /// Whether only what the run left goes on.
+    is_with_leftovers: bool,
 }
 
 /// Who is told.
@@ -155,7 +171,7 @@ impl<'a> Watch<'a> {
         run_file: BorrowedFd<'a>,
         control: &OwnedFd,
         place_of_spool: SpoolPlace<'a>,
-        command: Command,
+        command: Command<'a>,
         buffer: &'a mut [u8],
     ) -> Self {
         let now = process::monotonic();
@@ -164,6 +180,9 @@ impl<'a> Watch<'a> {
             output,
             errors,
             input,
+            life,
+            terminal,
+            holding,
         } = command;
         let mut outbox = Outbox::new();
         outbox.say(&FromSupervisor::Started {
@@ -176,8 +195,11 @@ impl<'a> Watch<'a> {
             order,
             run_file,
             process,
-            pipes: [Some(output), Some(errors)],
+            life,
+            pipes: [Some(output), errors],
             input,
+            terminal,
+            holding,
             buffer,
             retained: Retained::new(place_of_spool, order.run_id.as_str(), order.max_run_bytes),
             server: Server {
@@ -198,6 +220,7 @@ impl<'a> Watch<'a> {
             kill: Kill::No,
             is_recorded: false,
             is_stored: false,
+            is_with_leftovers: false,
         }
     }
 
@@ -292,6 +315,7 @@ impl<'a> Watch<'a> {
         }
         if now >= self.server.quiet_until {
             self.tell_server();
+            self.tell_mode();
         }
     }
 
@@ -325,7 +349,15 @@ impl<'a> Watch<'a> {
         if self.first_ended.is_none() {
             process::signal_group(self.process.pid, signal);
         }
-        tree::signal_descendants_except(&[], signal);
+        // What forks and ends all the time is missed by a single look more often than not.
+        let looks = if signal == Signal::KILL {
+            LOOKS_OF_A_STRIKE
+        } else {
+            1
+        };
+        for _ in 0..looks {
+            tree::signal_descendants_except(&[], signal);
+        }
     }
 
     fn wait(&self, now: Duration) -> Ready {
@@ -403,6 +435,10 @@ impl<'a> Watch<'a> {
                     if pid == self.process.pid {
                         hooks::reach("sup.child-ended");
                         self.first_ended = Some(ended);
+                        self.life = None;
+                        if let Some(terminal) = &mut self.terminal {
+                            terminal.let_go();
+                        }
                         let grace = Duration::from_millis(self.order.leftovers_grace_ms.into());
                         self.leftovers_until = Some(process::monotonic() + grace);
                     }
@@ -422,19 +458,29 @@ impl<'a> Watch<'a> {
             return false;
         };
         let Some(pipe) = slot else { return false };
-        match rustix::io::read(&*pipe, &mut *self.buffer) {
+        let portion = self.terminal.as_ref().map_or(usize::MAX, Terminal::portion);
+        let room = self.buffer.len().min(portion);
+        let Some(buffer) = self.buffer.get_mut(..room) else {
+            return false;
+        };
+        // The end of a terminal is an error.
+        match rustix::io::read(&*pipe, &mut *buffer) {
             Ok(0) => {
                 *slot = None;
                 false
             }
             Ok(length) => {
-                let bytes = self.buffer.get(..length).unwrap_or_default();
+                let bytes = buffer.get(..length).unwrap_or_default();
+                if let Some(terminal) = &mut self.terminal {
+                    let room = ANSWER_BYTES.saturating_sub(self.input.own_bytes());
+                    self.input.push_own(&terminal.draw(bytes, room));
+                }
                 let was_spooled = self.retained.is_spooled();
                 self.retained.push(*stream, bytes);
                 if self.server.stream.is_some() {
                     self.server.outbox.output(*stream, bytes);
                 }
-                if !was_spooled && self.retained.is_spooled() {
+                if !was_spooled && self.retained.is_spooled() && self.terminal.is_none() {
                     // Refused where the user has too many large pipes already.
                     rustix::pipe::fcntl_setpipe_size(&*pipe, LARGE_PIPE_BYTES).unwrap_or(0);
                 }
@@ -462,6 +508,17 @@ impl<'a> Watch<'a> {
     fn feed(&mut self) {
         let taken = self.input.write();
         self.credit(taken);
+    }
+
+    /// Says what arrows must send, when nothing else waits to be said: a program may change it as often as it likes.
+    fn tell_mode(&mut self) {
+        if self.server.stream.is_some()
+            && self.server.outbox.is_empty()
+            && let Some(mode) = self.terminal.as_mut().and_then(Terminal::news)
+        {
+            self.server.outbox.say(&FromSupervisor::CursorKeys(mode));
+            self.tell_server();
+        }
     }
 
     fn credit(&mut self, bytes: usize) {
@@ -509,7 +566,20 @@ impl<'a> Watch<'a> {
                 self.credit(dropped);
                 self.feed();
             }
-            ToSupervisor::EndOfInput => self.input.end(),
+            ToSupervisor::EndOfInput => match &self.terminal {
+                None => self.input.end(),
+                Some(terminal) => {
+                    if let Some(character) = terminal.end_of_input() {
+                        self.input.type_end(character);
+                        self.feed();
+                    }
+                }
+            },
+            ToSupervisor::Resize(size) => {
+                if let Some(terminal) = &mut self.terminal {
+                    terminal.resize(size);
+                }
+            }
             ToSupervisor::Stored => self.is_stored = true,
         }
     }
@@ -519,6 +589,7 @@ impl<'a> Watch<'a> {
         self.server.stream = None;
         self.server.inbox = Inbox::default();
         if self.is_recorded {
+            self.await_server_for_leftovers();
             return;
         }
         if !self.outlives_server {
@@ -527,6 +598,13 @@ impl<'a> Watch<'a> {
         }
         self.retained.spool();
         self.server.listener = Listener::bind(self.post.meeting, self.order.run_id.as_str()).ok();
+    }
+
+    /// What was left running can be found and ended by the next server, too.
+    fn await_server_for_leftovers(&mut self) {
+        if self.is_with_leftovers {
+            self.server.listener = Listener::bind(self.post.meeting, self.order.run_id.as_str()).ok();
+        }
     }
 
     fn attach(&mut self) {
@@ -544,6 +622,9 @@ impl<'a> Watch<'a> {
             kept_bytes: self.retained.kept(),
             output_bytes: self.retained.seen(),
         });
+        if let Some(terminal) = &mut self.terminal {
+            terminal.forget_what_was_told();
+        }
         self.tell_server();
     }
 
@@ -595,6 +676,7 @@ impl<'a> Watch<'a> {
             leftovers_killed: self.leftovers_killed,
             output_bytes: self.retained.seen(),
             kept_bytes: self.retained.kept(),
+            limits: self.holding.report(),
         }
     }
 
@@ -631,6 +713,10 @@ impl<'a> Watch<'a> {
     fn stay_with_leftovers(&mut self) {
         self.leftovers_until = None;
         self.timeout_at = None;
+        self.is_with_leftovers = true;
+        if self.server.stream.is_none() {
+            self.await_server_for_leftovers();
+        }
         while !self.is_empty {
             let now = process::monotonic();
             self.act(now);
@@ -648,6 +734,12 @@ impl<'a> Watch<'a> {
             }
             if ready.server_speaks {
                 self.listen_to_server();
+            }
+            if ready.server_listens {
+                self.tell_server();
+            }
+            if ready.attaching {
+                self.attach();
             }
         }
         self.server.outbox.say(&FromSupervisor::LeftoversEnded);

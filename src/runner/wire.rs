@@ -5,17 +5,22 @@
 //! same program, but after an update a supervisor may be older than the server that attaches to it, so kinds are
 //! only ever added, and an unknown kind is skipped.
 
-use std::ffi::CString;
+use std::{ffi::CString, fmt, io};
 
 use crate::{
-    domain::{Exit, KillCause, LaunchId, OutputStream, RunId, StepJoin},
+    domain::{Exit, KillCause, LaunchId, LimitReport, OutputStream, RunId, StepJoin, TerminalSize},
     sys::{fs::FileStamp, process::JudgedFile},
+    terminal::CursorKeys,
 };
 
-use super::limits::MAX_MESSAGE_BYTES;
+use super::{
+    cgroup::RunLimits,
+    enclose::{Enclosed, Obstacle},
+    limits::MAX_MESSAGE_BYTES,
+};
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-pub(crate) const VERSION: u8 = 3;
+pub(crate) const VERSION: u8 = 4;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 64 * 1024;
@@ -44,6 +49,10 @@ pub(crate) struct Order {
     /// How long leftovers may go on writing.
     pub(crate) leftovers_grace_ms: u32,
     pub(crate) max_run_bytes: u64,
+    /// The size of the pseudo-terminal that it gets instead of pipes.
+    pub(crate) terminal: Option<TerminalSize>,
+    /// What it may use of the machine.
+    pub(crate) limits: RunLimits,
     /// What is to be executed; `None` when it comes in a memory file.
     pub(crate) plan: Option<Vec<u8>>,
 }
@@ -60,6 +69,9 @@ pub(crate) struct Plan {
     pub(crate) files: Vec<JudgedFile>,
     /// Never empty.
     pub(crate) steps: Vec<Step>,
+    /// The sandbox that its one program runs in. Then all paths are meant inside of it, and the directory that came as a
+    /// descriptor is the workspace.
+    pub(crate) enclosed: Option<Enclosed>,
 }
 
 /// One step of a plan.
@@ -131,6 +143,8 @@ impl Order {
             kill_grace_ms,
             leftovers_grace_ms,
             max_run_bytes,
+            terminal,
+            limits,
             plan,
         } = self;
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
@@ -147,6 +161,9 @@ impl Order {
         frame.extend(kill_grace_ms.to_le_bytes());
         frame.extend(leftovers_grace_ms.to_le_bytes());
         frame.extend(max_run_bytes.to_le_bytes());
+        // No size is zero.
+        frame.extend(terminal.map_or([0; 4], size_bytes));
+        frame.extend(encode_limits(*limits));
         for id in [run_id.as_str(), launch_id.as_str()] {
             frame.push(u8::try_from(id.len()).unwrap_or(u8::MAX));
             frame.extend(id.as_bytes());
@@ -167,6 +184,11 @@ impl Order {
         let kill_grace_ms = reader.u32()?;
         let leftovers_grace_ms = reader.u32()?;
         let max_run_bytes = reader.u64()?;
+        let terminal = match reader.array::<4>()? {
+            [0, 0, 0, 0] => None,
+            size => Some(Reader(&size).terminal_size()?),
+        };
+        let limits = decode_limits(&mut reader)?;
         let run_id = RunId::parse(reader.short_text()?).ok()?;
         let launch_id = LaunchId::parse(reader.short_text()?).ok()?;
         let has_plan = flags & PLAN_INSIDE != 0;
@@ -186,9 +208,35 @@ impl Order {
             kill_grace_ms,
             leftovers_grace_ms,
             max_run_bytes,
+            terminal,
+            limits,
             plan: has_plan.then(|| reader.0.to_vec()),
         })
     }
+}
+
+fn encode_limits(limits: RunLimits) -> [u8; 24] {
+    let RunLimits {
+        memory_bytes,
+        cpu_percent,
+        processes,
+    } = limits;
+    let mut bytes = [0; 24];
+    for (place, number) in bytes
+        .chunks_exact_mut(8)
+        .zip([memory_bytes, cpu_percent, processes])
+    {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    bytes
+}
+
+fn decode_limits(reader: &mut Reader<'_>) -> Option<RunLimits> {
+    Some(RunLimits {
+        memory_bytes: reader.u64()?,
+        cpu_percent: reader.u64()?,
+        processes: reader.u64()?,
+    })
 }
 
 /// Kill what is left of a run whose supervisor is gone. Sent instead of an [`Order`] by a server that cannot signal
@@ -228,6 +276,7 @@ impl Plan {
             environment,
             files,
             steps,
+            enclosed,
         } = self;
         let mut writer = Writer(Vec::with_capacity(256 + environment.len()));
         writer.long(directory.to_bytes());
@@ -262,6 +311,7 @@ impl Plan {
                 Action::Settle { succeeds } => writer.0.extend([4, u8::from(*succeeds)]),
             }
         }
+        writer.option(enclosed.as_ref(), |writer, enclosed| enclosed.encode(writer));
         writer.0
     }
 
@@ -295,6 +345,7 @@ impl Plan {
             };
             Some(Step { join, action })
         })?;
+        let enclosed = reader.option(Enclosed::decode)?;
         // Only the first step follows nothing.
         let is_joined = steps
             .iter()
@@ -305,19 +356,32 @@ impl Plan {
             environment,
             files,
             steps,
+            enclosed,
         })
     }
 }
 
-struct Writer(Vec<u8>);
+pub(super) struct Writer(Vec<u8>);
 
 impl Writer {
-    fn count(&mut self, count: usize) {
+    pub(super) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub(super) fn number32(&mut self, number: u32) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    pub(super) fn number64(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    pub(super) fn count(&mut self, count: usize) {
         self.0
             .extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
     }
 
-    fn long(&mut self, bytes: &[u8]) {
+    pub(super) fn long(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.0.extend(bytes);
     }
@@ -380,6 +444,8 @@ pub(crate) enum ToSupervisor {
     Input(Vec<u8>),
     /// The end of the command's input.
     EndOfInput,
+    /// Another size for its terminal.
+    Resize(TerminalSize),
     /// The outcome and the inline output are stored: nothing of it is needed any more.
     Stored,
 }
@@ -400,6 +466,8 @@ pub(crate) enum FromSupervisor {
     Skipped(u64),
     /// Room for this much more input.
     InputTaken(u32),
+    /// What arrows must send to its terminal from now on.
+    CursorKeys(CursorKeys),
     /// This much output is in the spool already; what follows was written after it. First word to a new server.
     Attached {
         /// Bytes of both streams in the spool.
@@ -435,6 +503,22 @@ pub enum NotStarted {
     System(i32),
     /// No supervisor reported anything; the run file is empty.
     NoReport,
+    /// The sandbox could not be made: what of it, and the error number.
+    Sandbox(Obstacle, i32),
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = |errno: &i32| io::Error::from_raw_os_error(*errno);
+        match self {
+            Self::FenceLost => f.write_str("it was started or voided before"),
+            Self::Held => f.write_str("another supervisor has it"),
+            Self::Cancelled => f.write_str("it was cancelled before it began"),
+            Self::System(errno) => write!(f, "{}", reason(errno)),
+            Self::NoReport => f.write_str("nothing was heard of it"),
+            Self::Sandbox(obstacle, errno) => write!(f, "{obstacle}: {}", reason(errno)),
+        }
+    }
 }
 
 impl ToSupervisor {
@@ -444,6 +528,7 @@ impl ToSupervisor {
             Self::Background => message(into, b'B', &[]),
             Self::Input(bytes) => message(into, b'W', bytes),
             Self::EndOfInput => message(into, b'E', &[]),
+            Self::Resize(size) => message(into, b'Z', &size_bytes(*size)),
             Self::Stored => message(into, b'A', &[]),
         }
     }
@@ -456,6 +541,7 @@ impl ToSupervisor {
             b'B' => Self::Background,
             b'W' => Self::Input(body.to_vec()),
             b'E' => Self::EndOfInput,
+            b'Z' => Self::Resize(reader.terminal_size()?),
             b'A' => Self::Stored,
             _ => return None,
         })
@@ -475,6 +561,14 @@ impl FromSupervisor {
             Self::Output(stream, bytes) => encode_output(into, *stream, bytes),
             Self::Skipped(bytes) => message(into, b'G', &bytes.to_le_bytes()),
             Self::InputTaken(bytes) => message(into, b'I', &bytes.to_le_bytes()),
+            Self::CursorKeys(mode) => message(
+                into,
+                b'C',
+                &[match mode {
+                    CursorKeys::Normal => 0,
+                    CursorKeys::Application => 1,
+                }],
+            ),
             Self::Attached {
                 kept_bytes,
                 output_bytes,
@@ -500,6 +594,7 @@ impl FromSupervisor {
                     NotStarted::Cancelled => (3, 0),
                     NotStarted::System(errno) => (4, *errno),
                     NotStarted::NoReport => (5, 0),
+                    NotStarted::Sandbox(obstacle, errno) => (obstacle.code(), *errno),
                 };
                 message(into, b'N', &[&[why], errno.to_le_bytes().as_slice()].concat());
             }
@@ -516,6 +611,11 @@ impl FromSupervisor {
             b'O' => Self::Output(stream_of(reader.byte()?)?, reader.0.to_vec()),
             b'G' => Self::Skipped(reader.u64()?),
             b'I' => Self::InputTaken(reader.u32()?),
+            b'C' => Self::CursorKeys(match reader.byte()? {
+                0 => CursorKeys::Normal,
+                1 => CursorKeys::Application,
+                _ => return None,
+            }),
             b'R' => Self::Attached {
                 kept_bytes: reader.u64()?,
                 output_bytes: reader.u64()?,
@@ -528,7 +628,7 @@ impl FromSupervisor {
                 (3, _) => NotStarted::Cancelled,
                 (4, errno) => NotStarted::System(errno),
                 (5, _) => NotStarted::NoReport,
-                _ => return None,
+                (code, errno) => NotStarted::Sandbox(Obstacle::of_code(code)?, errno),
             }),
             _ => return None,
         })
@@ -557,6 +657,7 @@ fn encode_exit(exit: &Exit, is_spooled: bool, leftovers_run: bool) -> Vec<u8> {
         leftovers_killed,
         output_bytes,
         kept_bytes,
+        limits,
     } = exit;
     let mut body = Vec::with_capacity(40);
     for number in [code, signal, spawn_errno] {
@@ -571,6 +672,7 @@ fn encode_exit(exit: &Exit, is_spooled: bool, leftovers_run: bool) -> Vec<u8> {
     ]);
     body.extend(output_bytes.to_le_bytes());
     body.extend(kept_bytes.to_le_bytes());
+    body.push(limits.to_bits());
     body
 }
 
@@ -589,6 +691,8 @@ fn decode_exit(reader: &mut Reader<'_>) -> Option<FromSupervisor> {
     let is_spooled = reader.byte()? == 1;
     let leftovers_run = reader.byte()? == 1;
     let (output_bytes, kept_bytes) = (reader.u64()?, reader.u64()?);
+    // A supervisor of an earlier version says nothing of it.
+    let limits = LimitReport::of_bits(reader.byte().unwrap_or(0));
     let exit = Exit {
         code,
         signal,
@@ -597,6 +701,7 @@ fn decode_exit(reader: &mut Reader<'_>) -> Option<FromSupervisor> {
         leftovers_killed,
         output_bytes,
         kept_bytes,
+        limits,
     };
     Some(FromSupervisor::Exited {
         exit,
@@ -628,6 +733,11 @@ const fn stream_of(byte: u8) -> Option<OutputStream> {
         2 => Some(OutputStream::Stderr),
         _ => None,
     }
+}
+
+fn size_bytes(size: TerminalSize) -> [u8; 4] {
+    let ([a, b], [c, d]) = (size.rows().to_le_bytes(), size.cols().to_le_bytes());
+    [a, b, c, d]
 }
 
 fn message(into: &mut Vec<u8>, kind: u8, body: &[u8]) {
@@ -691,7 +801,7 @@ impl Inbox {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+pub(super) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
     fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
@@ -704,11 +814,23 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    fn byte(&mut self) -> Option<u8> {
+    pub(super) fn byte(&mut self) -> Option<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(super) fn flag(&mut self) -> Option<bool> {
+        match self.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
@@ -716,8 +838,13 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Option<u64> {
+    pub(super) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
+    }
+
+    fn terminal_size(&mut self) -> Option<TerminalSize> {
+        let (rows, cols) = (self.u16()?, self.u16()?);
+        TerminalSize::new(rows, cols)
     }
 
     fn short_text(&mut self) -> Option<&'a str> {
@@ -725,7 +852,7 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes(length.into())?).ok()
     }
 
-    fn long_bytes(&mut self) -> Option<&'a [u8]> {
+    pub(super) fn long_bytes(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(usize::try_from(length).ok()?)
     }
@@ -734,7 +861,7 @@ impl<'a> Reader<'a> {
         self.array().map(i128::from_le_bytes)
     }
 
-    fn path(&mut self) -> Option<CString> {
+    pub(super) fn path(&mut self) -> Option<CString> {
         CString::new(self.long_bytes()?).ok()
     }
 
@@ -751,7 +878,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(super) fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         // Not trusted for its memory: it grows with what is really there.
         (0..self.u32()?).map(|_| read(self)).collect()
     }
@@ -792,6 +919,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::runner::enclose::{Piece, ProcessLimit, Source};
 
     fn order(plan: Option<Vec<u8>>) -> Order {
         Order {
@@ -807,7 +935,48 @@ mod tests {
             kill_grace_ms: 2000,
             leftovers_grace_ms: 500,
             max_run_bytes: u64::MAX,
+            terminal: plan.as_ref().map(|_| TerminalSize::DEFAULT),
+            limits: RunLimits {
+                memory_bytes: 1 << 30,
+                cpu_percent: 150,
+                processes: 7,
+            },
             plan,
+        }
+    }
+
+    fn enclosed() -> Enclosed {
+        let text = |text: &str| CString::new(text).unwrap();
+        let bind = |source, writable| Piece::Bind {
+            source,
+            inside: text("/workspace"),
+            writable,
+        };
+        Enclosed {
+            host_name: text("sandbox"),
+            nobody: (65_534, 7),
+            pieces: vec![
+                Piece::Mirror(text("/usr")),
+                bind(Source::Workspace, true),
+                bind(Source::Path(text("/srv")), false),
+                Piece::Memory {
+                    inside: text("/tmp"),
+                    bytes: u64::MAX,
+                    files: 1,
+                    mode: 0o1777,
+                    executable: true,
+                },
+                Piece::File {
+                    inside: text("/etc/passwd"),
+                    content: b"a\0b".to_vec(),
+                },
+            ],
+            writable_root: true,
+            limits: vec![ProcessLimit {
+                resource: 4,
+                soft: 1,
+                hard: u64::MAX,
+            }],
         }
     }
 
@@ -826,6 +995,8 @@ mod tests {
             FromSupervisor::Output(OutputStream::Stderr, b"text".to_vec()),
             FromSupervisor::Skipped(9),
             FromSupervisor::InputTaken(3),
+            FromSupervisor::CursorKeys(CursorKeys::Application),
+            FromSupervisor::CursorKeys(CursorKeys::Normal),
             FromSupervisor::Attached {
                 kept_bytes: 1,
                 output_bytes: 2,
@@ -844,6 +1015,7 @@ mod tests {
                 NotStarted::Cancelled,
                 NotStarted::System(28),
                 NotStarted::NoReport,
+                NotStarted::Sandbox(Obstacle::Workspace, 1),
             ]
             .map(FromSupervisor::NotStarted),
         );
@@ -856,6 +1028,7 @@ mod tests {
             ToSupervisor::Background,
             ToSupervisor::Input(b"in".to_vec()),
             ToSupervisor::EndOfInput,
+            ToSupervisor::Resize(TerminalSize::new(1, 1000).unwrap()),
             ToSupervisor::Stored,
         ]
     }
@@ -937,6 +1110,7 @@ mod tests {
                 joined(StepJoin::Sequence, Action::PrintDirectory { physical: true }),
                 joined(StepJoin::Sequence, Action::Settle { succeeds: false }),
             ],
+            enclosed: Some(enclosed()),
         };
         let bytes = plan.encode();
         assert_eq!(Plan::decode(&bytes), Some(plan));

@@ -122,7 +122,8 @@ impl Levels<'_> {
         said.into_iter().filter_map(spoken).collect()
     }
 
-    fn all<T: Clone>(&self, of: impl Fn(&Level) -> &Option<Said<T>>) -> Vec<T> {
+    /// Every word on a key whose values add up, weakest first.
+    pub(super) fn all<T: Clone>(&self, of: impl Fn(&Level) -> &Option<Said<T>>) -> Vec<T> {
         self.spoken(|level| of(level).clone())
             .into_iter()
             .map(|spoken| spoken.value)

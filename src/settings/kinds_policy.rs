@@ -76,62 +76,6 @@ impl Kind for AnyText {
     }
 }
 
-/// An amount: a number that is not negative, or text such as `512m`.
-pub(super) struct Amount;
-
-impl Kind for Amount {
-    type Value = String;
-
-    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
-        if value.as_f64().is_some_and(|number| number >= 0.0) {
-            return Ok(value.to_string());
-        }
-        Text::read(value, places).map_err(|_other| Mismatch::expected("a number or text such as 512m"))
-    }
-}
-
-/// Limits by name: an amount, or an object with `soft` and `hard`.
-pub(super) type Ulimits = Members<Ulimit>;
-
-/// One limit.
-pub(super) struct Ulimit;
-
-impl Kind for Ulimit {
-    type Value = Value;
-
-    fn read(value: &Value, places: &Places) -> Result<Value, Mismatch> {
-        if value.is_object() {
-            only_members(value, &["soft", "hard"])?;
-            member::<Amount>(value, "soft", places)?;
-            member::<Amount>(value, "hard", places)?;
-        } else {
-            Amount::read(value, places)?;
-        }
-        Ok(value.clone())
-    }
-}
-
-/// A mount: `host:container[:ro|rw]`, both paths absolute.
-pub(super) struct Bind;
-
-impl Kind for Bind {
-    type Value = String;
-
-    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
-        let text = Text::read(value, places).unwrap_or_default();
-        let parts: Vec<&str> = text.split(':').collect();
-        let is_bind = match parts.as_slice() {
-            [host, container] | [host, container, "ro" | "rw"] => {
-                host.starts_with('/') && container.starts_with('/')
-            }
-            _ => false,
-        };
-        is_bind
-            .then_some(text)
-            .ok_or_else(|| Mismatch::expected("a mount such as /srv/data:/data:ro"))
-    }
-}
-
 /// An object that is shown but not followed here.
 pub(super) struct AnyObject;
 

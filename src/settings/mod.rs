@@ -17,6 +17,7 @@ mod values;
 mod kinds;
 mod kinds_net;
 mod kinds_policy;
+mod kinds_sandbox;
 mod words;
 
 mod server;
@@ -28,6 +29,7 @@ mod policy_check;
 mod policy_config;
 mod policy_keys;
 mod policy_tree;
+mod sandbox_settings;
 mod tool_policy;
 mod widening;
 
@@ -44,9 +46,11 @@ pub use env::{Environment, MapEnvironment, ProcessEnvironment};
 pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};
 pub use key_path::{InvalidKeyPath, KeyPath, Step};
 pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
-pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SandboxSettings, SenderLists};
+pub use kinds_sandbox::{BindMount, Limit};
+pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SenderLists};
 pub use policy_tree::ConfigValue;
 pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};
+pub use sandbox_settings::{DockerSettings, SandboxSettings};
 pub use server::{
     ApprovalRule, Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy,
     Sandbox, Server, Shutdown, SkillBin, Telemetry, Tls,

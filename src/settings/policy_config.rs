@@ -13,8 +13,8 @@ use crate::{
 };
 
 use super::{
-    Effect, EffectiveValue, ElevatedLevel, ExecSettings, SandboxMode, SandboxScope, SettingsFinding,
-    SettingsProblem, Source, ToolPolicy, WorkspaceAccess,
+    Effect, EffectiveValue, ElevatedLevel, ExecSettings, SandboxMode, SandboxSettings, SettingsFinding,
+    SettingsProblem, Source, ToolPolicy,
     exec_settings::Levels,
     policy_check,
     policy_keys::{AUTO_APPROVE_LOCAL, KEYS, Level, LevelTree, PolicyKey, Said, Scope},
@@ -71,19 +71,6 @@ pub struct ElevatedSettings {
     pub agent_allow_from: Option<SenderLists>,
     /// The level of a call that only says that it is elevated.
     pub default_level: ElevatedLevel,
-}
-
-/// Which sessions are sandboxed, and what a sandbox sees.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SandboxSettings {
-    /// Which sessions; `None` is unset.
-    pub mode: Option<SandboxMode>,
-    /// Who shares one.
-    pub scope: SandboxScope,
-    /// What it sees of the workspace.
-    pub workspace_access: WorkspaceAccess,
-    /// Where sandbox workspaces lie.
-    pub workspace_root: PathBuf,
 }
 
 impl PolicyConfig {
@@ -340,12 +327,7 @@ impl AgentPolicy {
             exec: ExecSettings::resolve(levels),
             workspace: levels.value(|level| &level.workspace),
             is_workspace_named: levels.is_named(|level| &level.workspace),
-            sandbox: SandboxSettings {
-                mode: levels.said(|level| &level.sandbox_mode).map(|said| said.value),
-                scope: scope(levels),
-                workspace_access: levels.value(|level| &level.sandbox_workspace_access),
-                workspace_root: levels.value(|level| &level.sandbox_workspace_root),
-            },
+            sandbox: SandboxSettings::resolve(levels),
             tools: ToolPolicy::of(std::iter::once(levels.global).chain(levels.agent)),
             elevated: ElevatedSettings {
                 enabled: Levels {
@@ -386,24 +368,4 @@ fn ask_of(level: &Level) -> Option<Said<Ask>> {
         source: mode.source.clone(),
     });
     by_mode.or_else(|| level.ask.clone())
-}
-
-fn scope(levels: &Levels<'_>) -> SandboxScope {
-    let by_old_name = |level: &Level| {
-        let said = level.sandbox_per_session.as_ref()?;
-        let value = if said.value {
-            SandboxScope::Session
-        } else {
-            SandboxScope::Shared
-        };
-        Some(Said {
-            value,
-            source: said.source.clone(),
-        })
-    };
-    let either = |level: &Level| level.sandbox_scope.clone().or_else(|| by_old_name(level));
-    levels
-        .spoken(either)
-        .pop()
-        .map_or(SandboxScope::Agent, |spoken| spoken.value)
 }

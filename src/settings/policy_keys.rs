@@ -12,7 +12,8 @@ use super::{
         AbsolutePath, Flag, Kind, List, Maybe, Members, Millis, Mismatch, SameUser, Script, Seconds, Span,
         Text, Whole, Word, ZeroIsNone, read_present,
     },
-    kinds_policy::{Amount, AnyObject, Bind, Profile, Providers, Ulimits, Variables},
+    kinds_policy::{AnyObject, Profile, Providers, Variables},
+    kinds_sandbox::{Bind, BindMount, Bytes, Limit, Processors, SwapBytes, Ulimits},
     policy_tree,
     values::Places,
 };
@@ -184,14 +185,14 @@ policy_settings! {
         timeout_alias: Option<Duration>, "tools.exec.timeoutSeconds", "tools.exec.timeoutSeconds" as ZeroIsNone<Seconds> = null, Now;
         background_after: Duration, "tools.exec.backgroundMs", "tools.exec.backgroundMs" as Millis<0> = 10000, Now;
         cleanup: Duration, "tools.exec.cleanupMs", "tools.exec.cleanupMs" as Span<1, 60_000, 10_800_000> = 1_800_000, Now;
-        notify_on_exit: bool, "tools.exec.notifyOnExit", "tools.exec.notifyOnExit" as Flag = true, Later;
-        notify_on_exit_empty_success: bool, "tools.exec.notifyOnExitEmptySuccess", "tools.exec.notifyOnExitEmptySuccess" as Flag = false, Later;
+        notify_on_exit: bool, "tools.exec.notifyOnExit", "tools.exec.notifyOnExit" as Flag = true, Now;
+        notify_on_exit_empty_success: bool, "tools.exec.notifyOnExitEmptySuccess", "tools.exec.notifyOnExitEmptySuccess" as Flag = false, Now;
         approval_running_notice: Option<Duration>, "tools.exec.approvalRunningNoticeMs", "tools.exec.approvalRunningNoticeMs" as ZeroIsNone<Millis<0>> = 10000, Now;
         strict_inline_eval: bool, "tools.exec.strictInlineEval", "tools.exec.strictInlineEval" as Flag = false, Now;
         strict_delegation: bool, "tools.exec.strictDelegation", "tools.exec.strictDelegation" as Flag = true, Now;
         leftovers: Leftovers, "tools.exec.leftovers", "tools.exec.leftovers" as Word<Leftovers> = "kill", Now;
         isolation: Isolation, "tools.exec.isolation", "tools.exec.isolation" as SameUser = null, Now;
-        on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Later;
+        on_miss: OnMiss, "tools.exec.onMiss", "tools.exec.onMiss" as Word<OnMiss> = "ask", Now;
         path_prepend: Vec<PathBuf>, "tools.exec.pathPrepend", "tools.exec.pathPrepend" as List<AbsolutePath> = [], Now;
         safe_bins: Vec<String>, "tools.exec.safeBins", "tools.exec.safeBins" as List<Text> = ["cut", "uniq", "head", "tail", "tr", "wc"], Now;
         safe_bin_trusted_dirs: Vec<PathBuf>, "tools.exec.safeBinTrustedDirs", "tools.exec.safeBinTrustedDirs" as List<AbsolutePath> = [], Now;
@@ -207,35 +208,35 @@ policy_settings! {
         use_access_groups: bool, "commands.useAccessGroups", "" as Flag = true, Later;
         commands_allow_from: BTreeMap<String, Vec<String>>, "commands.allowFrom", "" as Providers = {}, Later;
         workspace: PathBuf, "agents.defaults.workspace", "workspace" as AbsolutePath = "{state}/workspace", Now;
-        sandbox_mode: SandboxMode, "agents.defaults.sandbox.mode", "sandbox.mode" as Word<SandboxMode> = null, Later;
-        sandbox_scope: SandboxScope, "agents.defaults.sandbox.scope", "sandbox.scope" as Word<SandboxScope> = "agent", Later;
-        sandbox_per_session: bool, "agents.defaults.sandbox.perSession", "sandbox.perSession" as Flag = null, Later;
-        sandbox_workspace_access: WorkspaceAccess, "agents.defaults.sandbox.workspaceAccess", "sandbox.workspaceAccess" as Word<WorkspaceAccess> = "none", Later;
-        sandbox_workspace_root: PathBuf, "agents.defaults.sandbox.workspaceRoot", "sandbox.workspaceRoot" as AbsolutePath = "{state}/countersign/sandboxes", Later;
+        sandbox_mode: SandboxMode, "agents.defaults.sandbox.mode", "sandbox.mode" as Word<SandboxMode> = null, Now;
+        sandbox_scope: SandboxScope, "agents.defaults.sandbox.scope", "sandbox.scope" as Word<SandboxScope> = "agent", Now;
+        sandbox_per_session: bool, "agents.defaults.sandbox.perSession", "sandbox.perSession" as Flag = null, Now;
+        sandbox_workspace_access: WorkspaceAccess, "agents.defaults.sandbox.workspaceAccess", "sandbox.workspaceAccess" as Word<WorkspaceAccess> = "none", Now;
+        sandbox_workspace_root: PathBuf, "agents.defaults.sandbox.workspaceRoot", "sandbox.workspaceRoot" as AbsolutePath = "{state}/countersign/sandboxes", Now;
+        sandbox_docker_image: String, "agents.defaults.sandbox.docker.image", "sandbox.docker.image" as Text = "openclaw-sandbox:bookworm-slim", Now;
+        sandbox_docker_container_prefix: String, "agents.defaults.sandbox.docker.containerPrefix", "sandbox.docker.containerPrefix" as Text = "countersign-sbx-", Now;
+        sandbox_docker_workdir: PathBuf, "agents.defaults.sandbox.docker.workdir", "sandbox.docker.workdir" as AbsolutePath = "/workspace", Now;
+        sandbox_docker_read_only_root: bool, "agents.defaults.sandbox.docker.readOnlyRoot", "sandbox.docker.readOnlyRoot" as Flag = true, Now;
+        sandbox_docker_network: String, "agents.defaults.sandbox.docker.network", "sandbox.docker.network" as Text = "none", Now;
+        sandbox_docker_tmpfs: Vec<String>, "agents.defaults.sandbox.docker.tmpfs", "sandbox.docker.tmpfs" as List<Text> = ["/tmp", "/var/tmp", "/run"], Now;
+        sandbox_docker_cap_drop: Vec<String>, "agents.defaults.sandbox.docker.capDrop", "sandbox.docker.capDrop" as List<Text> = ["ALL"], Now;
+        sandbox_docker_user: String, "agents.defaults.sandbox.docker.user", "sandbox.docker.user" as Text = null, Now;
+        sandbox_docker_setup_command: String, "agents.defaults.sandbox.docker.setupCommand", "sandbox.docker.setupCommand" as Script = null, Now;
+        sandbox_docker_pids_limit: u64, "agents.defaults.sandbox.docker.pidsLimit", "sandbox.docker.pidsLimit" as Whole<0, 1_000_000_000> = null, Now;
+        sandbox_docker_memory: u64, "agents.defaults.sandbox.docker.memory", "sandbox.docker.memory" as Bytes = null, Now;
+        sandbox_docker_memory_swap: i64, "agents.defaults.sandbox.docker.memorySwap", "sandbox.docker.memorySwap" as SwapBytes = null, Now;
+        sandbox_docker_cpus: u64, "agents.defaults.sandbox.docker.cpus", "sandbox.docker.cpus" as Processors = null, Now;
+        sandbox_docker_ulimits: BTreeMap<String, Limit>, "agents.defaults.sandbox.docker.ulimits", "sandbox.docker.ulimits" as Ulimits = null, Now;
+        sandbox_docker_seccomp_profile: String, "agents.defaults.sandbox.docker.seccompProfile", "sandbox.docker.seccompProfile" as Text = null, Now;
+        sandbox_docker_apparmor_profile: String, "agents.defaults.sandbox.docker.apparmorProfile", "sandbox.docker.apparmorProfile" as Text = null, Now;
+        sandbox_docker_dns: Vec<String>, "agents.defaults.sandbox.docker.dns", "sandbox.docker.dns" as List<Text> = null, Now;
+        sandbox_docker_extra_hosts: Vec<String>, "agents.defaults.sandbox.docker.extraHosts", "sandbox.docker.extraHosts" as List<Text> = null, Now;
+        sandbox_docker_env: BTreeMap<String, String>, "agents.defaults.sandbox.docker.env", "sandbox.docker.env" as Variables = { "LANG": "C.UTF-8" }, Now;
+        sandbox_docker_binds: Vec<BindMount>, "agents.defaults.sandbox.docker.binds", "sandbox.docker.binds" as List<Bind> = [], Now;
+        sandbox_prune_idle_hours: u64, "agents.defaults.sandbox.prune.idleHours", "sandbox.prune.idleHours" as Whole<0, 1_000_000> = 24, Now;
+        sandbox_prune_max_age_days: u64, "agents.defaults.sandbox.prune.maxAgeDays", "sandbox.prune.maxAgeDays" as Whole<0, 1_000_000> = 7, Now;
     }
     checked {
-        "agents.defaults.sandbox.docker.image", "sandbox.docker.image" as Text = "openclaw-sandbox:bookworm-slim";
-        "agents.defaults.sandbox.docker.containerPrefix", "sandbox.docker.containerPrefix" as Text = "countersign-sbx-";
-        "agents.defaults.sandbox.docker.workdir", "sandbox.docker.workdir" as AbsolutePath = "/workspace";
-        "agents.defaults.sandbox.docker.readOnlyRoot", "sandbox.docker.readOnlyRoot" as Flag = true;
-        "agents.defaults.sandbox.docker.network", "sandbox.docker.network" as Text = "none";
-        "agents.defaults.sandbox.docker.tmpfs", "sandbox.docker.tmpfs" as List<Text> = ["/tmp", "/var/tmp", "/run"];
-        "agents.defaults.sandbox.docker.capDrop", "sandbox.docker.capDrop" as List<Text> = ["ALL"];
-        "agents.defaults.sandbox.docker.user", "sandbox.docker.user" as Text = null;
-        "agents.defaults.sandbox.docker.setupCommand", "sandbox.docker.setupCommand" as Script = null;
-        "agents.defaults.sandbox.docker.pidsLimit", "sandbox.docker.pidsLimit" as Whole<0, 1_000_000_000> = null;
-        "agents.defaults.sandbox.docker.memory", "sandbox.docker.memory" as Amount = null;
-        "agents.defaults.sandbox.docker.memorySwap", "sandbox.docker.memorySwap" as Amount = null;
-        "agents.defaults.sandbox.docker.cpus", "sandbox.docker.cpus" as Amount = null;
-        "agents.defaults.sandbox.docker.ulimits", "sandbox.docker.ulimits" as Ulimits = null;
-        "agents.defaults.sandbox.docker.seccompProfile", "sandbox.docker.seccompProfile" as Text = null;
-        "agents.defaults.sandbox.docker.apparmorProfile", "sandbox.docker.apparmorProfile" as Text = null;
-        "agents.defaults.sandbox.docker.dns", "sandbox.docker.dns" as List<Text> = null;
-        "agents.defaults.sandbox.docker.extraHosts", "sandbox.docker.extraHosts" as List<Text> = null;
-        "agents.defaults.sandbox.docker.env", "sandbox.docker.env" as Variables = { "LANG": "C.UTF-8" };
-        "agents.defaults.sandbox.docker.binds", "sandbox.docker.binds" as List<Bind> = [];
-        "agents.defaults.sandbox.prune.idleHours", "sandbox.prune.idleHours" as Whole<0, 1_000_000> = 24;
-        "agents.defaults.sandbox.prune.maxAgeDays", "sandbox.prune.maxAgeDays" as Whole<0, 1_000_000> = 7;
         "approvals.exec.enabled", "" as Flag = false;
         "approvals.exec.mode", "" as Text = null;
         "approvals.exec.agentFilter", "" as List<Text> = null;

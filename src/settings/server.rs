@@ -254,6 +254,8 @@ server_settings! {
         shell: Option<PathBuf>, "shell" as AutoOr<AbsolutePath> = "auto", Restart, Now;
         #[doc = "Commands run as this account."]
         run_as: Option<String>, "run_as" as Maybe<Text> = null, Restart, Now;
+        #[doc = "Socket of the runner's unit of that account, for a server that is not root; `None` is `/run/countersign/runner-ACCOUNT.sock`."]
+        runner_socket: Option<PathBuf>, "runner_socket" as AutoOr<AbsolutePath> = "auto", Restart, Now;
         #[doc = "The least level accepted."]
         isolation: IsolationChoice, "isolation" as Word<IsolationChoice> = "auto", Restart, Now;
         #[doc = "Ask the login shell for its PATH."]
@@ -264,11 +266,11 @@ server_settings! {
     #[doc = "`[sandbox]`: what makes sandboxes."]
     sandbox: Sandbox {
         #[doc = "Which backend."]
-        backend: SandboxBackend, "backend" as Word<SandboxBackend> = "auto", Restart, Later;
+        backend: SandboxBackend, "backend" as Word<SandboxBackend> = "auto", Restart, Now;
         #[doc = "Docker's socket."]
-        docker_socket: Option<PathBuf>, "docker_socket" as Maybe<AbsolutePath> = null, Restart, Later;
+        docker_socket: Option<PathBuf>, "docker_socket" as Maybe<AbsolutePath> = null, Restart, Now;
         #[doc = "Until a sandbox must be there."]
-        start_timeout: Duration, "start_timeout_ms" as Millis<1> = 60_000, Restart, Later;
+        start_timeout: Duration, "start_timeout_ms" as Millis<1> = 60_000, Restart, Now;
     }
     #[doc = "`[limits]`: how much at once."]
     limits: Limits {
@@ -299,11 +301,11 @@ server_settings! {
         #[doc = "Sessions with state in memory."]
         max_sessions: usize, "max_sessions" as Count<1, MANY> = 10_000, Restart, Later;
         #[doc = "Memory of one gateway run; 0 is off."]
-        run_memory_bytes: u64, "run_memory_bytes" as Whole<0, HUGE> = 0, Live, Later;
+        run_memory_bytes: u64, "run_memory_bytes" as Whole<0, HUGE> = 0, Live, Now;
         #[doc = "Processor share of one gateway run; 0 is off."]
-        run_cpu_percent: u64, "run_cpu_percent" as Whole<0, 1_000_000> = 0, Live, Later;
+        run_cpu_percent: u64, "run_cpu_percent" as Whole<0, 1_000_000> = 0, Live, Now;
         #[doc = "Processes of one gateway run; 0 is off."]
-        run_pids: u64, "run_pids" as Whole<0, MANY> = 0, Live, Later;
+        run_pids: u64, "run_pids" as Whole<0, MANY> = 0, Live, Now;
     }
     #[doc = "`[output]`: what is kept of output."]
     output: Output {

@@ -16,6 +16,7 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
         isolation(server),
     ];
     let faults = faults.into_iter().chain([
+        runner_socket(server),
         metrics(server),
         client_authority(server),
         second_person(server),
@@ -81,6 +82,16 @@ fn isolation(server: &Server) -> Fault {
     let is_alone = server.exec.isolation == IsolationChoice::SeparateUser && server.exec.run_as.is_none();
     is_alone.then_some((
         "exec.isolation",
+        Problem::Needs {
+            other: "exec.run_as or --run-as",
+        },
+    ))
+}
+
+fn runner_socket(server: &Server) -> Fault {
+    let is_alone = server.exec.runner_socket.is_some() && server.exec.run_as.is_none();
+    is_alone.then_some((
+        "exec.runner_socket",
         Problem::Needs {
             other: "exec.run_as or --run-as",
         },

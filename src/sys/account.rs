@@ -265,12 +265,7 @@ impl Identity {
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         rustix::thread::set_thread_res_gid(gid, gid, gid)?;
         rustix::thread::set_thread_res_uid(uid, uid, uid)?;
-        let none = CapabilitySets {
-            effective: CapabilitySet::empty(),
-            permitted: CapabilitySet::empty(),
-            inheritable: CapabilitySet::empty(),
-        };
-        rustix::thread::set_capabilities(None, none)?;
+        drop_capabilities()?;
         new_keyring();
         // A change of account may have taken it back.
         process::forbid_dumping()?;
@@ -298,6 +293,19 @@ impl Identity {
         rustix::thread::set_no_new_privs(true)?;
         self.assume()
     }
+}
+
+/// Gives up every capability, ambient ones included: what is started has none either.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    Ok(rustix::thread::set_capabilities(None, none)?)
 }
 
 fn check_single_thread() -> io::Result<()> {

@@ -250,6 +250,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Where an open file is at this moment.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn path_of(file: &File) -> io::Result<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
 /// Reads a whole regular file of at most `max` bytes, not following a link.
 ///
 /// # Errors

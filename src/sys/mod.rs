@@ -1,14 +1,17 @@
 //! The operating system behind safe signatures. Unsafe code and platform differences live here and nowhere else.
 
 pub mod account;
+pub mod enclosure;
 pub mod fs;
 pub mod hooks;
+pub mod mounts;
 pub mod namespace;
 pub mod peer;
 pub mod process;
 pub mod readiness;
 pub mod socket;
 pub mod stamp;
+pub mod system_calls;
 pub mod usage;
 pub mod wait;
 

@@ -241,7 +241,7 @@ impl Confines {
 }
 
 /// Every capability in every set. Of the set of what could ever be had, last: taking out of it is a privilege, too.
-fn drop_capabilities() -> Result<(), Errno> {
+pub(super) fn drop_capabilities() -> Result<(), Errno> {
     rustix::thread::clear_ambient_capability_set()?;
     drop_bounding_set()?;
     let none = CapabilitySets {
@@ -267,7 +267,7 @@ pub(super) fn drop_bounding_set() -> Result<(), Errno> {
     Ok(())
 }
 
-fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
+pub(super) fn restrict(ruleset: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the descriptor is open; the call changes the rights of this process only.
     let result = unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) };
     done(result).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PERM))

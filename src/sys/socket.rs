@@ -3,14 +3,16 @@
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
 };
 
 use rustix::{
     cmsg_space,
     net::{
         AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+        SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+        sockopt,
     },
 };
 
@@ -119,14 +121,118 @@ pub fn receive_frame(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Rece
     Ok(Received::Frame(received.bytes, descriptors))
 }
 
+/// A socket of this name that keeps frames whole. It neither listens yet nor blocks.
+///
+/// # Errors
+/// What the kernel answers, e.g. when something has that name.
+pub fn bind_frames(path: &Path) -> io::Result<OwnedFd> {
+    let socket = frame_socket()?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Connects to a socket that keeps frames whole. The end does not block, and is told of each frame who sent it.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn connect_frames(path: &Path) -> io::Result<OwnedFd> {
+    let socket = frame_socket()?;
+    // Before there is anybody to send.
+    sockopt::set_socket_passcred(&socket, true)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+fn frame_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags,
+        None,
+    )?)
+}
+
+/// Whether this is a Unix socket that keeps frames whole and listens.
+pub fn listens_for_frames(socket: impl AsFd) -> bool {
+    let socket = socket.as_fd();
+    sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
+        && sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_acceptconn(socket) == Ok(true)
+}
+
+/// Who came to a socket that listens and does not block; `None` when nobody did, or whoever did left again. The end
+/// blocks.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn accept(listener: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    use rustix::io::Errno;
+    match rustix::net::accept_with(listener, SocketFlags::CLOEXEC) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Waits for one frame without descriptors at an end of [`connect_frames`]. Returns its length and the account of the
+/// process that sent it, as the kernel knows it. From then on frames no longer say so.
+///
+/// # Errors
+/// What the kernel answers; `InvalidData` for a frame that is cut, brings descriptors or does not say who sent it, and
+/// `TimedOut` and `BrokenPipe` for none.
+pub fn receive_first_frame(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(usize, u32)> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmCredentials(1), ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut into = [IoSliceMut::new(into)];
+    let received = match rustix::net::recvmsg(socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        Ok(received) => received,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if received.bytes == 0 {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    let mut sender = None;
+    let mut is_whole = !received
+        .flags
+        .intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    for message in control.drain() {
+        match message {
+            RecvAncillaryMessage::ScmCredentials(credentials) => sender = Some(credentials.uid.as_raw()),
+            RecvAncillaryMessage::ScmRights(rights) => {
+                drop(rights);
+                is_whole = false;
+            }
+            _ => is_whole = false,
+        }
+    }
+    sockopt::set_socket_passcred(socket, false)?;
+    match sender.filter(|_| is_whole) {
+        Some(sender) => Ok((received.bytes, sender)),
+        None => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// Whether the other end is gone, as far as that is known without waiting.
+pub fn is_hung_up(socket: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags};
+    let mut descriptors = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    let polled = super::process::poll(&mut descriptors, Some(std::time::Duration::ZERO));
+    let [socket] = descriptors;
+    polled.is_err() || socket.revents().intersects(PollFlags::RDHUP | PollFlags::HUP)
+}
+
 /// How long [`receive_frame`] waits; `None` is for ever.
 ///
 /// # Errors
 /// What the kernel answers.
 pub fn set_receive_timeout(socket: BorrowedFd<'_>, timeout: Option<std::time::Duration>) -> io::Result<()> {
-    Ok(rustix::net::sockopt::set_socket_timeout(
+    Ok(sockopt::set_socket_timeout(
         socket,
-        rustix::net::sockopt::Timeout::Recv,
+        sockopt::Timeout::Recv,
         timeout,
     )?)
 }

@@ -52,6 +52,9 @@ async fn a_full_queue_is_overloaded_and_runs_nothing() {
     let answer = agent.exec(json!({ "argv": ["/usr/bin/touch", mark] })).await;
     let problem = answer.problem(503, "overloaded");
     assert_eq!(problem["retryable"], true);
+    assert!(answer.header("retry-after").is_some());
+    let detail = problem["detail"].as_str().expect("a detail");
+    assert!(detail.contains("number 1 of 1"), "{detail}");
     agent
         .post(
             &format!("/v1/runs/{}/cancel", held["runId"].as_str().unwrap()),
@@ -112,6 +115,106 @@ async fn caps_of_output_are_settings() {
         )
         .await;
     assert_eq!(kept.text(), "äbcdefghijk", "and as many kept as allowed");
+}
+
+#[tokio::test]
+async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
+    use countersign::runner::{Controller, enforceable};
+    let enforced = enforceable();
+    let server = TestServer::full()
+        .toml("[limits]\nrun_memory_bytes = 67108864\nrun_pids = 64\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let hungry = json!({ "command": "head -c 200M /dev/zero | tail -n 1 | wc -c; exit 3" });
+    let answer = agent.exec(hungry).await.expect(200);
+    let codes: Vec<_> = answer["warnings"]
+        .as_array()
+        .expect("warnings")
+        .iter()
+        .map(|one| one["code"].clone())
+        .collect();
+    if [Controller::Memory, Controller::Processes]
+        .iter()
+        .all(|one| enforced.contains(one))
+    {
+        assert_eq!(codes, [json!("memory-limit")], "{answer:#}");
+        let run = agent.run(answer["runId"].as_str().unwrap()).await;
+        let detail = run["detail"].as_str().expect("a detail");
+        assert!(detail.contains("run_memory_bytes"), "{run:#}");
+        // The limits of this moment count for the next run.
+        server.edit_toml("[limits]\nrun_memory_bytes = 0\n[exec]\nlogin_path = false\n");
+        let hungry = json!({ "command": "head -c 200M /dev/zero | tail -n 1 | wc -c" });
+        crate::support::eventually(
+            "the limit is gone",
+            || async { agent.exec(hungry.clone()).await.expect(200)["warnings"].clone() },
+            |warnings| *warnings == json!([]),
+        )
+        .await;
+    } else {
+        assert!(codes.contains(&json!("limits-not-enforced")), "{answer:#}");
+        assert_eq!(answer["exitCode"], 3, "it runs all the same");
+    }
+}
+
+#[tokio::test]
+async fn limits_that_cannot_be_enforced_are_said_and_refuse_nothing() {
+    if !crate::support::is_root() {
+        crate::support::skip("starting a server as an account that owns no control group needs root");
+        return;
+    }
+    let server = TestServer::full()
+        .toml("[limits]\nrun_memory_bytes = 67108864\n")
+        .run_as(1_500_000 + std::process::id())
+        .start()
+        .await;
+    let answer = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/echo", "runs"] }))
+        .await
+        .expect(200);
+    assert_eq!(
+        (&answer["stdout"], &answer["warnings"][0]["code"]),
+        (&json!("runs\n"), &json!("limits-not-enforced"))
+    );
+}
+
+#[tokio::test]
+async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output_stays() {
+    let mut server = TestServer::full().start().await;
+    let agent = server.agent();
+    let big = "head -c 2000000 /dev/zero | tr '\\0' x";
+    let running = agent
+        .exec(json!({ "command": format!("{big}; echo > written; sleep 1000"), "background": true }))
+        .await
+        .expect(202)["runId"]
+        .as_str()
+        .expect("a run")
+        .to_owned();
+    let has_spool =
+        |server: &TestServer, run: &str| server.state().join("countersign/output").join(run).exists();
+    crate::support::eventually("written", || async { has_spool(&server, &running) }, |is| *is).await;
+    let mut finished = Vec::new();
+    for _ in 0..3 {
+        let answer = agent.exec(json!({ "command": big })).await.expect(200);
+        finished.push(answer["runId"].as_str().expect("a run").to_owned());
+    }
+    assert_eq!(server.stop().await, Some(0));
+    server.edit_toml("[exec]\nlogin_path = false\n[output]\nquota_bytes = 4500000\n");
+    server.start().await;
+    let first = finished[0].clone();
+    crate::support::eventually("room is made", || async { has_spool(&server, &first) }, |is| !*is).await;
+    let kept: Vec<_> = finished.iter().map(|run| has_spool(&server, run)).collect();
+    assert_eq!(kept, [false, false, true]);
+    assert!(has_spool(&server, &running));
+    let record = server.agent().run(&first).await;
+    assert_eq!(record["status"], "completed", "the record stays");
+    server
+        .agent()
+        .post(&format!("/v1/runs/{running}/cancel"), json!({}))
+        .await
+        .expect(200);
+    server.agent().finished(&running).await;
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, Scratch, ServerBuilder, TestServer, countersign, inherited_path, program,
-    run_program, skip, write_file_mode,
+    Finished, Invocation, Scratch, ServerBuilder, TestServer, countersign, eventually, inherited_path,
+    program, run_program, skip, write_file_mode,
 };
 
 /// Commands that stay until they are stopped, or need a terminal or much time; they have tests of their own.
@@ -19,6 +19,8 @@ const STAYS: &[&str] = &[
     "approver",
     "mcp",
     "hook",
+    "process poll brave-otter-417 --timeout",
+    "process log brave-otter-417 --follow",
 ];
 
 /// Examples that rightly end with another exit code than 0.
@@ -30,11 +32,14 @@ const ENDS_WITH: &[(&str, i32)] = &[
     // The question needs a terminal.
     ("countersign init", 64),
     ("countersign init --preset", 0),
+    // The session here has no terminal.
+    ("countersign process resize", 64),
 ];
 
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
-    "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix",
+    "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
+    "--eof",
 ];
 
 /// Commands whose data is no JSON: bytes of a run, a script.
@@ -92,9 +97,10 @@ impl Stage {
     async fn set() -> Self {
         let programs = Scratch::new();
         for name in ["git", "cargo", "make"] {
-            write_file_mode(&programs.join(name), "#!/bin/sh\necho done\n", 0o755);
+            let script = "#!/bin/sh\necho done\nif [ \"$1\" = hold ]; then exec cat; fi\n";
+            write_file_mode(&programs.join(name), script, 0o755);
         }
-        let server = builder(&programs.path()).start().await;
+        let mut server = builder(&programs.path()).start().await;
         let home = server.scratch().join("home");
         write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
         let case = json!({ "command": "git status", "expect": "allow" });
@@ -116,7 +122,15 @@ impl Stage {
         let (token, _) = server
             .token_with(json!({ "name": "example", "scopes": ["read"] }))
             .await;
+        for file in ["answers.txt", "text.txt"] {
+            write_file_mode(&home.join(file), "yes\n", 0o644);
+        }
+        let (held, pid) = session(&server, &["git", "hold"], "running").await;
+        let (past, _) = session(&server, &["git", "status"], "completed").await;
+        server.keep(pid);
         let names = vec![
+            ("brave-otter-417", held),
+            ("calm-heron-52", past),
             ("RUN", text(&asked, "runId")),
             ("1a2b3c4d", text(&asked, "approvalSlug")),
             ("ENTRY", text(&entry, "id")),
@@ -155,6 +169,20 @@ impl Stage {
             .env("OPENCLAW_STATE_DIR", state);
         TestServer::finish(invocation).await
     }
+}
+
+/// A process session that stands like this, and its process.
+async fn session(server: &TestServer, argv: &[&str], status: &str) -> (String, i32) {
+    let api = server.agent();
+    let body = json!({ "argv": argv, "background": true });
+    let run = api.exec(body).await.json()["runId"]
+        .as_str()
+        .expect("a run")
+        .to_owned();
+    let started = eventually("in its state", || api.run(&run), |run| run["status"] == status).await;
+    let pid = started["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    let id = started["sessionId"].as_str().expect("a session").to_owned();
+    (id, pid.expect("a process"))
 }
 
 /// Git and cargo run without asking; everything else asks.

@@ -42,11 +42,17 @@ mod container;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
+mod custody;
+#[cfg(test)]
 mod disk_full;
+#[cfg(test)]
+mod docker;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
 mod docs_agents;
+#[cfg(test)]
+mod doctor;
 #[cfg(test)]
 mod document_concurrency;
 #[cfg(test)]
@@ -97,11 +103,19 @@ mod policy_api;
 #[cfg(test)]
 mod policy_test;
 #[cfg(test)]
+mod preflight;
+#[cfg(test)]
+mod process;
+#[cfg(test)]
+mod pty;
+#[cfg(test)]
 mod real_commands;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]
 mod runner;
+#[cfg(test)]
+mod sandbox;
 #[cfg(test)]
 mod schemathesis;
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::F
   countersign demo
   countersign demo --approve
 
-Starts a real server on a temporary state directory, runs one command that the allowlist covers, has one
-refused, asks a person about a third (on the approvals page, by a link that it prints, or on the command line),
+Starts a real server on a temporary state directory, runs one command in the sandbox and one that the allowlist
+covers, has one refused, asks a person about another (on the approvals page, by a link that it prints, or on the command line),
 checks the audit record and removes everything again.")]
 pub(crate) struct DemoArgs {
     /// Answer the question itself, over the API, as a second token
@@ -56,14 +56,14 @@ async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<()
         ),
     )?;
     let mut story = Story::new(context, place)?;
+    story.sandboxed().await?;
     story.allowlisted().await?;
     story.denied().await?;
     story.asked(answerer).await?;
     story.verified().await?;
     say(
         console,
-        "\nNot there yet in this version: the sandbox. Commands ran on this machine; `countersign doctor` says with\n\
-         which rights they run.",
+        "\nAll but the first ran on this machine itself; `countersign doctor` says with which rights they run.",
     )?;
     if console.format() == Format::Json {
         return console.document(&json!({"steps": story.into_steps()}));

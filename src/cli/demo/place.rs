@@ -31,6 +31,9 @@ pub(super) const ANSWER_WITHIN: Duration = Duration::from_mins(2);
 /// The agent whose policy never asks, to show a refusal.
 pub(super) const STRICT_AGENT: &str = "strict";
 
+/// The agent whose commands go to the sandbox.
+pub(super) const BOXED_AGENT: &str = "boxed";
+
 /// A running server on a throw-away state directory.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -136,7 +139,10 @@ fn write_settings(state_dir: &StateDir) -> Result<(), Failure> {
         .map_err(|error| Failure::new("state-dir", error.to_string()))?;
     let config = json!({
         "tools": {"exec": {"host": "gateway", "security": "allowlist", "ask": "on-miss"}},
-        "agents": {"list": [{"id": STRICT_AGENT, "tools": {"exec": {"ask": "off"}}}]},
+        "agents": {"list": [
+            {"id": STRICT_AGENT, "tools": {"exec": {"ask": "off"}}},
+            {"id": BOXED_AGENT, "tools": {"exec": {"host": "sandbox"}}},
+        ]},
     });
     let document = json!({
         "version": 1,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::place::{ANSWER_WITHIN, Place, STRICT_AGENT};
+use super::place::{ANSWER_WITHIN, BOXED_AGENT, Place, STRICT_AGENT};
 use crate::{
     cli::{
         client::Client,
@@ -59,9 +59,32 @@ impl<'a> Story<'a> {
         self.steps
     }
 
+    /// A command in the sandbox, where there is one: nothing has to be allowed, since nothing can be reached.
+    pub(super) async fn sandboxed(&mut self) -> Result<(), Failure> {
+        self.title("1", "a command in the sandbox, which nobody has to allow")?;
+        let command =
+            "echo \"in $(pwd)\" && echo kept > note && cat note; touch /usr/x 2>&1; ls \"$STATE\" 2>&1";
+        let state_dir = self.place.state_dir().to_string_lossy().into_owned();
+        let call = json!({"command": command, "agentId": BOXED_AGENT, "env": {"STATE": state_dir}});
+        match self.ask(&call).await {
+            Ok(answer) => {
+                self.show_output(&answer)?;
+                self.say("it has a directory of its own; the system cannot be written, and this server's files are not there")?;
+                self.finish("sandboxed", &answer).await
+            }
+            Err(refused) if refused.code == "sandbox-unavailable" => {
+                self.say(&format!("this machine has none, so it did not run: {refused}"))?;
+                let skipped = json!({"step": "sandboxed", "skipped": refused.to_string()});
+                self.steps.push(skipped);
+                Ok(())
+            }
+            Err(other) => Err(other),
+        }
+    }
+
     /// A program on the allowlist runs without asking.
     pub(super) async fn allowlisted(&mut self) -> Result<(), Failure> {
-        self.title("1", "a command that the allowlist covers")?;
+        self.title("2", "a command that the allowlist covers")?;
         let pattern = json!({"pattern": "uname", "note": "demo"});
         self.operator
             .post(&["v1", "agents", "main", "allowlist"], &pattern)
@@ -75,7 +98,7 @@ impl<'a> Story<'a> {
     /// A program that is not covered, for an agent whose policy asks nobody.
     pub(super) async fn denied(&mut self) -> Result<(), Failure> {
         self.title(
-            "2",
+            "3",
             "a command that nothing covers, of an agent for which nobody is asked",
         )?;
         let call = json!({"command": "id && date", "agentId": STRICT_AGENT});
@@ -94,7 +117,7 @@ impl<'a> Story<'a> {
 
     /// A command that needs a person.
     pub(super) async fn asked(&mut self, answerer: Answerer) -> Result<(), Failure> {
-        self.title("3", "a command that needs a person")?;
+        self.title("4", "a command that needs a person")?;
         let pending = self
             .ask(&json!({"command": "echo \"on $(uname -n)\" && date -u"}))
             .await?;
@@ -132,7 +155,7 @@ impl<'a> Story<'a> {
 
     /// Everything above is in the record, and the record is whole.
     pub(super) async fn verified(&mut self) -> Result<(), Failure> {
-        self.title("4", "the record")?;
+        self.title("5", "the record")?;
         let report = self.operator.get(&["v1", "audit", "verify"], &Vec::new()).await?;
         if report.get("ok") != Some(&Value::Bool(true)) {
             return Err(Failure::new(

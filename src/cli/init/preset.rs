@@ -40,9 +40,7 @@ impl InitPreset {
             Self::Cautious => "the allowlist runs; a person is asked about everything else",
             Self::DenyAll => "nothing runs",
             Self::Yolo => "everything runs on this machine, nobody is asked",
-            Self::SandboxOnly => {
-                "commands run in the sandbox alone (not there yet in this version: nothing runs)"
-            }
+            Self::SandboxOnly => "commands run in the sandbox alone, nobody is asked",
         }
     }
 

@@ -4,7 +4,7 @@ mod names;
 mod rules;
 
 pub use rules::{
-    BlockedEnv, check_overrides, check_overrides_under, harmless_only, is_harmless, sanitise_inherited,
-    unknown_overrides,
+    BlockedEnv, check_inside_overrides, check_overrides, check_overrides_under, harmless_only, is_harmless,
+    sanitise_inherited, unknown_overrides,
 };
 pub(crate) use rules::{is_harmless_under, unknown_overrides_under};

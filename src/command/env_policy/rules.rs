@@ -53,6 +53,26 @@ pub fn check_overrides_under(
     Err(BlockedEnv { names: blocked })
 }
 
+/// Accepts overrides for the sandbox host: whatever can be a variable at all. What they load there is there already, and
+/// nothing of the host is started with them.
+///
+/// # Errors
+/// [`BlockedEnv`] with every malformed name, and the names of values that no process can be given.
+pub fn check_inside_overrides(overrides: &BTreeMap<String, String>) -> Result<EnvOverrides, BlockedEnv> {
+    let refused = |(name, value): &(&String, &String)| !is_well_formed(name) || value.contains('\0');
+    let mut blocked: Vec<String> = overrides
+        .iter()
+        .filter(refused)
+        .map(|(name, _value)| name.to_uppercase())
+        .collect();
+    if blocked.is_empty() {
+        return Ok(EnvOverrides::accepted(overrides.clone()));
+    }
+    blocked.sort();
+    blocked.dedup();
+    Err(BlockedEnv { names: blocked })
+}
+
 /// The accepted overrides that are not known to be harmless: under allowlist they need a question (E2).
 pub fn unknown_overrides(overrides: &EnvOverrides) -> Vec<String> {
     unknown_overrides_under(RuleSet::ALL, overrides)
@@ -185,6 +205,24 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect()
+    }
+
+    #[test]
+    fn inside_of_a_sandbox_only_what_is_no_variable_is_refused() {
+        let accepted = check_inside_overrides(&overrides(&[
+            ("LD_PRELOAD", "/x.so"),
+            ("PATH", "/opt/bin"),
+            ("bash_env", "y"),
+        ]));
+        assert_eq!(accepted.unwrap().names(), ["LD_PRELOAD", "PATH", "bash_env"]);
+        let refused = check_inside_overrides(&overrides(&[
+            ("A=B", "x"),
+            ("", "x"),
+            ("GOOD", "x"),
+            ("NUL", "a\0b"),
+            ("a b", "x"),
+        ]));
+        assert_eq!(refused.unwrap_err().names, ["", "A B", "A=B", "NUL"]);
     }
 
     #[test]

@@ -10,7 +10,6 @@ use crate::{
 use super::{
     Hidden, Obstacle,
     places::{self, Places, Subject},
-    switches,
 };
 
 /// The program that makes the namespaces: this one, even when its file was replaced meanwhile.
@@ -48,9 +47,7 @@ impl Unconfined {
     /// What would change it, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Refused(_) => {
-                switches::remedy(|name| std::fs::read_to_string(Path::new("/proc/sys").join(name)).ok())
-            }
+            Self::Refused(_) => super::remedy_of_this_machine(),
             Self::Root | Self::Obstacle(_) => None,
         }
     }

@@ -16,3 +16,8 @@ pub use hidden::Hidden;
 pub use level::{Confined, Unconfined};
 pub use out_of_reach::OutOfReach;
 pub use places::Obstacle;
+
+/// What would let this machine make user namespaces, if a switch is off.
+pub(crate) fn remedy_of_this_machine() -> Option<&'static str> {
+    switches::remedy(|name| std::fs::read_to_string(std::path::Path::new("/proc/sys").join(name)).ok())
+}

@@ -13,15 +13,16 @@ use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use tokio::net::UnixStream;
 
 use crate::{
-    domain::{Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId},
+    domain::{Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, TerminalSize},
     hosts::{
         Attempt, Host, RunTerms,
         confined::Hidden,
         eyes::{Blind, Files, LookError},
+        sandbox::Unusable,
     },
     ledger::launch::{Permit, PermitParts},
     runner::{
-        RunnerHandle,
+        RunLimits, RunnerHandle,
         run_file::{self, Inspected, Voided},
         wire::{MAX_FRAME_BYTES, Order},
     },
@@ -31,6 +32,7 @@ use crate::{
 use super::{
     kept::{Kept, MadeSpool, most},
     plan,
+    setup::Turns,
     supervised::Supervised,
 };
 
@@ -75,8 +77,12 @@ pub struct LaunchSpec {
     pub keep_when_orphaned: bool,
     /// Whether its standard input stays open; otherwise it reads end of file.
     pub stdin_open: bool,
+    /// The pseudo-terminal that it gets instead of pipes; its input is always open.
+    pub terminal: Option<TerminalSize>,
     /// Most bytes of output that are kept.
     pub max_run_bytes: u64,
+    /// What it may use of the machine.
+    pub limits: RunLimits,
 }
 
 /// What is no longer what was judged.
@@ -88,6 +94,8 @@ pub enum Mismatch {
     Executable,
     /// A script.
     Script,
+    /// The sandbox.
+    Sandbox,
 }
 
 /// Nothing was started.
@@ -144,6 +152,9 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
+    /// The sandbox cannot be made or entered.
+    #[error(transparent)]
+    Sandbox(#[from] Unusable),
     /// The files of the run cannot be looked at.
     #[error(transparent)]
     Blind(#[from] Blind),
@@ -175,6 +186,10 @@ pub struct GatewayHost {
     files: Files,
     /// Under whom commands run, when that is not the server's own account.
     apart: Option<Arc<Apart>>,
+    /// Who starts clients of container engines, where the commands' account is another one: it must never reach an engine.
+    clients: Option<Arc<GatewayHost>>,
+    /// Setup commands of sandboxes.
+    pub(super) setups: Turns,
 }
 
 /// The account that commands run under, as far as the server has to do with it. What that account can write is never
@@ -198,6 +213,28 @@ impl GatewayHost {
             hidden: None,
             files: Files::Direct,
             apart: None,
+            clients: None,
+            setups: Turns::default(),
+        }
+    }
+
+    /// The same where the runner has another account than the server: this one has the server's, for clients of container
+    /// engines.
+    #[must_use]
+    pub fn with_clients(self, runner: RunnerHandle) -> Self {
+        let clients = Self::new(runner, self.runs.clone(), self.output.clone());
+        Self {
+            clients: Some(Arc::new(clients)),
+            ..self
+        }
+    }
+
+    /// The host whose runner has the server's own account. `None` where there is none, as commands have another one.
+    pub(super) fn own_account(&self) -> Option<&Self> {
+        match (&self.clients, &self.apart) {
+            (Some(clients), _) => Some(clients),
+            (None, None) => Some(self),
+            (None, Some(_)) => None,
         }
     }
 
@@ -292,7 +329,7 @@ impl GatewayHost {
                     run_id,
                     // While it is written to, its length is the word of whoever runs commands.
                     bytes: metadata.len().min(longest),
-                    written_ms: metadata.mtime().saturating_mul(1000),
+                    written_ms: metadata.mtime().saturating_mul(1000) + metadata.mtime_nsec() / 1_000_000,
                 });
             }
         }
@@ -303,9 +340,13 @@ impl GatewayHost {
     /// The socket of a run's supervisor while that has no server, and the account that it must be of.
     pub(super) fn attach_socket(&self, run_id: &RunId) -> (PathBuf, u32) {
         let name = format!("{run_id}.s");
+        let own = self.runs.join(&name);
         match &self.apart {
-            None => (self.runs.join(name), rustix::process::geteuid().as_raw()),
-            Some(apart) => (apart.attach.join(name), apart.uid),
+            // Nobody but the server makes anything there: that of a client waits beside the run files.
+            Some(apart) if self.clients.is_none() || fs::symlink_metadata(&own).is_err() => {
+                (apart.attach.join(name), apart.uid)
+            }
+            None | Some(_) => (own, rustix::process::geteuid().as_raw()),
         }
     }
 
@@ -372,27 +413,48 @@ impl GatewayHost {
         let directory = open_directory(&self.files, &spec)?;
         hooks::pause("host.directory-open");
         let (programs, plan) = plan::prepare(&spec, &self.files)?;
+        self.dispatch(&spec, &directory, &programs, plan).await
+    }
+
+    /// Whether the supervisors have another account than the server.
+    pub(super) const fn is_apart(&self) -> bool {
+        self.apart.is_some()
+    }
+
+    /// The directory that is the server's alone.
+    pub(super) fn own_directory(&self) -> &Path {
+        self.runs.parent().unwrap_or(&self.runs)
+    }
+
+    /// Hands a run to a supervisor.
+    pub(super) async fn dispatch(
+        &self,
+        spec: &LaunchSpec,
+        directory: &OwnedFd,
+        programs: &[OwnedFd],
+        plan: Vec<u8>,
+    ) -> Result<Supervised, StartError> {
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
         let stream = UnixStream::from_std(ours.into()).map_err(StartError::Runner)?;
-        let run_file = self.create_run_file(&spec)?;
-        let spool = self.create_spool(&spec)?;
+        let run_file = self.create_run_file(spec)?;
+        let spool = self.create_spool(spec)?;
 
         let mut descriptors = vec![run_file.as_fd(), theirs.as_fd(), directory.as_fd()];
         descriptors.extend(programs.iter().map(AsFd::as_fd));
         let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
-        let mut order = order(&spec, executables, spool.as_ref());
+        let mut order = order(spec, executables, spool.as_ref());
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);
         } else {
-            memory_file = sealed(&plan).map_err(|error| self.withdraw(&spec, error))?;
+            memory_file = sealed(&plan).map_err(|error| self.withdraw(spec, error))?;
             descriptors.push(memory_file.as_fd());
         }
         descriptors.extend(spool.as_ref().map(AsFd::as_fd));
         self.runner
             .send(&order.encode(), &descriptors)
             .await
-            .map_err(|error| self.withdraw(&spec, error))?;
+            .map_err(|error| self.withdraw(spec, error))?;
         // The supervisor's lock lasts as long as any copy of this descriptor; ours is closed here.
         drop(run_file);
         Ok(Supervised::new(
@@ -497,7 +559,9 @@ impl Host for GatewayHost {
             leftovers,
             keep_when_orphaned,
             stdin_open,
+            terminal,
             max_run_bytes,
+            limits,
         } = terms;
         if isolation < least_isolation {
             return Err(StartError::Isolation {
@@ -522,7 +586,9 @@ impl Host for GatewayHost {
             leftovers,
             keep_when_orphaned,
             stdin_open,
+            terminal,
             max_run_bytes,
+            limits,
         };
         self.launch(spec).await
     }
@@ -555,6 +621,8 @@ fn order(spec: &LaunchSpec, executables: u8, spool: Option<&OwnedFd>) -> Order {
         kill_grace_ms: millis(spec.kill_grace),
         leftovers_grace_ms: millis(LEFTOVERS_GRACE),
         max_run_bytes: spec.max_run_bytes,
+        terminal: spec.terminal,
+        limits: spec.limits,
         plan: None,
     }
 }

@@ -4,10 +4,12 @@
 //! them, makes the run's file and sends everything to a supervisor as descriptors. [`Supervised`] is a run that
 //! has a supervisor; [`GatewayHost::recover`] finds out what became of a run of an earlier server.
 
+mod enclosed;
 mod kept;
 mod launch;
 mod plan;
 mod recover;
+mod setup;
 mod supervised;
 
 pub use launch::{GatewayHost, LaunchSpec, Mismatch, StartError, StoredSpool};

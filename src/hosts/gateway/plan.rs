@@ -4,7 +4,7 @@
 //! here: whatever its path means from now on, the supervisor starts this file or nothing.
 
 use std::{
-    ffi::{CString, OsStr},
+    ffi::{CString, OsStr, OsString},
     os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
     path::{Path, PathBuf},
 };
@@ -43,6 +43,10 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         Bound::Plan { steps } => preparation.steps(steps)?,
         Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
+        // What belongs into a sandbox is never started outside of one.
+        Bound::Inside { .. } => {
+            return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
+        }
     };
     // What is left of the scripts and the programs is opened by its path by somebody else.
     let mut judged = preparation.judged;
@@ -52,23 +56,18 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         judged.push(judged_program(identity, files)?);
     }
     hooks::pause("host.files-checked");
-    let mut environment = Vec::new();
-    for (name, value) in &spec.env {
-        if name.is_empty() || name.as_bytes().contains(&b'=') {
-            return Err(StartError::NotPassable);
-        }
-        push_text(&mut environment, &[name, OsStr::new("="), value])?;
-    }
+    let environment = push_environment(&spec.env)?;
     let plan = Plan {
         directory: c_path(spec.cwd.as_os_str())?,
         environment,
         files: judged,
         steps,
+        enclosed: None,
     };
     Ok((programs.opened, plan.encode()))
 }
 
-const fn alone(program: Program) -> Step {
+pub(super) const fn alone(program: Program) -> Step {
     Step {
         join: None,
         action: Action::Program(program),
@@ -316,11 +315,11 @@ fn mismatch(what: Mismatch, path: &str) -> StartError {
     }
 }
 
-fn c_path(path: &OsStr) -> Result<CString, StartError> {
+pub(super) fn c_path(path: &OsStr) -> Result<CString, StartError> {
     CString::new(path.as_bytes()).map_err(|_nul| StartError::NotPassable)
 }
 
-fn list_of(words: &[&str]) -> Result<Vec<u8>, StartError> {
+pub(super) fn list_of(words: &[&str]) -> Result<Vec<u8>, StartError> {
     let mut list = Vec::new();
     for word in words {
         push_text(&mut list, &[OsStr::new(word)])?;
@@ -329,6 +328,18 @@ fn list_of(words: &[&str]) -> Result<Vec<u8>, StartError> {
         return Err(StartError::NotPassable);
     }
     Ok(list)
+}
+
+/// An environment as a program gets it.
+pub(super) fn push_environment(variables: &[(OsString, OsString)]) -> Result<Vec<u8>, StartError> {
+    let mut environment = Vec::new();
+    for (name, value) in variables {
+        if name.is_empty() || name.as_bytes().contains(&b'=') {
+            return Err(StartError::NotPassable);
+        }
+        push_text(&mut environment, &[name, OsStr::new("="), value])?;
+    }
+    Ok(environment)
 }
 
 fn push_text(list: &mut Vec<u8>, parts: &[&OsStr]) -> Result<(), StartError> {

@@ -82,7 +82,9 @@ impl GatewayHost {
                     source,
                 })?;
             if is_locked {
-                if let Some(supervised) = self.attach(run_id).await {
+                // What a run left running when it ended is attached to in another way.
+                let has_ended = matches!(state, RunFileState::Exited(_));
+                if !has_ended && let Some(supervised) = self.attach(run_id).await {
                     return Ok(Recovered::Attached(Box::new(supervised)));
                 }
                 // Held while a foreground run is killed, while the last output goes to the spool, or, when the file
@@ -113,11 +115,33 @@ impl GatewayHost {
                     // Of another boot nothing is left, and its pids belong to others.
                     if process::boot_id().is_ok_and(|boot_id| boot_id == fence.boot_id) {
                         self.kept(run_id).sweep(&fence).await;
+                        if let Some(own) = self.own_account() {
+                            // It may have been a client, which the account of the commands cannot end.
+                            own.kept(run_id).sweep(&fence).await;
+                        }
                     }
                     Recovered::StartedAndGone
                 }
             });
         }
+    }
+
+    /// Attaches again to what a run left running when it ended, if that still goes on.
+    pub async fn attach_leftovers(&self, run_id: &RunId) -> Option<Supervised> {
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        // Whoever holds the file of a run that has ended stays with its leftovers, or is about to go.
+        while self.inspect(run_id).is_ok_and(|inspected| inspected.is_locked) {
+            if let Some((stream, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
+                let kept = self.kept(run_id);
+                return Some(Supervised::leftovers(stream, run_id.clone(), kept, inbox));
+            }
+            if tokio::time::Instant::now() > deadline {
+                tracing::error!(run.id = %run_id, "the supervisor of what a run left running does not answer");
+                return None;
+            }
+            tokio::time::sleep(LOOK_INTERVAL).await;
+        }
+        None
     }
 
     fn exited(&self, run_id: &RunId, exit: Exit) -> Recovered {
@@ -133,8 +157,25 @@ impl GatewayHost {
         exit.kept_bytes == 0 || measure().is_ok_and(|kept| kept.of(spool::Selection::Both) >= exit.kept_bytes)
     }
 
-    /// Connects to a supervisor that went on alone. `None` when there is none, or none any more.
+    /// Attaches to a supervisor that went on alone. `None` when there is none, or none any more.
     async fn attach(&self, run_id: &RunId) -> Option<Supervised> {
+        let (stream, inbox, pid, kept_bytes) = self.connect_to(run_id).await?;
+        let spool = self.spool(run_id);
+        let before = tokio::task::spawn_blocking(move || replay(&spool, kept_bytes))
+            .await
+            .ok()?;
+        let mut before = before.unwrap_or_else(|error| {
+            tracing::error!(run.id = %run_id, error = %error, "the spool of a run cannot be read");
+            VecDeque::from([SupervisorEvent::Skipped { bytes: kept_bytes }])
+        });
+        before.push_front(SupervisorEvent::Started { pid });
+        let kept = self.kept(run_id);
+        Some(Supervised::attached(stream, run_id.clone(), kept, inbox, before))
+    }
+
+    /// Connects to a supervisor that went on alone, and hears its first process and how much of the output its spool
+    /// has.
+    async fn connect_to(&self, run_id: &RunId) -> Option<(UnixStream, Inbox, i32, u64)> {
         let (socket, owner) = self.attach_socket(run_id);
         let stream = match connect(&socket, owner).await {
             Ok(stream) => stream,
@@ -148,22 +189,7 @@ impl GatewayHost {
         let (pid, kept_bytes) = tokio::time::timeout(PATIENCE, first_word(&stream, &mut inbox))
             .await
             .ok()??;
-        let spool = self.spool(run_id);
-        let before = tokio::task::spawn_blocking(move || replay(&spool, kept_bytes))
-            .await
-            .ok()?;
-        let mut before = before.unwrap_or_else(|error| {
-            tracing::error!(run.id = %run_id, error = %error, "the spool of a run cannot be read");
-            VecDeque::from([SupervisorEvent::Skipped { bytes: kept_bytes }])
-        });
-        before.push_front(SupervisorEvent::Started { pid });
-        Some(Supervised::attached(
-            stream,
-            run_id.clone(),
-            self.kept(run_id),
-            inbox,
-            before,
-        ))
+        Some((stream, inbox, pid, kept_bytes))
     }
 }
 
@@ -204,6 +230,7 @@ async fn first_word(stream: &UnixStream, inbox: &mut Inbox) -> Option<(i32, u64)
                 FromSupervisor::Output(..)
                 | FromSupervisor::Skipped(_)
                 | FromSupervisor::InputTaken(_)
+                | FromSupervisor::CursorKeys(_)
                 | FromSupervisor::Exited { .. }
                 | FromSupervisor::LeftoversEnded
                 | FromSupervisor::NotStarted(_) => return None,

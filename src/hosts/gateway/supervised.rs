@@ -15,13 +15,14 @@ use tokio::{
 };
 
 use crate::{
-    domain::{Exit, KillCause, OutputStream, RunId},
+    domain::{Exit, KillCause, OutputStream, RunId, TerminalSize},
     output::spool,
     runner::{
         INLINE_BYTES, INPUT_BYTES, InlineFrames, NotStarted,
         run_file::{Fence, RunFileState},
         wire::{FromSupervisor, Inbox, ToSupervisor},
     },
+    terminal::CursorKeys,
 };
 
 use super::kept::Kept;
@@ -110,6 +111,7 @@ impl Supervised {
             queued: Notify::new(),
             input_room: Semaphore::new(INPUT_BYTES),
             lets_go: AtomicBool::new(outlives_server),
+            sends_application_keys: AtomicBool::new(false),
             kept: kept.clone(),
         });
         let events = RunEvents {
@@ -145,6 +147,13 @@ impl Supervised {
         supervised.events.ready = before;
         supervised
     }
+
+    /// What a run left running, whose supervisor a server attached to again.
+    pub(super) fn leftovers(stream: UnixStream, run_id: RunId, kept: Kept, inbox: Inbox) -> Self {
+        let mut supervised = Self::attached(stream, run_id, kept, inbox, VecDeque::new());
+        supervised.events.stage = Stage::LeftoversRun;
+        supervised
+    }
 }
 
 /// The stream of one run, shared by both halves of [`Supervised`].
@@ -159,6 +168,8 @@ struct Link {
     input_room: Semaphore,
     /// Whether dropping the control leaves the run alone.
     lets_go: AtomicBool,
+    /// What its terminal wants from arrows, as far as was reported.
+    sends_application_keys: AtomicBool,
     kept: Kept,
 }
 
@@ -227,10 +238,11 @@ impl RunControl {
     /// [`InputClosed`] once the run ended.
     ///
     /// # Cancel safety
-    /// Cancelled, it may have written the beginning.
+    /// Cancelled, it has written nothing, if there are at most [`INPUT_BYTES`] bytes; else it may have written the
+    /// beginning.
     pub async fn write_input(&self, bytes: &[u8]) -> Result<(), InputClosed> {
-        for piece in bytes.chunks(INPUT_BYTES / 4) {
-            let room = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+        for part in bytes.chunks(INPUT_BYTES) {
+            let room = u32::try_from(part.len()).unwrap_or(u32::MAX);
             let permit = self
                 .link
                 .input_room
@@ -238,7 +250,9 @@ impl RunControl {
                 .await
                 .map_err(|_closed| InputClosed)?;
             permit.forget();
-            self.link.send(&ToSupervisor::Input(piece.to_vec()));
+            for piece in part.chunks(INPUT_BYTES / 4) {
+                self.link.send(&ToSupervisor::Input(piece.to_vec()));
+            }
         }
         Ok(())
     }
@@ -246,6 +260,20 @@ impl RunControl {
     /// Closes the run's standard input after what was written.
     pub fn close_input(&self) {
         self.link.send(&ToSupervisor::EndOfInput);
+    }
+
+    /// Gives its terminal another size, which its programs are told. A run without one ignores it.
+    pub fn resize(&self, size: TerminalSize) {
+        self.link.send(&ToSupervisor::Resize(size));
+    }
+
+    /// What arrows must send to its terminal, as of the output that was reported so far.
+    pub fn cursor_keys(&self) -> CursorKeys {
+        if self.link.sends_application_keys.load(Ordering::Relaxed) {
+            CursorKeys::Application
+        } else {
+            CursorKeys::Normal
+        }
     }
 }
 
@@ -377,6 +405,13 @@ impl RunEvents {
                     .add_permits(usize::try_from(bytes).unwrap_or(0).min(INPUT_BYTES));
                 return;
             }
+            FromSupervisor::CursorKeys(mode) => {
+                let is_application = mode == CursorKeys::Application;
+                self.link
+                    .sends_application_keys
+                    .store(is_application, Ordering::Relaxed);
+                return;
+            }
             FromSupervisor::Attached { .. } => return,
             FromSupervisor::Exited {
                 exit,
@@ -487,7 +522,10 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
     match (message, stage) {
         (FromSupervisor::Started { .. } | FromSupervisor::NotStarted(_), Stage::Ordered)
         | (
-            FromSupervisor::Output(..) | FromSupervisor::Skipped(_) | FromSupervisor::Attached { .. },
+            FromSupervisor::Output(..)
+            | FromSupervisor::Skipped(_)
+            | FromSupervisor::CursorKeys(_)
+            | FromSupervisor::Attached { .. },
             Stage::Running,
         )
         // A program that could not be executed ends without having started.
@@ -499,6 +537,7 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
             | FromSupervisor::Output(..)
             | FromSupervisor::Skipped(_)
             | FromSupervisor::InputTaken(_)
+            | FromSupervisor::CursorKeys(_)
             | FromSupervisor::Attached { .. }
             | FromSupervisor::Exited { .. }
             | FromSupervisor::LeftoversEnded
@@ -550,6 +589,10 @@ mod tests {
             ),
             (output, [false, true, false, false, false]),
             (FromSupervisor::Skipped(1), [false, true, false, false, false]),
+            (
+                FromSupervisor::CursorKeys(CursorKeys::Normal),
+                [false, true, false, false, false],
+            ),
             (attached, [false, true, false, false, false]),
             (FromSupervisor::InputTaken(1), [false, true, true, false, false]),
             (exited, [true, true, false, false, false]),

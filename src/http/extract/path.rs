@@ -58,6 +58,25 @@ impl PathParameters for TokenId {
     }
 }
 
+/// A process session. Any other text names none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct ProcessSessionName(String);
+
+impl ProcessSessionName {
+    pub(in crate::http) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PathParameters for ProcessSessionName {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        // Its form is that of a run's id.
+        id(get("sessionId"), RunId::parse)
+            .map(|name| Self(name.into()))
+            .ok_or_else(|| Problem::not_found("process session"))
+    }
+}
+
 /// An agent under `/v1/agents/`, where alone `*` stands for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct AgentScope(pub(in crate::http) String);

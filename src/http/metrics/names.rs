@@ -166,6 +166,12 @@ fn register_engine(registry: &mut Registry, engine: &Engine) {
         stats.start_seconds.clone(),
     );
     registry.register_with_unit(
+        "run_queue",
+        "How long calls waited for a place to run that was not free at once",
+        Unit::Seconds,
+        stats.queue_seconds.clone(),
+    );
+    registry.register_with_unit(
         "approval_answer",
         "From a question to the answer of a person",
         Unit::Seconds,

@@ -169,6 +169,8 @@ impl Now {
             config,
             // How often one died is counted; that none is there passes in a moment.
             runner: _,
+            // Known only once somebody wanted one; doctor looks.
+            sandbox: _,
             draining,
         } = engine.readiness();
         for (gauge, is_so) in [

@@ -7,12 +7,15 @@ use axum::http::{HeaderName, HeaderValue, header};
 use crate::{
     approvals::{document::Refusal, store::StoreError},
     auth::ScopeConflict,
+    command::preflight,
     domain::{Approval, Reason},
     engine::{
+        NoSlot,
         allowlist::AllowlistError,
         config::ConfigError,
         document::DocumentError,
         preset::PresetError,
+        process::ProcessError,
         reply::{CancelError, DecideError, Denial, ExecError, ReviseError, StorageTrouble},
         sign_in::LoginLinkError,
         tokens::CreateTokenError,
@@ -60,17 +63,13 @@ impl From<ExecError> for Problem {
                 Code::IdempotencyMismatch,
                 "use another Idempotency-Key for another body",
             ),
-            ExecError::RateLimited => Self::new(Code::RateLimited, "the agent has too many runs at once")
-                .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
-                .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1")
-                .with_hint(Some(
-                    "[limits] max_running_per_agent in countersign.toml".to_owned(),
-                )),
-            ExecError::Overloaded => Self::new(Code::Overloaded, "too many runs or pending approvals")
-                .with_hint(Some(
-                    "[limits] max_running, max_queued or [approvals] max_pending in countersign.toml"
-                        .to_owned(),
-                )),
+            ExecError::NoPlace(full) => no_place(full),
+            ExecError::Overloaded => Self::new(
+                Code::Overloaded,
+                "too many pending approvals, or changes of policy",
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+            .with_hint(Some("[approvals] max_pending in countersign.toml".to_owned())),
             ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
             ExecError::Blind(blind) => Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(
                 "countersign doctor; the process that looks at files as that account is being started again"
@@ -79,6 +78,23 @@ impl From<ExecError> for Problem {
             ExecError::Storage(trouble) => trouble.into(),
         }
     }
+}
+
+/// Come back in a moment; where in the queue it was says how much later.
+fn no_place(full: NoSlot) -> Problem {
+    let detail = full.to_string();
+    let problem = match full {
+        NoSlot::AgentShare { .. } => Problem::new(Code::RateLimited, detail)
+            .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1")
+            .with_hint(Some(
+                "[limits] max_running_per_agent in countersign.toml".to_owned(),
+            )),
+        NoSlot::QueueFull { .. } | NoSlot::TooLong { .. } => Problem::new(Code::Overloaded, detail)
+            .with_hint(Some(
+                "[limits] max_running, max_queued and queue_timeout_ms in countersign.toml".to_owned(),
+            )),
+    };
+    problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 fn denied(denial: Denial) -> Problem {
@@ -115,10 +131,15 @@ fn denied(denial: Denial) -> Problem {
         | Reason::Shutdown => Code::ExecDenied,
     };
     let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
-    Problem::new(code, detail)
+    let line = preflight::line_of(&detail).filter(|_| reason == Reason::Preflight);
+    let problem = Problem::new(code, detail)
         .with_run(run_id)
         .with("reason", reason.as_str())
-        .with_hint(hint)
+        .with_hint(hint);
+    match line {
+        Some(line) => problem.with("line", line),
+        None => problem,
+    }
 }
 
 impl From<DecideError> for Problem {
@@ -173,6 +194,36 @@ fn about(code: Code, detail: &str, approval: Approval) -> Problem {
         Err(error) => {
             tracing::error!(%error, "an approval could not be written as JSON");
             Problem::internal()
+        }
+    }
+}
+
+impl From<ProcessError> for Problem {
+    fn from(error: ProcessError) -> Self {
+        match error {
+            ProcessError::AgentNotAllowed => ExecError::AgentNotAllowed.into(),
+            ProcessError::ToolDenied { key } => Self::new(
+                Code::ToolDenied,
+                "tool policy denies the tool process to this agent",
+            )
+            .with_hint(Some(format!("{key} in openclaw.json"))),
+            ProcessError::NotFound => Self::not_found("process session"),
+            ProcessError::Ended(session) => Self::new(
+                Code::SessionEnded,
+                format!("the session has ended; it is {}", session.status),
+            )
+            .with_run(session.run_id.clone()),
+            ProcessError::StillRuns(session) => Self::field(
+                "sessionId",
+                "the session still runs; kill it first, or use remove",
+            )
+            .with_run(session.run_id.clone()),
+            ProcessError::Invalid { path, message } => Self::field(path, message),
+            ProcessError::NotTaken => Self::new(
+                Code::Overloaded,
+                "the command does not read its input; nothing was written",
+            ),
+            ProcessError::Storage(trouble) => trouble.into(),
         }
     }
 }

@@ -77,6 +77,14 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
              accepts it.",
             "`hash`",
         ),
+        EventType::SystemEvent => (
+            "A session is told something: that a run of it which went on in the background has ended.",
+            "`text`",
+        ),
+        EventType::SessionWake => (
+            "A session asks for its agent's attention, together with `system.event`.",
+            "`reason` (`exec-finished`), `systemEvent`",
+        ),
         EventType::ServerShutdown => ("The server stops.", "`graceMs`"),
     }
 }

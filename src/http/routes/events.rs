@@ -17,7 +17,7 @@ use crate::{
     http::{
         accept::Accepted,
         caller::{Caller, ReadOrOwn},
-        door::{Credentials, Origin},
+        door::Origin,
         extract::{Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
         reply::{JsonReply, Page},
@@ -122,7 +122,7 @@ async fn events(
         Wanted::Page => page(&state, filter, &query, known).await,
         Wanted::Stream => {
             let start = start(&query, known)?;
-            let still_open = still_open(&state, origin);
+            let still_open = sse::still_open(&state, origin);
             stream(&state, filter, start, still_open, &caller)
         }
     }
@@ -147,19 +147,6 @@ fn raw(event: &Arc<Publication>) -> Result<Box<RawValue>, Problem> {
     RawValue::from_string(event.data.to_string()).map_err(|error| {
         tracing::error!(%error, seq = event.seq, "a stored event is no JSON");
         Problem::internal()
-    })
-}
-
-/// A stream ends with the token that opened it.
-fn still_open(state: &AppState, origin: Origin) -> StillOpen {
-    let clock = Arc::clone(state.engine().clock());
-    Box::new(move || match &origin.credentials {
-        Credentials::Valid(key) => key.is_live(clock.now()),
-        Credentials::Absent
-        | Credentials::Wrong
-        | Credentials::Ended
-        | Credentials::CookieAlone(_)
-        | Credentials::ForeignPage => false,
     })
 }
 

@@ -16,6 +16,7 @@ mod metrics;
 mod pages;
 mod policy;
 mod probes;
+mod process;
 mod runs;
 mod sign_in;
 mod tokens;
@@ -36,6 +37,7 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .merge(exec::router())
         .merge(mcp::router())
+        .merge(process::router())
         .merge(runs::router())
         .merge(approvals::router())
         .merge(policy::router())

@@ -7,9 +7,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Host, Isolation, OnMiss, Security, SessionKey},
+    domain::{AgentId, Ask, Backend, Host, Isolation, OnMiss, Security, SessionKey},
     engine::{
-        effective::{DocumentView, EffectivePolicy},
+        effective::{DocumentView, EffectivePolicy, SandboxState},
         standing::HeldEdit,
     },
     http::{
@@ -20,6 +20,7 @@ use crate::{
         state::AppState,
     },
     policy::layers::{Layer, Resolved, Spoken},
+    settings::{SandboxScope, WorkspaceAccess},
 };
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
@@ -81,6 +82,7 @@ async fn effective(
         state
             .engine()
             .effective_policy(&agent_id, host, &session_key)
+            .await
             .into(),
     )
 }
@@ -106,6 +108,7 @@ struct EffectiveBody {
     approvals_apply: bool,
     /// Whom a command would run as: the level of trust, as a run shows it.
     isolation: Isolation,
+    sandbox: SandboxBody,
     document: DocumentBody,
     /// An edit of `openclaw.json` that is held in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,6 +137,46 @@ pub(super) struct LayerBody<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     value: T,
+}
+
+/// The sandbox of the session.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SandboxState)]
+struct SandboxBody {
+    /// Whether one is active for the session.
+    active: bool,
+    /// What makes it: `docker` or `builtin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    backend: Option<&'static str>,
+    /// Why none is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    /// Who shares it: `session`, `agent` or `shared`.
+    #[schema(value_type = String)]
+    scope: SandboxScope,
+    /// What it sees of the agent's workspace: `none`, `ro` or `rw`.
+    #[schema(value_type = String)]
+    workspace_access: WorkspaceAccess,
+}
+
+impl From<SandboxState> for SandboxBody {
+    fn from(state: SandboxState) -> Self {
+        let SandboxState {
+            backend,
+            detail,
+            scope,
+            workspace_access,
+        } = state;
+        Self {
+            active: backend.is_some(),
+            backend: backend.map(Backend::as_str),
+            detail,
+            scope,
+            workspace_access,
+        }
+    }
 }
 
 /// The approvals document of this host.
@@ -204,6 +247,7 @@ impl From<EffectivePolicy> for EffectiveBody {
             on_miss: policy.on_miss.into(),
             approvals_apply: policy.approvals_apply,
             isolation: policy.isolation,
+            sandbox: policy.sandbox.into(),
             document: policy.document.into(),
             config_held: policy.held_config.map(HeldBody::from),
             config_error: policy.config_error,

@@ -57,6 +57,9 @@ struct Checks {
     /// There only while commands cannot be started.
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<CheckBody>,
+    /// There only when commands go to the sandbox and none was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<CheckBody>,
 }
 
 /// One thing that was looked at.
@@ -79,12 +82,16 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         document,
         config,
         runner,
+        sandbox,
         draining,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
-        degraded: !(document.ok && config.ok && runner.ok),
+        degraded: !(document.ok
+            && config.ok
+            && runner.ok
+            && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
             database: database.into(),
             document: document.into(),
@@ -95,6 +102,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
                 detail: draining.then(|| "draining".to_owned()),
             },
             runner: (!runner.ok).then(|| runner.into()),
+            sandbox: sandbox.filter(|check| !check.ok).map(CheckBody::from),
         },
     };
     let status = if ready {

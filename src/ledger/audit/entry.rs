@@ -210,7 +210,9 @@ fn target_of(event: &Event) -> Target {
         | EventKind::ExecStarted { .. }
         | EventKind::ExecRunning { .. }
         | EventKind::ExecFinished(_)
-        | EventKind::ExecDenied { .. } => of(
+        | EventKind::ExecDenied { .. }
+        | EventKind::SystemEvent { .. }
+        | EventKind::SessionWake { .. } => of(
             "run",
             subject.run_id.as_ref().map_or("", crate::domain::RunId::as_str),
         ),
@@ -241,6 +243,8 @@ fn outcome_of(kind: &EventKind) -> AuditOutcome {
         | EventKind::ExecRunning { .. }
         | EventKind::AllowlistChanged { .. }
         | EventKind::PolicyChanged { .. }
+        | EventKind::SystemEvent { .. }
+        | EventKind::SessionWake { .. }
         | EventKind::ServerShutdown { .. } => AuditOutcome::Ok,
     }
 }

@@ -151,6 +151,7 @@ impl Opened {
             background: false,
             diverted: false,
             isolation: Isolation::Confined,
+            sandbox: None,
             binding: Some(Pinning::Text),
             timeout: Some(MINUTE),
         }
@@ -411,6 +412,8 @@ pub(super) fn finish(run: &RunId) -> Finish {
         },
         output: RunOutput::Inline(b"frames".to_vec()),
         warnings: Vec::new(),
+        leftovers: None,
+        notice: None,
     }
 }
 

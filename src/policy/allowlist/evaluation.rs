@@ -382,6 +382,27 @@ impl Analysis {
         rejected(finding)
     }
 
+    /// What stands for the analysis of a command that is not analysed, since what it may do depends on its place alone.
+    pub const fn not_needed() -> Self {
+        Self {
+            verdict: AnalysisVerdict::Allow,
+            satisfied: true,
+            ok: false,
+            durable: false,
+            needs_person: false,
+            inline_eval: false,
+            shell_payload: false,
+            denylisted: None,
+            credited: Vec::new(),
+            segments: Vec::new(),
+            findings: Vec::new(),
+            plan: None,
+            rendered: None,
+            executables: Vec::new(),
+            proposed_patterns: Vec::new(),
+        }
+    }
+
     /// The same analysis of a call that is a bad request for a reason outside of its command.
     #[must_use]
     pub fn reject(mut self, finding: Finding) -> Self {

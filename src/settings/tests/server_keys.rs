@@ -112,6 +112,11 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
     ),
     ("exec.shell", "\"/bin/bash\"", &["\"bash\"", "\"\""]),
     ("exec.run_as", "\"agent\"", &["\"\""]),
+    (
+        "exec.runner_socket",
+        "\"/run/runner.sock\"",
+        &["\"runner.sock\"", "\"\""],
+    ),
     ("exec.isolation", "\"same-user\"", &["\"sandbox\"", "\"none\""]),
     ("exec.login_path", "false", &["0"]),
     ("exec.login_path_timeout_ms", "1", &["0"]),
@@ -443,6 +448,10 @@ fn what_this_version_cannot_keep_refuses_the_start() {
     check(
         "[exec]\nisolation = \"separate-user\"",
         "exec.isolation: does nothing without exec.run_as or --run-as",
+    );
+    check(
+        "[exec]\nrunner_socket = \"/run/x.sock\"",
+        "exec.runner_socket: does nothing without exec.run_as or --run-as",
     );
     check("[approvals]\nwidening = \"ask\"", "approvals.widening: not yet");
     check(

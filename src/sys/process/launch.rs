@@ -79,6 +79,8 @@ pub struct Launch<'a> {
     pub place: Option<StartPlace<'a>>,
     /// Descriptors 0, 1 and 2. One of these numbers stands for itself alone.
     pub standard: [BorrowedFd<'a>; 3],
+    /// Whether descriptor 0 is a terminal that becomes the one of its session. Only of a session of its own.
+    pub takes_terminal: bool,
 }
 
 /// The working directory of a command, and what it is put into.
@@ -328,6 +330,7 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         environment,
         place,
         standard,
+        takes_terminal,
     } = child.launch;
     if let Some(place) = place {
         place.enter()?;
@@ -346,6 +349,9 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     rustix::stdio::dup2_stdin(input)?;
     rustix::stdio::dup2_stdout(output)?;
     rustix::stdio::dup2_stderr(errors)?;
+    if *takes_terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    }
     signals::close_on_exec_from(3);
     if hooks::protection_off("descriptors") {
         hooks::hand_down_descriptors();
@@ -386,6 +392,36 @@ pub fn execute(words: &[OsString]) -> io::Error {
     // SAFETY: the path ends with NUL, the list with a null pointer, and both outlive the call.
     unsafe { libc::execv(program.as_ptr(), pointers.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// Becomes the first of these programs that can be executed, with these descriptors as 0, 1 and 2 and nothing else open.
+/// `last` is done right before.
+///
+/// # Errors
+/// Why none could be executed: it comes back only then.
+pub fn execute_one_of(
+    programs: &[CString],
+    arguments: &Strings,
+    environment: &Strings,
+    last: impl FnOnce() -> Result<(), Errno>,
+) -> Errno {
+    signals::close_on_exec_from(3);
+    signals::set_default(libc::SIGPIPE);
+    let unblocked =
+        signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL));
+    if let Err(errno) = unblocked.and_then(|()| last()) {
+        return errno;
+    }
+    // As a shell looks for a program: one that is there and cannot be executed is told rather than that there is none.
+    let mut found = Errno::NOENT;
+    for program in programs {
+        match execute_path(program, arguments, environment) {
+            Errno::NOENT | Errno::NOTDIR => {}
+            Errno::ACCESS => found = Errno::ACCESS,
+            errno => return errno,
+        }
+    }
+    found
 }
 
 fn execute_path(program: &CStr, arguments: &Strings, environment: &Strings) -> Errno {

@@ -20,6 +20,8 @@ pub struct Lead<'a> {
     pub place: StartPlace<'a>,
     /// Descriptors 0, 1 and 2, none of which is one of these numbers.
     pub standard: [BorrowedFd<'a>; 3],
+    /// Whether descriptor 0 is a terminal that becomes the one of its session.
+    pub takes_terminal: bool,
     /// What else stays open in it.
     pub kept: &'a [BorrowedFd<'a>],
 }
@@ -95,8 +97,23 @@ impl Lead<'_> {
         // The lock of the run file above all: it would be held for as long as this process lives.
         let kept = self.kept.iter().copied().chain([report.as_fd()]);
         signals::close_all_but(3, kept)?;
-        signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
+        let held_back: &[i32] = if self.takes_terminal {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+            // What is typed to interrupt a program reaches its leader too, which must see first what the program
+            // makes of it. Its end would take the terminal away from everybody.
+            &[libc::SIGINT, libc::SIGQUIT]
+        } else {
+            &[]
+        };
+        signals::set_mask(held_back).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))
     }
+}
+
+/// Ends this process if it was interrupted from its terminal by now, as it would have been before.
+pub fn heed_interruption() {
+    // It fails only for a mask that is none.
+    signals::set_mask(&[]).unwrap_or(());
+    signals::set_mask(&[libc::SIGINT, libc::SIGQUIT]).unwrap_or(());
 }
 
 fn become_leader(before_execution: &mut dyn FnMut(&Process) -> Result<(), Errno>) -> Result<Process, Errno> {

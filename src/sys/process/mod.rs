@@ -10,6 +10,7 @@ mod keyring;
 mod launch;
 mod lead;
 mod limits;
+mod siblings;
 mod signals;
 mod spawn;
 mod time;
@@ -18,9 +19,12 @@ pub(super) use fork::thread_count;
 pub use fork::{Forked, SharedBytes, exit_now, fork};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
 pub use keyring::leave_session_keyring;
-pub use launch::{Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute};
-pub use lead::Lead;
+pub use launch::{
+    Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, StartPlace, Strings, execute, execute_one_of,
+};
+pub use lead::{Lead, heed_interruption};
 pub use limits::InheritedLimits;
+pub use siblings::Alone;
 pub use signals::{
     ChildSignals, Ended, Reaped, reap, reset_dispositions, signal_group, signal_process, wait_any, wait_for,
 };
@@ -80,6 +84,30 @@ pub fn parent() -> Pid {
 /// Marks every open descriptor from `first` on close-on-exec.
 pub fn close_on_exec_from(first: u32) {
     signals::close_on_exec_from(first);
+}
+
+/// Closes every descriptor from `first` on but these. For a process that uses none of them any more.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn close_all_but<'a>(
+    first: u32,
+    kept: impl Iterator<Item = std::os::fd::BorrowedFd<'a>>,
+) -> Result<(), rustix::io::Errno> {
+    signals::close_all_but(first, kept)
+}
+
+/// Others of the same account may look at this process, or may not any more.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn set_dumpable(dumpable: bool) -> Result<(), rustix::io::Errno> {
+    use rustix::process::DumpableBehavior;
+    rustix::process::set_dumpable_behavior(if dumpable {
+        DumpableBehavior::Dumpable
+    } else {
+        DumpableBehavior::NotDumpable
+    })
 }
 
 /// Takes over descriptors that whoever started this program left open at agreed numbers.

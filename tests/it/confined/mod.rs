@@ -7,6 +7,7 @@ mod attacks;
 mod fallback;
 mod level;
 mod machine;
+mod terminal;
 mod tools;
 
 use std::path::Path;

@@ -29,7 +29,7 @@ const NEEDED: [&str; 6] = [
 /// A running engine with name spaces of its own for mounts, network and processes: when its first process ends,
 /// all its containers, mounts and interfaces are gone, however the test went.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(crate) struct Engine {
     scratch: Scratch,
     unshare: Child,
     /// Control groups are not part of a name space, so they have a parent of a known name.
@@ -38,7 +38,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// `None`, and said so, where an engine cannot run.
-    pub(super) async fn start() -> Option<Self> {
+    pub(crate) async fn start() -> Option<Self> {
         if !is_root() {
             skip("a Docker engine of our own needs root");
             return None;
@@ -97,7 +97,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn scratch(&self) -> &Scratch {
+    pub(crate) fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
@@ -113,7 +113,7 @@ impl Engine {
     }
 
     /// A program that talks to this engine.
-    pub(super) fn client(&self, program: &str) -> Invocation {
+    pub(crate) fn client(&self, program: &str) -> Invocation {
         let socket = format!("unix://{}", self.scratch.join("docker.sock").display());
         Invocation::new(program)
             .env("HOME", self.scratch.path())
@@ -128,18 +128,26 @@ impl Engine {
 
     /// Runs `docker`, which must succeed.
     #[track_caller]
-    pub(super) fn docker(&self, arguments: &[&str]) -> impl Future<Output = String> {
+    pub(crate) fn docker(&self, arguments: &[&str]) -> impl Future<Output = String> {
         succeeds(self.client("docker").args(arguments))
     }
 
     /// A program on the network that the engine publishes ports to: to it, the machine's own.
-    pub(super) fn on_its_network(&self, program: Invocation) -> Invocation {
+    pub(crate) fn on_its_network(&self, program: Invocation) -> Invocation {
         let first = self.first_process().expect("the engine runs");
         program.behind("nsenter", &[&format!("--net=/proc/{first}/ns/net"), "--"])
     }
 
+    /// Ends it, and everything that it started, without a word.
+    pub(crate) fn kill(&self) {
+        let first = self.first_process().and_then(ProcessHandle::open);
+        let first = first.expect("the engine runs");
+        kill_hard(first.pid);
+        assert!(first.wait(PATIENCE), "the engine cannot be ended");
+    }
+
     /// Ends it as an administrator would, and looks whether anything is left.
-    pub(super) async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         let first = self.first_process().expect("the engine runs");
         let handle = ProcessHandle::open(first).expect("the engine runs");
         terminate(first);
@@ -214,14 +222,14 @@ fn remove_cgroups(parent: &str) -> Vec<PathBuf> {
 }
 
 /// Runs a program to its end, which may take as long as a build.
-pub(super) async fn run(invocation: Invocation) -> Finished {
+pub(crate) async fn run(invocation: Invocation) -> Finished {
     let done = tokio::task::spawn_blocking(move || run_long_program(&invocation, PATIENCE));
     done.await.expect("the program ends")
 }
 
 /// Runs a program that must succeed; returns what it printed.
 #[track_caller]
-pub(super) fn succeeds(invocation: Invocation) -> impl Future<Output = String> {
+pub(crate) fn succeeds(invocation: Invocation) -> impl Future<Output = String> {
     let caller = std::panic::Location::caller();
     async move {
         let done = run(invocation.clone()).await;

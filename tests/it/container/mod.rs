@@ -5,7 +5,7 @@
 //! image with the toolchain holds a `cargo` that hands over the program under test instead of compiling it again,
 //! so what that stage shows is which files reach the compiler, and how it is called.
 
-mod engine;
+pub(crate) mod engine;
 mod images;
 mod service;
 

@@ -17,7 +17,7 @@ async fn connected(server: &TestServer) -> Client {
 }
 
 #[tokio::test]
-async fn the_tools_are_exec_and_exec_explain_with_the_members_of_the_http_body() {
+async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies() {
     let server = TestServer::full().start().await;
     let client = connected(&server).await;
     let answer = client
@@ -26,7 +26,7 @@ async fn the_tools_are_exec_and_exec_explain_with_the_members_of_the_http_body()
     let list = super::result(&answer);
     let tools = list["tools"].as_array().expect("tools");
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["exec", "exec_explain"]);
+    assert_eq!(names, ["exec", "process", "exec_explain"]);
     let contract = server.anonymous().get("/openapi.json").await.expect(200);
     let members = |schema: &Value| -> BTreeSet<String> {
         schema["properties"]
@@ -38,10 +38,12 @@ async fn the_tools_are_exec_and_exec_explain_with_the_members_of_the_http_body()
     };
     for tool in tools {
         let schema = &tool["inputSchema"];
-        assert_eq!(
-            members(schema),
-            members(&contract["components"]["schemas"]["ExecRequest"])
-        );
+        let body = if tool["name"] == "process" {
+            "ProcessRequest"
+        } else {
+            "ExecRequest"
+        };
+        assert_eq!(members(schema), members(&contract["components"]["schemas"][body]));
         assert_eq!(schema["additionalProperties"], false);
     }
 }

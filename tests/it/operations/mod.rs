@@ -28,6 +28,7 @@ fn operation<'a>(contract: &'a Value, row: &Row) -> &'a Value {
 #[derive(Debug)]
 struct Things {
     run: String,
+    session: String,
     approval: String,
     entry: String,
     rule: String,
@@ -53,6 +54,7 @@ impl Things {
         Self {
             approval: text(&asked, "approvalId"),
             run: own,
+            session: session(asker).await,
             entry: text(&entry, "id"),
             rule: text(&rule, "id"),
             token,
@@ -73,9 +75,21 @@ impl Things {
         template
             .replace("{agentId}", "main")
             .replace("{runId}", &self.run)
+            .replace("{sessionId}", &self.session)
             .replace("{entryId}", entry)
             .replace("{id}", id)
     }
+}
+
+/// A process session that has ended.
+async fn session(asker: &Api) -> String {
+    let body = json!({ "argv": ["/bin/true"], "background": true });
+    let run = asker.exec(body).await.json()["runId"]
+        .as_str()
+        .expect("a run")
+        .to_owned();
+    let run = asker.finished(&run).await;
+    run["sessionId"].as_str().expect("a session").to_owned()
 }
 
 /// The row's call as it is meant, by whoever `api` is.

@@ -70,6 +70,10 @@ fn exec() -> Value {
     json!({ "argv": ["/bin/true"] })
 }
 
+fn all_sessions() -> Value {
+    json!({ "action": "list" })
+}
+
 fn decision() -> Value {
     json!({ "decision": "deny" })
 }
@@ -232,6 +236,17 @@ pub(super) const TABLE: &[Row] = &[
     ),
     get("/v1/policy/effective", READ),
     row("POST", "/v1/policy/preset", ADMIN, Body::Json(preset), 200),
+    get("/v1/process", Access::Scopes(&["exec", "read"])),
+    row("POST", "/v1/process", EXEC, Body::Json(all_sessions), 200),
+    get("/v1/process/{sessionId}", Access::Scopes(&["exec", "read"])),
+    Row {
+        accept: "text/event-stream",
+        streams: true,
+        ..get(
+            "/v1/process/{sessionId}/stream",
+            Access::Scopes(&["exec", "read"]),
+        )
+    },
     get("/v1/runs", Access::Scopes(&["read", "exec"])),
     // With scope approve: the runs it is asked about.
     get("/v1/runs/{runId}", Access::Scopes(&["read", "exec", "approve"])),

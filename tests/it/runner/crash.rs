@@ -3,7 +3,7 @@
 use std::{ffi::OsStr, fs, os::fd::AsFd, path::Path};
 
 use countersign::{
-    domain::{Exit, KillCause, LaunchId, RunId},
+    domain::{Exit, KillCause, LaunchId, RunId, TerminalSize},
     hosts::{
         Attempt,
         gateway::{GatewayHost, Recovered, SupervisorEvent},
@@ -20,6 +20,7 @@ const PLACE: &str = "RUNNER_TEST_PLACE";
 const MARK: &str = "RUNNER_TEST_MARK";
 const SCRIPT: &str = "RUNNER_TEST_SCRIPT";
 const OUTLIVES: &str = "RUNNER_TEST_OUTLIVES";
+const TERMINAL: &str = "RUNNER_TEST_TERMINAL";
 
 const RUN: &str = "the-run";
 
@@ -42,19 +43,23 @@ async fn server_process_of_other_tests() {
     let mut spec = server.script(&script);
     spec.run_id = run_id();
     spec.keep_when_orphaned = variable(OUTLIVES).is_some();
+    spec.terminal = variable(TERMINAL).map(|_| TerminalSize::DEFAULT);
     let _report = Report::of(server.host.start(spec).await.unwrap()).await;
     std::future::pending::<()>().await;
 }
 
 /// Another process with a server that starts one run.
 fn server_process(place: &Place, script: &str, outlives: bool) -> SpawnedProcess {
+    let wishes: &[&str] = if outlives { &[OUTLIVES] } else { &[] };
+    server_process_with(place, script, wishes)
+}
+
+fn server_process_with(place: &Place, script: &str, wishes: &[&'static str]) -> SpawnedProcess {
     let program = std::env::current_exe().unwrap();
     let arguments = ["it", "--exact", "runner::crash::server_process_of_other_tests"].map(OsStr::new);
     let path = place.path().to_str().unwrap();
     let mut environment = vec![(PLACE, path), (MARK, place.mark.as_str()), (SCRIPT, script)];
-    if outlives {
-        environment.push((OUTLIVES, "1"));
-    }
+    environment.extend(wishes.iter().map(|wish| (*wish, "1")));
     let spawn = Spawn {
         program: &program,
         arguments: &arguments,
@@ -115,6 +120,30 @@ async fn a_background_run_survives_its_server_and_is_attached_to_again() {
         1,
         "a socket stays"
     );
+}
+
+#[tokio::test]
+async fn a_run_on_a_terminal_survives_its_server_and_takes_input_from_the_next() {
+    let place = Place::new();
+    let script = "echo one; touch began; while ! [ -e go ]; do sleep 0.01; done
+        seq 1 20000; touch more; read line; echo \"read $line\"";
+    let old = server_process_with(&place, script, &[OUTLIVES, TERMINAL]);
+    until("it began", || place.file("began").exists()).await;
+    kill(old);
+    fs::File::create(place.file("go")).unwrap();
+    // Nobody is there while it writes more than a terminal holds.
+    until("it wrote more", || place.file("more").exists()).await;
+
+    let server = place.server();
+    let Recovered::Attached(supervised) = server.host.recover(&run_id()).await.unwrap() else {
+        panic!("not attached")
+    };
+    supervised.control.write_input(b"this\n").await.unwrap();
+    let report = Report::of(*supervised).await;
+    let numbers: String = (1..=20_000).map(|number| format!("{number}\r\n")).collect();
+    assert_eq!(report.exit().code, Some(0));
+    assert!(report.out() == format!("one\r\n{numbers}this\r\nread this\r\n"));
+    assert!(server.spooled(&run_id(), Selection::Both) == report.stdout);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use countersign::{
         gateway::{EndedRun, GatewayHost, KeptOutput, LaunchSpec, RunControl, Supervised, SupervisorEvent},
     },
     output::spool::{self, Selection, SpoolReader},
-    runner::{Runner, RunnerOptions},
+    runner::{RunLimits, Runner, RunnerOptions},
     sys::{
         hooks,
         process::{InheritedLimits, inspect, list},
@@ -28,14 +28,14 @@ use tempfile::TempDir;
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Directories of one server after the other.
-pub(super) struct Place {
+pub(crate) struct Place {
     directory: TempDir,
     /// In the environment of every run that is started here, so that what is left of any can be found.
-    pub(super) mark: String,
+    pub(crate) mark: String,
 }
 
 impl Place {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         fs::create_dir(directory.path().join("runs")).unwrap();
         fs::create_dir(directory.path().join("output")).unwrap();
@@ -46,24 +46,24 @@ impl Place {
     }
 
     /// The directories of another process's server.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub(super) fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> Server {
         Server::at(self.path(), &self.mark, None)
     }
 
-    pub(super) fn server_that_dies_at(&self, point: &str) -> Server {
+    pub(crate) fn server_that_dies_at(&self, point: &str) -> Server {
         Server::at(self.path(), &self.mark, Some(point))
     }
 
     /// The processes of all runs that were started here and are alive.
-    pub(super) fn alive(&self) -> Vec<i32> {
+    pub(crate) fn alive(&self) -> Vec<i32> {
         let mark = format!("MARK={}", self.mark);
         let is_marked = |pid: &i32| {
             fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environ| {
@@ -82,17 +82,17 @@ impl Place {
     }
 
     #[track_caller]
-    pub(super) fn assert_nothing_is_alive(&self) {
+    pub(crate) fn assert_nothing_is_alive(&self) {
         assert_eq!(self.alive(), Vec::<i32>::new(), "processes of the run are left");
     }
 
-    pub(super) async fn until_nothing_is_alive(&self) {
+    pub(crate) async fn until_nothing_is_alive(&self) {
         until("nothing of the run is alive", || self.alive().is_empty()).await;
     }
 }
 
 /// Waits for something that cannot be awaited.
-pub(super) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     let wait = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -104,14 +104,14 @@ pub(super) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     );
 }
 
-pub(super) struct Server {
-    pub(super) host: GatewayHost,
-    pub(super) path: PathBuf,
+pub(crate) struct Server {
+    pub(crate) host: GatewayHost,
+    pub(crate) path: PathBuf,
     mark: String,
 }
 
 impl Server {
-    pub(super) fn at(path: &Path, mark: &str, kill_point: Option<&str>) -> Self {
+    pub(crate) fn at(path: &Path, mark: &str, kill_point: Option<&str>) -> Self {
         let (runs, output) = (path.join("runs"), path.join("output"));
         let limits = InheritedLimits {
             open_files: Some(1000),
@@ -134,14 +134,14 @@ impl Server {
     }
 
     /// A run of a shell script in the server's own directory.
-    pub(super) fn script(&self, script: &str) -> LaunchSpec {
+    pub(crate) fn script(&self, script: &str) -> LaunchSpec {
         self.spec(Bound::Text {
             shell: "/bin/sh".to_owned(),
             text: script.to_owned(),
         })
     }
 
-    pub(super) fn argv(&self, argv: &[&str]) -> LaunchSpec {
+    pub(crate) fn argv(&self, argv: &[&str]) -> LaunchSpec {
         let argv: Vec<_> = argv.iter().map(|word| (*word).to_owned()).collect();
         self.spec(Bound::Exec {
             path: argv[0].clone(),
@@ -150,7 +150,7 @@ impl Server {
         })
     }
 
-    pub(super) fn spec(&self, bound: Bound) -> LaunchSpec {
+    pub(crate) fn spec(&self, bound: Bound) -> LaunchSpec {
         let directory = fs::metadata(&self.path).unwrap();
         let variable = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         LaunchSpec {
@@ -173,12 +173,14 @@ impl Server {
             leftovers: Leftovers::Kill,
             keep_when_orphaned: false,
             stdin_open: false,
+            terminal: None,
             max_run_bytes: 1 << 30,
+            limits: RunLimits::default(),
         }
     }
 
     /// Starts a run and stays with it to its end.
-    pub(super) async fn run(&self, spec: LaunchSpec) -> Report {
+    pub(crate) async fn run(&self, spec: LaunchSpec) -> Report {
         let supervised = self.host.start(spec).await.unwrap();
         let Supervised { events, control } = supervised;
         let report = Report::of(Supervised { events, control }).await;
@@ -187,7 +189,7 @@ impl Server {
     }
 
     /// The exact output of a run that has a spool.
-    pub(super) fn spooled(&self, run_id: &RunId, selection: Selection) -> Vec<u8> {
+    pub(crate) fn spooled(&self, run_id: &RunId, selection: Selection) -> Vec<u8> {
         let file = fs::File::open(self.host.spool(run_id)).unwrap();
         let mut bytes = Vec::new();
         let mut reader = SpoolReader::open(file, selection, 0, u64::MAX).unwrap();
@@ -197,18 +199,18 @@ impl Server {
 }
 
 /// Everything that a supervisor reported.
-pub(super) struct Report {
-    pub(super) control: RunControl,
-    pub(super) pid: Option<i32>,
-    pub(super) stdout: Vec<u8>,
-    pub(super) stderr: Vec<u8>,
-    pub(super) skipped: u64,
-    pub(super) end: SupervisorEvent,
+pub(crate) struct Report {
+    pub(crate) control: RunControl,
+    pub(crate) pid: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) skipped: u64,
+    pub(crate) end: SupervisorEvent,
 }
 
 impl Report {
     /// Listens until a run ended one way or the other.
-    pub(super) async fn of(supervised: Supervised) -> Self {
+    pub(crate) async fn of(supervised: Supervised) -> Self {
         let Supervised { mut events, control } = supervised;
         let mut report = Self {
             control,
@@ -242,7 +244,7 @@ impl Report {
     }
 
     #[track_caller]
-    pub(super) fn ended(&self) -> &EndedRun {
+    pub(crate) fn ended(&self) -> &EndedRun {
         match &self.end {
             SupervisorEvent::Exit(ended) => ended,
             other => panic!("not ended: {other:?}"),
@@ -250,17 +252,17 @@ impl Report {
     }
 
     #[track_caller]
-    pub(super) fn exit(&self) -> &Exit {
+    pub(crate) fn exit(&self) -> &Exit {
         &self.ended().exit
     }
 
-    pub(super) fn out(&self) -> &str {
+    pub(crate) fn out(&self) -> &str {
         std::str::from_utf8(&self.stdout).unwrap()
     }
 
     /// The exact output, when it is small.
     #[track_caller]
-    pub(super) fn inline(&self, selection: Selection) -> Vec<u8> {
+    pub(crate) fn inline(&self, selection: Selection) -> Vec<u8> {
         let KeptOutput::Inline(frames) = &self.ended().output else {
             panic!("spooled")
         };
@@ -273,7 +275,7 @@ impl Report {
 }
 
 /// Waits for the first process of a run, and what it says until then.
-pub(super) async fn started(supervised: &mut Supervised) -> i32 {
+pub(crate) async fn started(supervised: &mut Supervised) -> i32 {
     match tokio::time::timeout(PATIENCE, supervised.events.recv())
         .await
         .expect("the supervisor reports")
@@ -283,7 +285,7 @@ pub(super) async fn started(supervised: &mut Supervised) -> i32 {
     }
 }
 
-pub(super) fn identity(path: &Path) -> FileIdentity {
+pub(crate) fn identity(path: &Path) -> FileIdentity {
     let file = fs::metadata(path).unwrap();
     let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * 1_000_000_000 + i128::from(rest);
     FileIdentity {
@@ -297,7 +299,7 @@ pub(super) fn identity(path: &Path) -> FileIdentity {
 }
 
 /// Writes a file that can be executed.
-pub(super) fn program(path: &Path, text: &str) {
+pub(crate) fn program(path: &Path, text: &str) {
     use std::{io::Write, os::unix::fs::OpenOptionsExt};
     let mut file = fs::OpenOptions::new()
         .create(true)
@@ -310,14 +312,14 @@ pub(super) fn program(path: &Path, text: &str) {
 }
 
 /// Lengths of a spool.
-pub(super) fn measure(path: &Path) -> u64 {
+pub(crate) fn measure(path: &Path) -> u64 {
     spool::measure(fs::File::open(path).unwrap())
         .unwrap()
         .of(Selection::Both)
 }
 
 /// The names and values of an environment as [`countersign::sys::process::Spawn`] takes them.
-pub(super) fn os<'a>(pairs: &'a [(&'a str, &'a str)]) -> Vec<(&'a OsStr, &'a OsStr)> {
+pub(crate) fn os<'a>(pairs: &'a [(&'a str, &'a str)]) -> Vec<(&'a OsStr, &'a OsStr)> {
     pairs
         .iter()
         .map(|(name, value)| (OsStr::new(*name), OsStr::new(*value)))

@@ -4,7 +4,8 @@
     reason = "a test names the reports it wants, and any other fails it"
 )]
 
-mod harness;
+pub(crate) mod harness;
+mod sitting;
 
 mod cost;
 mod crash;
@@ -12,3 +13,5 @@ mod foreign_files;
 mod launching;
 mod lifetime;
 mod output;
+mod resources;
+mod terminal;

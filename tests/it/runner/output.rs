@@ -11,7 +11,7 @@ use countersign::{
 
 use super::harness::{Place, Report, measure, started, until};
 
-fn peak_kib(pid: i32) -> u64 {
+pub(super) fn peak_kib(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()

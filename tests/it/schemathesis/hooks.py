@@ -32,7 +32,7 @@ BY_MEANING = {
 }
 
 # Members whose value has the right form and still means nothing here: a cursor is whatever an earlier page
-# said, a time must lie in the future, a pseudo-terminal is not there yet, a time limit is given in one way only.
+# said, a time must lie in the future, no node gives a pseudo-terminal, a time limit is given in one way only.
 BY_MEMBER = {"cursor", "expiresAtMs", "pty", "timeoutSeconds"}
 
 

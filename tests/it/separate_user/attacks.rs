@@ -17,7 +17,11 @@ use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, wr
 use super::{Place, background, is_missing, keeper, printed, processes, run, runner, until_there};
 
 /// Succeeds against a server of the level `same-user`, fails against this one.
-async fn is_kept_out(free: &TestServer, apart: &TestServer, attack: impl Fn(&TestServer) -> String) {
+pub(super) async fn is_kept_out(
+    free: &TestServer,
+    apart: &TestServer,
+    attack: impl Fn(&TestServer) -> String,
+) {
     let real = run(free, &attack(free)).await;
     assert_eq!(
         real["exitCode"],

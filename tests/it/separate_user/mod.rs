@@ -6,8 +6,11 @@
 
 mod accounts;
 mod attacks;
+mod containers;
 mod lifetime;
 mod start;
+mod terminal;
+mod unit;
 
 use std::{
     fs,

@@ -23,7 +23,7 @@ pub(crate) use process::{
     Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, run_long_program,
     run_program,
 };
-pub(crate) use process::{ProcessHandle, processes_of, terminate};
+pub(crate) use process::{ProcessHandle, pid_of, processes_of, terminate};
 pub(crate) use server::{ServerBuilder, TestServer};
 pub(crate) use skip::{NOBODY, is_root, skip};
 pub(crate) use sse::{Event, EventStream};

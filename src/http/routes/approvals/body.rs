@@ -229,7 +229,7 @@ impl BindingBody {
                 argv,
                 identity: _,
             } => (Some(argv), None, None),
-            Bound::Plan { steps: _ } => match command {
+            Bound::Plan { steps: _ } | Bound::Inside { .. } => match command {
                 Command::Argv(argv) => (Some(argv.clone()), None, None),
                 Command::Shell(text) => (None, Some(text.clone()), None),
             },

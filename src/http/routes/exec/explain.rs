@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::request::ExecBody;
 use crate::{
     domain::{Ask, Host, Pinning, Security},
-    engine::explain::{Explanation, Outcome},
+    engine::explain::{Explanation, Outcome, SandboxView},
     http::{
         caller::{Caller, ReadOrOwn},
         extract::{JsonBody, QueryOf},
@@ -17,6 +17,7 @@ use crate::{
         state::AppState,
     },
     policy::{allowlist::Analysis, combine::Effective},
+    settings::{SandboxScope, WorkspaceAccess},
 };
 
 /// Explains a command: exactly what `POST /v1/exec` would do at this moment. Nothing runs and nothing is stored.
@@ -80,6 +81,53 @@ pub(in crate::http) struct ExplanationBody {
     /// Why it is that.
     #[serde(skip_serializing_if = "Option::is_none")]
     binding_detail: Option<&'static str>,
+    /// The sandbox that it would run in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sandbox: Option<SandboxBody>,
+    /// Whether it would run there instead of being asked about (`tools.exec.onMiss`).
+    diverted: bool,
+    /// Why it would be asked about although the settings let a miss run in the sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_diverted: Option<String>,
+}
+
+/// The sandbox of a call.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExplainedSandbox)]
+struct SandboxBody {
+    /// What makes it: `docker` or `builtin`.
+    #[schema(value_type = String)]
+    backend: &'static str,
+    /// Who shares it: `session`, `agent` or `shared`.
+    #[schema(value_type = String)]
+    scope: SandboxScope,
+    /// Its name.
+    name: String,
+    /// What it sees of the agent's workspace: `none`, `ro` or `rw`.
+    #[schema(value_type = String)]
+    workspace_access: WorkspaceAccess,
+    /// Where the command would start, as it is called inside.
+    cwd: String,
+}
+
+impl From<SandboxView> for SandboxBody {
+    fn from(view: SandboxView) -> Self {
+        let SandboxView {
+            backend,
+            scope,
+            name,
+            workspace_access,
+            cwd,
+        } = view;
+        Self {
+            backend: backend.as_str(),
+            scope,
+            name,
+            workspace_access,
+            cwd,
+        }
+    }
 }
 
 /// Where it would run.
@@ -201,6 +249,9 @@ impl From<Explanation> for ExplanationBody {
             approver_reachable,
             would_persist,
             pinned,
+            sandbox,
+            diverted,
+            not_diverted,
         } = explanation;
         let (outcome, reason) = match outcome {
             Outcome::Run => ("run", None),
@@ -229,6 +280,9 @@ impl From<Explanation> for ExplanationBody {
             would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
             binding: pinned.map(|pinned| pinned.pinning),
             binding_detail: pinned.map(|pinned| pinned.detail),
+            sandbox: sandbox.map(SandboxBody::from),
+            diverted,
+            not_diverted,
         }
     }
 }

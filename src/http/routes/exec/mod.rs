@@ -10,7 +10,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use answer::{Finished, Started};
 
-pub(in crate::http::routes) use answer::ExecAnswer;
+pub(in crate::http::routes) use answer::{ExecAnswer, WarningBody};
 pub(in crate::http::routes) use explain::ExplanationBody;
 pub(in crate::http::routes) use request::{ExecBody, command};
 

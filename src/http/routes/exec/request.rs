@@ -85,9 +85,6 @@ impl ExecBody {
 
     /// The same for a request that is explained and not run: its command may be one that is rejected.
     pub(in crate::http::routes) fn into_explainable(self) -> Result<ExecRequest, Problem> {
-        if self.pty == Some(true) {
-            return Err(Problem::field("pty", "not available yet"));
-        }
         let (agent, session) = identity(self.agent_id, self.session_key)?;
         Ok(ExecRequest {
             command: explainable_command(self.command, self.argv)?,
@@ -98,7 +95,7 @@ impl ExecBody {
                 .map(|millis| Duration::from_millis(millis.clamp(*YIELD_MS.start(), *YIELD_MS.end()))),
             background: self.background.unwrap_or_default(),
             timeout: timeout(self.timeout, self.timeout_seconds)?,
-            pty: false,
+            pty: self.pty.unwrap_or_default(),
             host: self.host.as_deref().map(host).transpose()?,
             security: self.security,
             ask: self.ask,
@@ -382,10 +379,6 @@ mod tests {
         refused(
             json!({"command": "ls", "host": "build-01"}),
             "invalid-request: host: expected auto, sandbox, gateway or node; a machine is never named here, but by node together with host node",
-        );
-        refused(
-            json!({"command": "ls", "pty": true}),
-            "invalid-request: pty: not available yet",
         );
     }
 

@@ -15,7 +15,10 @@ use crate::{
     http::{
         extract,
         problem::Problem,
-        routes::exec::{ExecAnswer, ExecBody, ExplanationBody},
+        routes::{
+            exec::{ExecAnswer, ExecBody, ExplanationBody},
+            process::{ProcessAnswer, ProcessBody},
+        },
     },
     mcp::{Door, ExecCall, Origin, Outcome, Patience},
 };
@@ -84,6 +87,12 @@ impl EngineDoor {
         Ok(answer)
     }
 
+    async fn processed(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
+        let call = parsed::<ProcessBody>(&arguments)?.into_call()?;
+        let reply = self.engine.process(caller, call).await?;
+        json(&ProcessAnswer::from(reply))
+    }
+
     async fn explanation(&self, caller: &Principal, arguments: JsonObject) -> Result<Value, Problem> {
         let request = parsed::<ExecBody>(&arguments)?.into_explainable()?;
         let explanation = self.engine.explain(caller, request).await?;
@@ -119,6 +128,10 @@ impl Door for EngineDoor {
 
     async fn explain(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
         outcome(self.explanation(caller, arguments).await)
+    }
+
+    async fn process(&self, caller: &Arc<Principal>, arguments: JsonObject) -> Outcome {
+        outcome(self.processed(caller, arguments).await)
     }
 
     async fn status(&self, caller: &Arc<Principal>, run_id: &str) -> Option<String> {

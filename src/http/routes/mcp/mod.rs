@@ -60,7 +60,7 @@ impl Mount {
     pub(in crate::http) fn new(engine: &Arc<Engine>, link_base: String, body_limit: usize) -> Self {
         let door = EngineDoor::new(Arc::clone(engine), link_base);
         let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
-        let server = Server::new(door, tool_schema::exec_arguments(), clock, ids);
+        let server = Server::new(door, tool_schema::tool_arguments(), clock, ids);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -102,8 +102,8 @@ struct MessageSchema {
     method: Option<String>,
 }
 
-/// Speaks the Model Context Protocol (streamable HTTP): tools `exec` and `exec_explain`, with the arguments and answers
-/// of `POST /v1/exec` and `POST /v1/exec/explain`.
+/// Speaks the Model Context Protocol (streamable HTTP): tools `exec`, `process` and `exec_explain`, with the arguments
+/// and answers of `POST /v1/exec`, `POST /v1/process` and `POST /v1/exec/explain`.
 ///
 /// The answer is JSON, or an event stream when progress or a request to the client comes before it. A client that goes
 /// away ends its foreground run. Nothing that is sent here decides an approval. There is no stream to open with GET

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use crate::{
     domain::{
-        AgentId, ApprovalId, Ask, Command, DecidedBy, Host, Isolation, Pinning, Reason, Run, RunDecision,
-        RunId, RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
+        AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, Host, Isolation, Pinning, Reason, Run,
+        RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
     },
     http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
     output::Captured,
@@ -51,6 +51,10 @@ pub(in crate::http) struct RunBody {
     background: bool,
     diverted: bool,
     isolation: Isolation,
+    /// What makes its sandbox: `docker` or `builtin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    sandbox: Option<Backend>,
     /// How firmly it is what was judged: `exact`, `path` or `text`. Absent for what was denied at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     binding: Option<Pinning>,
@@ -136,6 +140,7 @@ impl From<Run> for RunBody {
             background: run.background,
             diverted: run.diverted,
             isolation: run.isolation,
+            sandbox: run.sandbox,
             binding: run.binding,
             timeout_ms: run
                 .timeout

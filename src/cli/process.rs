@@ -1,0 +1,476 @@
+//! `countersign process`: what goes on in the background, its output, its input, its end.
+
+use std::{io::Read as _, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::time::sleep;
+
+use super::{
+    client::{Client, EventStream, Query},
+    console::Format,
+    context::Context,
+    discover::Role,
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
+};
+use crate::{domain::AgentId, engine::process::MAX_INPUT_BYTES};
+
+/// How long a server that went away is waited for.
+const TRIES: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Look after what runs in the background
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign process list
+  countersign process poll brave-otter-417 --timeout 30s
+  countersign process log brave-otter-417 --follow
+  echo yes | countersign process write brave-otter-417
+  countersign process kill brave-otter-417
+
+Uses gateway.token, as exec does, and sees the sessions of one agent.")]
+pub(crate) struct ProcessArgs {
+    /// Whose sessions
+    #[arg(long, global = true, value_name = "ID", default_value = "main")]
+    agent: AgentId,
+
+    #[command(subcommand)]
+    command: ProcessCommand,
+}
+
+/// What is done.
+#[derive(Debug, clap::Subcommand)]
+enum ProcessCommand {
+    /// List the sessions, newest first
+    #[command(after_help = "Examples:
+  countersign process list
+  countersign process list --agent build --json")]
+    List,
+    /// Print the output since the last poll
+    #[command(after_help = "Examples:
+  countersign process poll brave-otter-417
+  countersign process poll brave-otter-417 --timeout 30s")]
+    Poll {
+        /// Which session
+        session: String,
+        /// Wait so long for new output or the end; at most 30s
+        #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+        timeout: Option<Duration>,
+    },
+    /// Print lines of the whole output
+    #[command(after_help = "Examples:
+  countersign process log brave-otter-417
+  countersign process log brave-otter-417 --offset 0 --limit 100
+  countersign process log brave-otter-417 --follow")]
+    Log {
+        /// Which session
+        session: String,
+        /// The first line, counted from 0
+        #[arg(long, value_name = "LINE")]
+        offset: Option<usize>,
+        /// How many lines; without --offset the last ones
+        #[arg(long, value_name = "LINES")]
+        limit: Option<usize>,
+        /// Print all of the output, and what comes, until the session ends
+        #[arg(long, short, conflicts_with_all = ["offset", "limit"])]
+        follow: bool,
+    },
+    /// Write to the standard input
+    #[command(after_help = "Examples:
+  countersign process write brave-otter-417 yes
+  countersign process write brave-otter-417 --eof < answers.txt")]
+    Write {
+        /// Which session
+        session: String,
+        /// The text; read from standard input when it is left away
+        data: Option<String>,
+        /// Close the standard input afterwards
+        #[arg(long)]
+        eof: bool,
+    },
+    /// Send keys to a terminal
+    #[command(after_help = "Examples:
+  countersign process send-keys brave-otter-417 C-c
+  countersign process send-keys brave-otter-417 --literal ':wq' Enter
+  countersign process send-keys brave-otter-417 --hex 1b --hex 5b")]
+    SendKeys {
+        /// Which session
+        session: String,
+        /// Keys by name: Enter, Escape, Up, F5, C-c, M-x …; sent last
+        keys: Vec<String>,
+        /// Text as it is; sent first
+        #[arg(long, value_name = "TEXT")]
+        literal: Option<String>,
+        /// A byte, two hexadecimal digits; may be repeated
+        #[arg(long, value_name = "BYTE")]
+        hex: Vec<String>,
+    },
+    /// Send a carriage return
+    #[command(after_help = "Examples:
+  countersign process submit brave-otter-417")]
+    Submit {
+        /// Which session
+        session: String,
+    },
+    /// Paste a text
+    #[command(after_help = "Examples:
+  countersign process paste brave-otter-417 'several words'
+  countersign process paste brave-otter-417 < text.txt")]
+    Paste {
+        /// Which session
+        session: String,
+        /// The text; read from standard input when it is left away
+        text: Option<String>,
+        /// Send it as if it were typed
+        #[arg(long)]
+        unbracketed: bool,
+    },
+    /// Give the terminal another size
+    #[command(after_help = "Examples:
+  countersign process resize brave-otter-417 --rows 50 --cols 200")]
+    Resize {
+        /// Which session
+        session: String,
+        /// Rows
+        #[arg(long)]
+        rows: u16,
+        /// Columns
+        #[arg(long)]
+        cols: u16,
+    },
+    /// End it with everything that it started
+    #[command(after_help = "Examples:
+  countersign process kill brave-otter-417")]
+    Kill {
+        /// Which session
+        session: String,
+    },
+    /// Forget it; it must have ended
+    #[command(after_help = "Examples:
+  countersign process clear calm-heron-52")]
+    Clear {
+        /// Which session
+        session: String,
+    },
+    /// End it if it runs, and forget it
+    #[command(after_help = "Examples:
+  countersign process remove brave-otter-417")]
+    Remove {
+        /// Which session
+        session: String,
+    },
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStatus, Failure> {
+    let ProcessArgs { agent, command } = args;
+    let client = context.client(Role::Gateway)?;
+    let desk = Desk {
+        context,
+        client: &client,
+        agent: &agent,
+    };
+    match command {
+        ProcessCommand::List => desk.list().await?,
+        ProcessCommand::Poll { session, timeout } => desk.poll(&session, timeout).await?,
+        ProcessCommand::Log {
+            session,
+            follow: true,
+            ..
+        } => desk.follow(&session).await?,
+        ProcessCommand::Log {
+            session,
+            offset,
+            limit,
+            follow: false,
+        } => desk.log(&session, offset, limit).await?,
+        ProcessCommand::Write { session, data, eof } => desk.write(&session, data, eof).await?,
+        ProcessCommand::SendKeys {
+            session,
+            keys,
+            literal,
+            hex,
+        } => {
+            let mut members = json!({ "keys": keys, "hex": hex });
+            if let Some(literal) = literal {
+                members["literal"] = literal.into();
+            }
+            desk.input("send-keys", &session, members).await?;
+        }
+        ProcessCommand::Submit { session } => desk.input("submit", &session, json!({})).await?,
+        ProcessCommand::Paste {
+            session,
+            text,
+            unbracketed,
+        } => {
+            let text = text.map_or_else(standard_input, Ok)?;
+            let members = json!({ "text": text, "bracketed": !unbracketed });
+            desk.input("paste", &session, members).await?;
+        }
+        ProcessCommand::Resize { session, rows, cols } => {
+            desk.input("resize", &session, json!({ "rows": rows, "cols": cols }))
+                .await?;
+        }
+        ProcessCommand::Kill { session } => desk.end("kill", &session).await?,
+        ProcessCommand::Clear { session } => desk.end("clear", &session).await?,
+        ProcessCommand::Remove { session } => desk.end("remove", &session).await?,
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// One agent's sessions, as somebody at a terminal works with them.
+struct Desk<'a> {
+    context: &'a Context,
+    client: &'a Client,
+    agent: &'a AgentId,
+}
+
+impl Desk<'_> {
+    async fn call(&self, action: &str, session: Option<&str>, members: Value) -> Result<Value, Failure> {
+        let mut body = Map::new();
+        body.insert("action".to_owned(), action.into());
+        body.insert("agentId".to_owned(), json!(self.agent));
+        if let Some(session) = session {
+            body.insert("sessionId".to_owned(), session.into());
+        }
+        if let Value::Object(members) = members {
+            body.extend(members);
+        }
+        self.client
+            .post_patiently(&["v1", "process"], &Value::Object(body))
+            .await
+    }
+
+    async fn list(&self) -> Result<(), Failure> {
+        let answer = self.call("list", None, json!({})).await?;
+        if self.context.console.format() == Format::Json {
+            return self.context.console.document(&answer);
+        }
+        let mut table = Table::new(&["SESSION", "STATUS", "CODE", "STARTED", "RUNTIME", "NAME"]);
+        let items = answer.get("items").and_then(Value::as_array);
+        for session in items.into_iter().flatten() {
+            let code = match value::text(session, "exitCode") {
+                code if code.is_empty() => value::text(session, "exitSignal"),
+                code => code,
+            };
+            let status = match value::string(session, "status") {
+                "running" if session.get("waitingForInput") == Some(&Value::Bool(true)) => "waits for input",
+                status => status,
+            };
+            table.row([
+                value::text(session, "sessionId"),
+                status.to_owned(),
+                code,
+                value::time(session, "startedAtMs"),
+                runtime(session),
+                value::text(session, "name"),
+            ]);
+        }
+        self.context.console.table(&table, "no sessions")
+    }
+
+    async fn poll(&self, session: &str, timeout: Option<Duration>) -> Result<(), Failure> {
+        let millis = timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let members = millis.map_or_else(|| json!({}), |millis| json!({ "timeout": millis }));
+        let answer = self.call("poll", Some(session), members).await?;
+        let console = self.context.console;
+        if console.format() == Format::Json {
+            return console.document(&answer);
+        }
+        console.raw_out(value::string(&answer, "stdout").as_bytes())?;
+        console.raw_err(value::string(&answer, "stderr").as_bytes())?;
+        self.note_state(&answer);
+        Ok(())
+    }
+
+    async fn log(&self, session: &str, offset: Option<usize>, limit: Option<usize>) -> Result<(), Failure> {
+        let mut members = Map::new();
+        members.extend(offset.map(|offset| ("offset".to_owned(), offset.into())));
+        members.extend(limit.map(|limit| ("limit".to_owned(), limit.into())));
+        let answer = self.call("log", Some(session), Value::Object(members)).await?;
+        let console = self.context.console;
+        if console.format() == Format::Json {
+            return console.document(&answer);
+        }
+        console.raw_out(value::string(&answer, "text").as_bytes())?;
+        if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
+            console.hint(hint);
+        }
+        Ok(())
+    }
+
+    /// Standard input comes in pieces of what one call takes, so that it may be of any length.
+    async fn write(&self, session: &str, data: Option<String>, eof: bool) -> Result<(), Failure> {
+        let data = data.map_or_else(standard_input, Ok)?;
+        let pieces = pieces(&data, MAX_INPUT_BYTES);
+        let last = pieces.len().saturating_sub(1);
+        let mut answer = Value::Null;
+        for (index, piece) in pieces.into_iter().enumerate() {
+            let members = json!({ "data": piece, "eof": eof && index == last });
+            answer = self.call("write", Some(session), members).await?;
+        }
+        self.show_input(&answer)
+    }
+
+    async fn input(&self, action: &str, session: &str, members: Value) -> Result<(), Failure> {
+        let answer = self.call(action, Some(session), members).await?;
+        self.show_input(&answer)
+    }
+
+    fn show_input(&self, answer: &Value) -> Result<(), Failure> {
+        let console = self.context.console;
+        if console.format() == Format::Json {
+            return console.document(answer);
+        }
+        let warnings = answer.get("warnings").and_then(Value::as_array);
+        for warning in warnings.into_iter().flatten() {
+            let (code, message) = (value::string(warning, "code"), value::string(warning, "message"));
+            console.note(&format!("warning[{code}]: {}", value::visible(message)));
+        }
+        Ok(())
+    }
+
+    async fn end(&self, action: &str, session: &str) -> Result<(), Failure> {
+        let answer = self.call(action, Some(session), json!({})).await?;
+        let console = self.context.console;
+        if console.format() == Format::Json {
+            return console.document(&answer);
+        }
+        let ended = answer.get("session").unwrap_or(&Value::Null);
+        let status = value::string(ended, "status");
+        let forgotten = if action == "kill" { "" } else { ", and forgotten" };
+        console.line(&format!("{session} is {status}{forgotten}"))
+    }
+
+    /// All of the output, across dropped connections, without loss or repetition.
+    async fn follow(&self, session: &str) -> Result<(), Failure> {
+        let console = self.context.console;
+        let mut last_id: Option<String> = None;
+        let mut stream = self.open(session, None).await?;
+        loop {
+            let event = tokio::select! {
+                event = stream.next() => event?,
+                _interrupted = tokio::signal::ctrl_c() => return Ok(()),
+            };
+            let Some(event) = event else {
+                console.note("the connection broke; connecting again …");
+                stream = self.reopen(session, last_id.as_deref()).await?;
+                continue;
+            };
+            if event.id.is_some() {
+                last_id.clone_from(&event.id);
+            }
+            let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
+            match (console.format(), event.kind.as_str()) {
+                (Format::Json, kind) => console.json_line(&json!({ "event": kind, "data": data }))?,
+                (Format::People, "output") => console.raw_out(value::string(&data, "text").as_bytes())?,
+                (Format::People, _) => {}
+            }
+            if event.kind == "end" {
+                if console.format() == Format::People {
+                    self.note_state(&json!({ "session": data }));
+                }
+                return Ok(());
+            }
+        }
+    }
+
+    async fn open(&self, session: &str, after: Option<&str>) -> Result<EventStream, Failure> {
+        let query: Query = vec![("agentId", self.agent.to_string())];
+        self.client
+            .stream(&["v1", "process", session, "stream"], &query, after)
+            .await
+    }
+
+    async fn reopen(&self, session: &str, after: Option<&str>) -> Result<EventStream, Failure> {
+        let mut tries = 1;
+        loop {
+            match self.open(session, after).await {
+                Err(failure) if failure.is_no_connection() && tries < TRIES => {
+                    tries += 1;
+                    sleep(PAUSE).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn note_state(&self, answer: &Value) {
+        let session = answer.get("session").unwrap_or(&Value::Null);
+        let mut line = format!(
+            "{} is {}",
+            value::string(session, "sessionId"),
+            value::string(session, "status")
+        );
+        for (member, word) in [("exitCode", "exit code"), ("exitSignal", "killed by")] {
+            let text = value::text(session, member);
+            if !text.is_empty() {
+                line.push_str(&format!(", {word} {text}"));
+            }
+        }
+        if session.get("waitingForInput") == Some(&Value::Bool(true)) {
+            line.push_str(", and seems to wait for input");
+        }
+        self.context.console.note(&line);
+    }
+}
+
+fn standard_input() -> Result<String, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("standard input cannot be read as UTF-8: {error}")))?;
+    Ok(text)
+}
+
+/// A text in pieces of at most so many bytes, at least one, none of which cuts a character.
+fn pieces(text: &str, most: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while rest.len() > most {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(most));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+fn runtime(session: &Value) -> String {
+    let millis = session.get("durationMs").and_then(Value::as_u64).unwrap_or(0);
+    let seconds = millis / 1000;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, _) => format!("{hours}h{minutes:02}m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_input_is_cut_between_characters() {
+        assert_eq!(pieces("", 4), [""]);
+        assert_eq!(pieces("abcd", 4), ["abcd"]);
+        assert_eq!(pieces("abc漢d", 4), ["abc", "漢d"]);
+        let text = "ä漢x".repeat(1000);
+        let parts = pieces(&text, 7);
+        assert!(parts.iter().all(|part| part.len() <= 7 && !part.is_empty()));
+        assert_eq!(parts.concat(), text);
+    }
+
+    #[test]
+    fn runtimes_are_short() {
+        let of = |millis: u64| runtime(&json!({ "durationMs": millis }));
+        assert_eq!(
+            [of(900), of(61_000), of(3_725_000)],
+            ["0s", "1m01s", "1h02m"].map(str::to_owned)
+        );
+    }
+}

@@ -1,0 +1,32 @@
+//! The size of a pseudo-terminal.
+
+/// Rows and columns of a pseudo-terminal; neither is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    rows: u16,
+    cols: u16,
+}
+
+impl TerminalSize {
+    /// What every terminal begins with (`exec-tool.md` 1).
+    pub const DEFAULT: Self = Self { rows: 30, cols: 120 };
+
+    /// The most rows and columns: what a screen keeps in memory grows with their product.
+    pub const MAX: u16 = 1000;
+
+    /// A size from 1 by 1 to [`Self::MAX`] by [`Self::MAX`].
+    pub fn new(rows: u16, cols: u16) -> Option<Self> {
+        let is_size = |number| (1..=Self::MAX).contains(&number);
+        (is_size(rows) && is_size(cols)).then_some(Self { rows, cols })
+    }
+
+    /// How many rows.
+    pub const fn rows(self) -> u16 {
+        self.rows
+    }
+
+    /// How many columns.
+    pub const fn cols(self) -> u16 {
+        self.cols
+    }
+}

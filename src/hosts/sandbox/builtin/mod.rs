@@ -1,0 +1,14 @@
+//! The sandbox without an engine: namespaces, Landlock and a filter of system calls, made by a supervisor.
+//!
+//! [`layout`] says what is inside, from settings, without looking at anything; [`sources`] looks at the few places of the
+//! machine that go in and refuses what must not; [`crate::runner::enclose`] puts it up. [`probe()`] tries the whole of it.
+
+mod layout;
+mod probe;
+mod remarks;
+mod sources;
+
+pub(crate) use layout::{Layout, environment, program};
+pub use probe::probe;
+pub use remarks::remarks;
+pub(crate) use sources::{Sources, check_network};

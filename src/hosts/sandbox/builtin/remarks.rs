@@ -1,0 +1,50 @@
+//! What the built-in sandbox does otherwise than a Docker engine would.
+
+use crate::settings::DockerSettings;
+
+/// What of these settings the built-in sandbox does not do, each with the key, for warnings and findings.
+pub fn remarks(settings: &DockerSettings) -> Vec<String> {
+    let DockerSettings {
+        image: _,
+        container_prefix: _,
+        workdir: _,
+        read_only_root: _,
+        network: _,
+        tmpfs: _,
+        // Commands have none at all.
+        cap_drop: _,
+        user,
+        setup_command: _,
+        pids_limit: _,
+        memory_bytes,
+        memory_swap_bytes,
+        nano_cpus,
+        ulimits: _,
+        seccomp_profile,
+        apparmor_profile,
+        dns,
+        extra_hosts,
+        env: _,
+        binds: _,
+    } = settings;
+    let ignored = [
+        ("user", user.is_some()),
+        ("seccompProfile", seccomp_profile.is_some()),
+        ("apparmorProfile", apparmor_profile.is_some()),
+        ("dns", !dns.is_empty()),
+        ("extraHosts", !extra_hosts.is_empty()),
+        ("memorySwap", memory_swap_bytes.is_some()),
+        ("cpus", nano_cpus.is_some()),
+    ];
+    let mut remarks: Vec<String> = ignored
+        .into_iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(key, _)| format!("sandbox.docker.{key} is ignored by the built-in sandbox"))
+        .collect();
+    if memory_bytes.is_some() {
+        remarks.push(
+            "sandbox.docker.memory limits each process of a built-in sandbox, not their sum".to_owned(),
+        );
+    }
+    remarks
+}

@@ -1,0 +1,16 @@
+//! The sandbox host: commands in a place of their own, by way of a backend.
+//!
+//! [`place`] says what a sandbox is and where a call starts in it, without looking at anything; [`SandboxHost`] chooses
+//! the backend, makes sandboxes, runs commands in them and takes unused ones away. What a backend makes of an
+//! [`Enclosure`] is its own matter; no command ever runs elsewhere because there is none.
+
+pub mod builtin;
+pub mod docker;
+mod enclosure;
+mod host;
+pub mod place;
+mod scope;
+
+pub use enclosure::{AgentWorkspace, Enclosure, Inside, InsideCommand, Unusable};
+pub use host::{Backends, Placement, SandboxHost, SandboxOptions};
+pub use scope::{Scope, scope_key};

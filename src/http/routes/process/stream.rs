@@ -1,0 +1,148 @@
+//! A session's output as server-sent events, from any byte on, and then its end.
+
+use std::{collections::VecDeque, time::Duration};
+
+use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+use futures_util::stream;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::{OwnerQuery, answer::SessionBody};
+use crate::{
+    engine::process::{Followed, OutputText, SessionFollower},
+    http::{
+        accept::Accepted,
+        caller::{Caller, ReadOrOwn},
+        door::Origin,
+        extract::{AtPath, ProcessSessionName, QueryOf},
+        problem::{Code, Problem},
+        sse::{self, Held, StillOpen},
+        state::AppState,
+    },
+};
+
+/// Pause before the output is looked at again when it could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The output of a process session as it comes.
+///
+/// Events `output` with `offset`, `stream` and `text`, and when the session has ended `end` with the session. The `id:` of
+/// an `output` is the number of bytes up to its end: sent back as `Last-Event-ID` the stream goes on there, and nothing
+/// is lost or repeated. Sessions that have ended can be read like this, too.
+#[utoipa::path(
+    get, path = "/v1/process/{sessionId}/stream", tag = "process", operation_id = "stream_process_session",
+    params(
+        ("sessionId" = ProcessSessionName, Path), OwnerQuery,
+        ("Last-Event-ID" = Option<u64>, Header, description = "After how many bytes of the output to begin."),
+    ),
+    responses(
+        (status = OK, description = "A stream.", content((String = "text/event-stream"))),
+        (status = FORBIDDEN, description = "forbidden, tool-denied"),
+        (status = NOT_ACCEPTABLE, description = "not-acceptable"),
+        (status = SERVICE_UNAVAILABLE, description = "overloaded: too many streams"),
+    ),
+    security(("token" = ["exec"]), ("token" = ["read"])),
+)]
+pub(super) async fn output(
+    caller: Caller<ReadOrOwn>,
+    AtPath(id): AtPath<ProcessSessionName>,
+    Extension(origin): Extension<Origin>,
+    State(state): State<AppState>,
+    QueryOf(query): QueryOf<OwnerQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if !Accepted::of(&headers).takes("text/event-stream") {
+        return Err(Problem::new(
+            Code::NotAcceptable,
+            "this is answered as text/event-stream",
+        ));
+    }
+    let after = last_event_id(&headers)?;
+    let follower = state
+        .engine()
+        .follow_session(&caller, query.agent_id, id.as_str(), after)
+        .await?;
+    let place: Held = Box::new(state.take_stream_place(&caller)?);
+    let state = Stream {
+        follower,
+        ready: VecDeque::new(),
+        heartbeat: sse::heartbeat(),
+        stop: state.stopping(),
+        still_open: sse::still_open(&state, origin),
+        _place: place,
+    };
+    let frames = stream::unfold(state, async |mut state| {
+        let frame = state.next().await?;
+        // Asked last: a token may be revoked while its stream waits.
+        (state.still_open)().then_some((frame, state))
+    });
+    Ok(sse::streaming(frames))
+}
+
+struct Stream {
+    follower: SessionFollower,
+    ready: VecDeque<Bytes>,
+    heartbeat: tokio::time::Interval,
+    stop: CancellationToken,
+    still_open: StillOpen,
+    /// Freed when the client leaves.
+    _place: Held,
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(frame) = self.ready.pop_front() {
+                return Some(frame);
+            }
+            tokio::select! {
+                biased;
+                () = self.stop.cancelled() => return None,
+                followed = self.follower.next() => match followed {
+                    Ok(Some(Followed::Output(pieces))) => self.ready.extend(pieces.iter().map(output_frame)),
+                    Ok(Some(Followed::Ended(session))) => {
+                        self.ready.extend(end_frame((*session).into()));
+                    }
+                    Ok(None) => return None,
+                    Err(error) => {
+                        tracing::warn!(%error, "a stream of output waits");
+                        tokio::select! {
+                            () = tokio::time::sleep(RETRY) => {}
+                            () = self.stop.cancelled() => return None,
+                        }
+                    }
+                },
+                _ = self.heartbeat.tick() => return Some(sse::COMMENT),
+            }
+        }
+    }
+}
+
+fn output_frame(piece: &OutputText) -> Bytes {
+    let OutputText {
+        offset,
+        end,
+        stream,
+        text,
+    } = piece;
+    let data = json!({ "offset": offset, "stream": stream, "text": text });
+    format!("id: {end}\nevent: output\ndata: {data}\n\n").into()
+}
+
+fn end_frame(session: SessionBody) -> Option<Bytes> {
+    match serde_json::to_string(&session) {
+        Ok(data) => Some(format!("event: end\ndata: {data}\n\n").into()),
+        Err(error) => {
+            tracing::error!(%error, "a session could not be written as JSON");
+            None
+        }
+    }
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+    let Some(value) = headers.get("last-event-id") else {
+        return Ok(0);
+    };
+    let offset = value.to_str().ok().and_then(|text| text.parse().ok());
+    offset.ok_or_else(|| Problem::field("Last-Event-ID", "expected the id of an event of this stream"))
+}

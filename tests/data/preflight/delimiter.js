@@ -1,0 +1,3 @@
+NODE
+// preflight: 1 NODE
+console.log('the rest of a here-document');

@@ -1,0 +1,3 @@
+// preflight: 3 $ENDPOINT
+const https = require('https');
+https.get($ENDPOINT, (answer) => answer.resume());

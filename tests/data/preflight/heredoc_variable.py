@@ -1,0 +1,6 @@
+# preflight: 5 $API_TOKEN
+import json
+
+payload = json.loads("{}")
+token = $API_TOKEN
+print(payload, token)

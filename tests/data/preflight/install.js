@@ -1,0 +1,3 @@
+// preflight: 2 npm
+npm install express
+const express = require('express');

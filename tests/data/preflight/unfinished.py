@@ -1,0 +1,3 @@
+# preflight: ok
+x = f"{ $HOME
+y = """ $HOME

@@ -1,0 +1,14 @@
+//! The Docker backend of the sandbox on a real engine, which each test starts for itself: an image of busybox, containers
+//! without a network.
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test names the reports it wants, and any other fails it"
+)]
+
+pub(crate) mod place;
+
+mod commands;
+mod containers;
+mod custody;
+mod engine_lost;
+mod over_http;

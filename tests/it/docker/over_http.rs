@@ -1,0 +1,82 @@
+//! The same by way of the API: calls whose host is the sandbox.
+
+use serde_json::{Value, json};
+
+use super::place::{IMAGE, Place};
+use crate::support::{TestServer, eventually, only};
+
+#[tokio::test]
+async fn calls_run_in_the_container_of_their_agent() {
+    let Some(place) = Place::new().await else { return };
+    let socket = place.engine.scratch().join("docker.sock");
+    let server = TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "sandbox" } },
+            "agents": { "defaults": { "sandbox": {
+                "mode": "all", "docker": { "image": IMAGE, "pidsLimit": 64, "env": { "OF_ALL": "yes" } },
+            } } },
+        }))
+        .toml(&format!(
+            "[sandbox]\nbackend = \"docker\"\ndocker_socket = {socket:?}\n"
+        ))
+        .start()
+        .await;
+    let agent = server.agent();
+    let run = async |call: Value| agent.exec(call).await.expect(200);
+
+    let seen = run(
+        json!({ "command": "echo $OF_ALL $OPENCLAW_SHELL $(cat /proc/sys/kernel/hostname >/dev/null; pwd)" }),
+    )
+    .await;
+    assert_eq!(
+        only(&seen, &["status", "stdout", "exitCode"]),
+        json!({
+            "status": "completed", "stdout": "yes exec /workspace\n", "exitCode": 0,
+        })
+    );
+    let failed = run(json!({ "command": "kill -9 $$" })).await;
+    assert_eq!(
+        only(&failed, &["status", "exitCode"]),
+        json!({ "status": "failed", "exitCode": 137 })
+    );
+    let hostile = "/x:$(touch /tmp/made)'\"";
+    let path = run(json!({ "command": "printf %s \"$PATH\"; ls -A /tmp", "env": { "PATH": hostile } })).await;
+    assert_eq!(path["stdout"], format!("{hostile}:/profile/bin:/bin"), "{path:#}");
+    let words = run(json!({ "argv": ["printf", "%s|", "$(touch /tmp/made)", "it's"] })).await;
+    assert_eq!(words["stdout"], "$(touch /tmp/made)|it's|", "{words:#}");
+    let late = run(json!({ "command": "(env -i setsid sleep 1030 &); sleep 1031", "timeout": 1 })).await;
+    assert_eq!(
+        only(&late, &["status", "timedOut"]),
+        json!({ "status": "failed", "timedOut": true })
+    );
+
+    // It goes on in the background, and is killed inside when it is cancelled.
+    let background = agent
+        .exec(json!({ "command": "(setsid sleep 1032 &); sleep 1033", "background": true }))
+        .await;
+    let run_id = background.json()["runId"].as_str().expect("a run").to_owned();
+    let names = place.containers().await;
+    let [name] = names.as_slice() else {
+        panic!("{names:?}")
+    };
+    let processes = || place.engine.docker(&["exec", name, "ps", "-o", "args"]);
+    eventually("started", processes, |left| {
+        left.contains("sleep 1032") && left.contains("sleep 1033")
+    })
+    .await;
+    agent
+        .post(&format!("/v1/runs/{run_id}/cancel"), json!({}))
+        .await
+        .expect(202);
+    let is_quiet = |left: &String| {
+        let mut numbers = 1030..=1033;
+        numbers.all(|number| !left.contains(&format!("sleep {number}")))
+    };
+    eventually("killed inside", processes, is_quiet).await;
+
+    // Without the engine nothing runs anywhere.
+    place.engine.kill();
+    let lost = agent.exec(json!({ "command": "echo here" })).await;
+    assert_ne!(lost.json()["stdout"], "here\n", "{}", lost.text());
+    assert_ne!(lost.json()["status"], "completed", "{}", lost.text());
+}

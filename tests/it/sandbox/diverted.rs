@@ -1,0 +1,220 @@
+//! `tools.exec.onMiss`: a miss runs in the sandbox instead of being asked about.
+
+use serde_json::{Value, json};
+
+use super::{BUILTIN, is_missing};
+use crate::{
+    explain::ask_to_explain,
+    support::{ServerBuilder, TestServer, only},
+};
+
+fn config(exec: &Value, sandbox: &Value) -> Value {
+    let mut all =
+        json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "onMiss": "sandbox" });
+    all.as_object_mut()
+        .unwrap()
+        .extend(exec.as_object().cloned().unwrap_or_default());
+    json!({ "tools": { "exec": all }, "agents": { "defaults": { "sandbox": sandbox } } })
+}
+
+/// A server that has people to ask, and a sandbox.
+fn server(exec: &Value, sandbox: &Value) -> ServerBuilder {
+    TestServer::asking()
+        .config(&config(exec, sandbox))
+        .document(&json!({ "version": 1, "agents": { "main": {
+            "allowlist": [{ "pattern": "/usr/bin/echo" }], "denylist": [{ "pattern": "/usr/bin/rm" }],
+        } } }))
+        .toml(BUILTIN)
+}
+
+#[tokio::test]
+async fn a_miss_runs_confined_and_is_reported_as_such() {
+    let server = server(&json!({}), &json!({})).start().await;
+    if is_missing(&server).await {
+        return;
+    }
+    let mut events = server.operator().events("", None).await;
+    let body = json!({ "command": "pwd; id -u" });
+    let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_eq!(
+        only(&explained, &["outcome", "diverted", "binding"]),
+        json!({ "outcome": "run", "diverted": true, "binding": "text" })
+    );
+    assert_eq!(
+        only(&explained["host"], &["value", "source"]),
+        json!({ "value": "sandbox", "source": "tools.exec.onMiss" })
+    );
+    assert_eq!(explained["analysis"]["verdict"], "ask");
+    let answer = server.agent().exec(body).await.expect(200);
+    assert_eq!(
+        only(&answer, &["host", "status", "diverted", "cwd", "warnings"]),
+        json!({ "host": "sandbox", "status": "completed", "diverted": true, "cwd": "/workspace", "warnings": [] })
+    );
+    let run = server.agent().run(answer["runId"].as_str().unwrap()).await;
+    assert_eq!(
+        only(&run, &["host", "diverted", "isolation", "approvalId"]),
+        json!({ "host": "sandbox", "diverted": true, "isolation": "sandbox", "approvalId": null })
+    );
+    let started = events.next_of("exec.started").await;
+    assert_eq!(
+        only(&started.data, &["host", "diverted"]),
+        json!({ "host": "sandbox", "diverted": true })
+    );
+    assert!(server.operator().pending().await.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_covered_or_denied_or_always_asked_stays_what_it_is() {
+    let server = server(&json!({}), &json!({})).start().await;
+    if is_missing(&server).await {
+        return;
+    }
+    let agent = server.agent();
+    let covered = agent.exec(json!({ "command": "echo hi" })).await.expect(200);
+    assert_eq!(
+        only(&covered, &["host", "diverted"]),
+        json!({ "host": "gateway", "diverted": false })
+    );
+    // The deny rules come first, in the sandbox too: nobody asks for it there.
+    let denied = agent
+        .exec(json!({ "command": "id; rm -rf x" }))
+        .await
+        .problem(403, "exec-denied");
+    assert_eq!(denied["reason"], "denylist");
+    for body in [
+        json!({ "command": "id", "ask": "always" }),
+        // With deny rules there, what is not understood needs a person.
+        json!({ "command": "id $(id)" }),
+    ] {
+        let asked = agent.exec(body.clone()).await.expect(202);
+        assert_eq!(
+            only(&asked, &["status", "host", "warnings"]),
+            json!({ "status": "approval-pending", "host": "gateway", "warnings": [] }),
+            "{body}"
+        );
+        let explained = ask_to_explain(&agent, &body).await.expect(200);
+        assert_eq!(
+            only(&explained, &["outcome", "diverted"]),
+            json!({ "outcome": "ask", "diverted": false })
+        );
+    }
+    let off = agent.exec(json!({ "command": "id", "ask": "off" })).await;
+    assert_eq!(
+        off.status,
+        200,
+        "a call cannot loosen the asking: {:?}",
+        off.json()
+    );
+}
+
+#[tokio::test]
+async fn a_denied_miss_is_not_diverted() {
+    let server = server(&json!({ "ask": "off" }), &json!({})).start().await;
+    let denied = server
+        .agent()
+        .exec(json!({ "command": "id" }))
+        .await
+        .problem(403, "exec-denied");
+    assert_eq!(denied["reason"], "allowlist-miss");
+}
+
+/// A miss is asked about, and the warning says why.
+async fn is_asked(server: &TestServer, body: Value, why: &str) {
+    let explained = ask_to_explain(&server.agent(), &body).await.expect(200);
+    assert_eq!(
+        only(&explained, &["outcome", "diverted"]),
+        json!({ "outcome": "ask", "diverted": false })
+    );
+    assert!(
+        explained["notDiverted"].as_str().unwrap().contains(why),
+        "{explained}"
+    );
+    let asked = server.agent().exec(body).await.expect(202);
+    assert_eq!(
+        only(&asked, &["status", "host"]),
+        json!({ "status": "approval-pending", "host": "gateway" })
+    );
+    let warning = &asked["warnings"][0];
+    assert_eq!(warning["code"], "not-diverted", "{asked}");
+    assert!(warning["message"].as_str().unwrap().contains(why), "{asked}");
+}
+
+#[tokio::test]
+async fn a_directory_that_the_sandbox_does_not_see_is_asked_about() {
+    for (access, is_seen) in [("none", false), ("ro", true), ("rw", true)] {
+        let mut server = server(&json!({}), &json!({})).prepare();
+        let workspace = server.scratch().dir("ws");
+        let elsewhere = server.scratch().dir("elsewhere");
+        std::fs::create_dir(workspace.join("sub")).unwrap();
+        let mut settings = config(&json!({}), &json!({ "workspaceAccess": access }));
+        settings["agents"]["defaults"]["workspace"] = json!(workspace);
+        server.edit_config(&settings.to_string());
+        server.start().await;
+        if is_missing(&server).await {
+            return;
+        }
+        let inside = json!({ "command": "pwd", "workdir": workspace.join("sub") });
+        if is_seen {
+            let answer = server.agent().exec(inside).await.expect(200);
+            let cwd = if access == "ro" {
+                "/agent/sub"
+            } else {
+                "/workspace/sub"
+            };
+            assert_eq!(
+                only(&answer, &["diverted", "stdout", "cwd"]),
+                json!({ "diverted": true, "stdout": format!("{cwd}\n"), "cwd": cwd })
+            );
+        } else {
+            is_asked(&server, inside, "does not see the working directory").await;
+        }
+        let other = json!({ "command": "pwd", "workdir": elsewhere });
+        is_asked(&server, other, "does not see the working directory").await;
+    }
+}
+
+#[tokio::test]
+async fn where_no_sandbox_is_active_a_miss_is_asked_about() {
+    let off = TestServer::asking()
+        .config(&config(&json!({}), &json!({})))
+        .toml("[sandbox]\nbackend = \"off\"\n")
+        .start()
+        .await;
+    is_asked(&off, json!({ "command": "id" }), "[sandbox] backend").await;
+    let left_out = server(&json!({}), &json!({ "mode": "non-main" })).start().await;
+    if is_missing(&server(&json!({}), &json!({})).start().await).await {
+        return;
+    }
+    is_asked(&left_out, json!({ "command": "id" }), "non-main").await;
+    let other = json!({ "command": "id", "sessionKey": "agent:main:other" });
+    assert_eq!(left_out.agent().exec(other).await.expect(200)["diverted"], true);
+}
+
+#[tokio::test]
+async fn an_agent_can_have_it_or_not() {
+    let mut settings = config(&json!({}), &json!({}));
+    settings["agents"]["list"] = json!([{ "id": "asks", "tools": { "exec": { "onMiss": "ask" } } }]);
+    let server = TestServer::asking().config(&settings).toml(BUILTIN).start().await;
+    if is_missing(&server).await {
+        return;
+    }
+    let agent = server.agent();
+    assert_eq!(
+        agent.exec(json!({ "command": "id" })).await.expect(200)["diverted"],
+        true
+    );
+    let asked = agent
+        .exec(json!({ "command": "id", "agentId": "asks" }))
+        .await
+        .expect(202);
+    assert_eq!(
+        only(&asked, &["status", "warnings"]),
+        json!({ "status": "approval-pending", "warnings": [] })
+    );
+    let policy = server
+        .operator()
+        .get("/v1/policy/effective?agentId=asks")
+        .await
+        .expect(200);
+    assert_eq!(policy["onMiss"]["value"], "ask");
+}

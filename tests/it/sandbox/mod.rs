@@ -1,0 +1,47 @@
+//! Commands in a sandbox: which calls go there, what they find, what becomes of them.
+
+#[cfg(feature = "test-hooks")]
+pub(crate) mod builtin;
+mod diverted;
+#[cfg(feature = "test-hooks")]
+pub(crate) mod escapes;
+mod places;
+mod recovery;
+mod routing;
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, ServerBuilder, TestServer, skip};
+
+/// `[sandbox]` with the backend that needs nothing but a kernel.
+const BUILTIN: &str = "[sandbox]\nbackend = \"builtin\"\n";
+
+/// A server whose commands go to the built-in sandbox. `sandbox` is `agents.defaults.sandbox`.
+fn sandboxed(sandbox: &Value) -> ServerBuilder {
+    TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "sandbox" } },
+            "agents": { "defaults": { "sandbox": sandbox } },
+        }))
+        .toml(BUILTIN)
+}
+
+/// Whether this machine has a sandbox at all; says so where not.
+async fn is_missing(server: &TestServer) -> bool {
+    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let missing = policy["sandbox"]["active"] != true;
+    if missing {
+        skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
+    }
+    missing
+}
+
+/// What a shell text prints in the sandbox of an agent.
+async fn printed(api: &Api, agent: &str, command: &str) -> String {
+    let answer = api
+        .exec(json!({ "command": command, "agentId": agent }))
+        .await
+        .expect(200);
+    assert_eq!(answer["host"], "sandbox", "{answer}");
+    answer["aggregated"].as_str().expect("a text").to_owned()
+}

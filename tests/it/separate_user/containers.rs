@@ -1,0 +1,59 @@
+//! Containers for a server whose commands have an account of their own: that account never gets near the engine.
+
+use std::os::unix::fs::chown;
+
+use serde_json::json;
+
+use super::{Place, is_missing, processes, runner};
+use crate::{
+    docker::place::{self, IMAGE},
+    support::TestServer,
+};
+
+#[tokio::test]
+async fn clients_of_an_engine_run_under_the_account_of_the_server() {
+    if is_missing() {
+        return;
+    }
+    let Some(engine) = place::Place::new().await else {
+        return;
+    };
+    let place = Place::new();
+    let socket = place.scratch.join("engine.sock");
+    std::fs::hard_link(engine.engine.scratch().join("docker.sock"), &socket).unwrap();
+    chown(&socket, Some(place.server), Some(place.server)).unwrap();
+    let server = TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "sandbox" } },
+            "agents": { "defaults": {
+                "workspace": place.workspace(),
+                "sandbox": { "mode": "all", "docker": { "image": IMAGE } },
+            } },
+        }))
+        .toml(&format!(
+            "[sandbox]\nbackend = \"docker\"\ndocker_socket = {socket:?}\n"
+        ))
+        .state_dir(&place.state())
+        .owned_by(place.server)
+        .argument("--run-as")
+        .argument(&place.commands.to_string())
+        .start()
+        .await;
+    assert_eq!(processes(&server, "__runner").len(), 2);
+    let answer = server
+        .agent()
+        .exec(json!({ "command": "echo inside; sleep 1041", "background": true }))
+        .await;
+    let run = answer.json()["runId"].as_str().expect("a run").to_owned();
+    let clients = || std::future::ready(processes(&server, "__docker-exec"));
+    let clients = crate::support::eventually("a client", clients, |clients| !clients.is_empty()).await;
+    let owner = super::field(clients[0], "Uid");
+    assert!(owner.starts_with(&place.server.to_string()), "{owner}");
+    assert_ne!(super::field(clients[0], "PPid"), runner(&server).to_string());
+    server
+        .agent()
+        .post(&format!("/v1/runs/{run}/cancel"), json!({}))
+        .await;
+    let gone = || std::future::ready(processes(&server, "__docker-exec"));
+    crate::support::eventually("ended", gone, Vec::is_empty).await;
+}

@@ -1,0 +1,743 @@
+//! The runner as a unit of its own: neither the server nor the runner is or was root.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::{PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Invocation, ProcessHandle, Scratch, ServerBuilder, TestServer, countersign, eventually, is_alive,
+    kill_hard, pid_of, processes_of, program, run_program, skip, within, write_file, write_file_mode,
+};
+
+use super::{
+    BAD_SETTINGS, Place, attacks::is_kept_out, background, field, is_missing, printed, run, until_there,
+};
+
+/// A runner's unit that a test started. Dropping it, which must come after its server, kills it and fails the test when
+/// something that it started is left.
+struct Unit {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Unit {
+    fn start(invocation: &Invocation, log: &Path) -> Self {
+        let file = File::options().create(true).append(true).open(log).unwrap();
+        Self {
+            child: invocation.start(Stdio::from(file)),
+            log: log.to_owned(),
+        }
+    }
+
+    /// One that listens where the server looks.
+    async fn of(place: &Place) -> Self {
+        Self::behind(place, "sh", &["-c", "exec \"$@\"", "sh"]).await
+    }
+
+    /// The same, started by a program that becomes it.
+    async fn behind(place: &Place, wrapper: &str, arguments: &[&str]) -> Self {
+        let invocation = as_account(
+            runner(place.server).arg("--socket").arg(socket(place)),
+            place.commands,
+        );
+        let log = place.scratch.join(&format!(
+            "unit-{}.log",
+            fs::read_dir(place.scratch.path()).unwrap().count()
+        ));
+        let unit = Self::start(&invocation.behind(wrapper, arguments), &log);
+        unit.says("runner ready").await;
+        unit
+    }
+
+    fn pid(&self) -> i32 {
+        pid_of(&self.child)
+    }
+
+    async fn says(&self, words: &str) {
+        let log = || std::future::ready(fs::read_to_string(&self.log).unwrap_or_default());
+        eventually("said", log, |log| log.contains(words)).await;
+    }
+
+    fn runners(&self) -> Vec<i32> {
+        self.children("__runner")
+    }
+
+    /// Its children in this mode.
+    fn children(&self, mode: &str) -> Vec<i32> {
+        let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", self.pid())).unwrap();
+        let is_mode = |pid: &i32| {
+            let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).nth(1) == Some(mode.as_bytes())
+        };
+        children
+            .split_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .filter(is_mode)
+            .collect()
+    }
+
+    /// Kills it while its server goes on.
+    fn kill(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        let below = match self.child.try_wait() {
+            Ok(None) => processes_of(Some(self.pid()), Path::new("/nonexistent")),
+            Ok(Some(_)) | Err(_) => Vec::new(),
+        };
+        self.kill();
+        let left: Vec<i32> = below
+            .iter()
+            .filter(|process| !process.wait(std::time::Duration::from_secs(20)))
+            .map(|process| process.pid)
+            .collect();
+        for pid in &left {
+            kill_hard(*pid);
+        }
+        assert!(std::thread::panicking() || left.is_empty(), "left over: {left:?}");
+    }
+}
+
+fn runner(server: u32) -> Invocation {
+    countersign()
+        .arg("runner")
+        .arg("--server-account")
+        .arg(server.to_string())
+}
+
+fn as_account(invocation: Invocation, account: u32) -> Invocation {
+    invocation.run_as(account).cwd(Path::new("/"))
+}
+
+/// Where the unit of a test listens: a directory of its account that gives what is made in it the server's group.
+fn socket(place: &Place) -> PathBuf {
+    let directory = place.scratch.join("run");
+    if !directory.exists() {
+        fs::create_dir(&directory).unwrap();
+        chown(&directory, Some(place.commands), Some(place.server)).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o2755)).unwrap();
+    }
+    directory.join("runner.sock")
+}
+
+/// A server that is not root and never was.
+fn builder(place: &Place) -> ServerBuilder {
+    with_exec(
+        place,
+        &json!({ "host": "gateway", "security": "full", "ask": "off" }),
+    )
+}
+
+fn with_exec(place: &Place, exec: &Value) -> ServerBuilder {
+    for_account(place, exec, place.commands).run_as(place.server)
+}
+
+fn for_account(place: &Place, exec: &Value, account: u32) -> ServerBuilder {
+    TestServer::full()
+        .config(&json!({
+            "tools": { "exec": exec },
+            "agents": { "defaults": { "workspace": place.workspace() } },
+        }))
+        // Apart from what belongs to the server: the unit, which goes on without one, has a place in it open.
+        .state_dir(&place.state())
+        .owned_by(place.server)
+        .env(
+            "COUNTERSIGN_EXEC__RUNNER_SOCKET",
+            &socket(place).to_string_lossy(),
+        )
+        .argument("--run-as")
+        .argument(&account.to_string())
+}
+
+async fn is_refused(builder: ServerBuilder, because: &[&str]) {
+    let server = builder.prepare();
+    assert_eq!(server.start_fails().await, Some(BAD_SETTINGS), "{}", server.log());
+    for because in because {
+        assert!(
+            server.log().contains(because),
+            "wanted {because:?}: {}",
+            server.log()
+        );
+    }
+}
+
+#[tokio::test]
+async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let started = "umask 027; ulimit -S -n 777; exec \"$@\"";
+    let _unit = Unit::behind(&place, "sh", &["-c", started, "sh"]).await;
+    let server = builder(&place)
+        .env("A_SECRET_OF_THE_SERVER", "hush")
+        .start()
+        .await;
+    assert!(
+        server.ready_line().contains("isolation=separate-user"),
+        "{}",
+        server.ready_line()
+    );
+    let own = place.server;
+    assert_eq!(field(server.pid(), "Uid"), format!("{own} {own} {own} {own}"));
+    assert_eq!(field(server.pid(), "NoNewPrivs"), "1");
+    let account = place.commands;
+    let id = printed(&server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
+    let workspace = place.workspace();
+    let expect = format!(
+        "{account}\n{account}\n{account}\n{account}\n0027\n777\n{}\n",
+        workspace.display()
+    );
+    assert_eq!(id, expect);
+    let mut environment: Vec<_> = printed(&server, "env").await.lines().map(str::to_owned).collect();
+    environment.sort();
+    assert_eq!(
+        environment,
+        [
+            "HOME=/".to_owned(),
+            "OPENCLAW_SHELL=exec".to_owned(),
+            "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
+            format!("PWD={}", workspace.display()),
+            "SHELL=/bin/sh".to_owned(),
+        ]
+    );
+    assert_eq!(
+        printed(&server, "ls /proc/self/fd | tr '\\n' ' '").await,
+        "0 1 2 3 "
+    );
+    let answer = run(&server, "head -c 3000000 /dev/zero").await;
+    let run_id = answer["runId"].as_str().unwrap();
+    let output = server.agent().get(&format!("/v1/runs/{run_id}/output")).await;
+    assert_eq!(output.bytes.len(), 3_000_000);
+    let record = server.agent().run(run_id).await;
+    assert_eq!(record["isolation"], "separate-user");
+    let ready = server.anonymous().get("/readyz").await.expect(200);
+    assert_eq!(ready["degraded"], false, "{ready:#}");
+}
+
+#[tokio::test]
+async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    let apart = builder(&place).start().await;
+    let free = TestServer::full().start().await;
+    for attack in [
+        "cat STATE/countersign/operator.token",
+        "cat STATE/countersign/audit.key",
+        "ls STATE/countersign/runs STATE/countersign/output",
+        "touch STATE/planted",
+        "cat /proc/SERVER/environ",
+        "ls /proc/SERVER/fd",
+        "kill -CONT SERVER",
+    ] {
+        let filled = |server: &TestServer| {
+            attack
+                .replace("STATE", &server.state().to_string_lossy())
+                .replace("SERVER", &server.pid().to_string())
+        };
+        is_kept_out(&free, &apart, filled).await;
+    }
+    let mut all = unit.runners();
+    assert_eq!(all.len(), 1);
+    all.push(unit.pid());
+    for pid in all {
+        for attack in [
+            format!("ls /proc/{pid}/fd"),
+            format!("cat /proc/{pid}/environ"),
+            format!("head -c 1 /proc/{pid}/mem"),
+            format!("for n in 3 4 5 6; do cd /proc/{pid}/fd/$n && exit 0; done; exit 1"),
+        ] {
+            let answer = run(&apart, &attack).await;
+            assert_ne!(answer["exitCode"], 0, "{attack}\n{answer:#}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_login_shell_is_asked_as_the_account() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let shells = place.scratch.dir("shells");
+    fs::set_permissions(&shells, fs::Permissions::from_mode(0o755)).unwrap();
+    let asked = place.workspace().join("asked");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = -l ]; then\n  shift\n  PATH=/from/login:/usr/bin:/bin\n  export PATH\n  id -u > {}\nfi\n\
+         exec /bin/sh \"$@\"\n",
+        asked.display()
+    );
+    write_file_mode(&shells.join("sh"), script, 0o755);
+    let _unit = Unit::of(&place).await;
+    let toml = format!("[exec]\nshell = \"{}\"\n", shells.join("sh").display());
+    let server = builder(&place).without_toml().toml(&toml).start().await;
+    assert_eq!(
+        fs::read_to_string(&asked).unwrap(),
+        format!("{}\n", place.commands),
+        "{}",
+        server.log()
+    );
+    let path = printed(&server, "echo $PATH").await;
+    assert!(path.contains("/from/login"), "{path}");
+}
+
+#[tokio::test]
+async fn a_background_run_outlives_a_killed_server_and_is_attached_to_again() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    let mut server = builder(&place).start().await;
+    let text = "echo early; echo $$ > started; while ! test -e go; do sleep 0.05; done; echo end";
+    let going_on = background(&server, text).await;
+    until_there(&place.workspace().join("started")).await;
+    server.kill();
+    unit.says("the server is gone").await;
+    let waiting = server.state().join(format!("countersign/attach/{going_on}.s"));
+    until_there(&waiting).await;
+
+    // The next server gets a runner of its own; the old one lives as long as its run.
+    server.start().await;
+    let live = server.agent().run(&going_on).await;
+    assert_eq!(live["status"], "running", "{live:#}\n{}", server.log());
+    assert_eq!(unit.runners().len(), 2);
+    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+    write_file(&place.workspace().join("go"), "");
+    let ended = server.agent().finished(&going_on).await;
+    assert_eq!(
+        (&ended["status"], &ended["tail"]),
+        (&json!("completed"), &json!("early\nend\n")),
+        "{ended:#}"
+    );
+    let runners = || std::future::ready(unit.runners());
+    eventually("one runner, and the other reaped", runners, |runners| {
+        runners.len() == 1
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn without_its_unit_a_server_starts_nothing_until_there_is_another() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut unit = Unit::of(&place).await;
+    let again;
+    let server = builder(&place).start().await;
+    let text = "echo $$ > started; while ! test -e go; do sleep 0.05; done; echo end";
+    let going_on = background(&server, text).await;
+    until_there(&place.workspace().join("started")).await;
+    unit.kill();
+    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    let is_told = |ready: &Value| ready["checks"]["runner"]["ok"] == false && ready["degraded"] == true;
+    eventually("told", readiness, is_told).await;
+    let refused = run(&server, "touch must-not-be").await;
+    assert_eq!(
+        (&refused["status"], &refused["reason"]),
+        (&json!("failed"), &json!("not-started")),
+        "{refused:#}"
+    );
+    assert!(!place.workspace().join("must-not-be").exists());
+
+    again = Unit::of(&place).await;
+    let is_well = |ready: &Value| ready["degraded"] == false;
+    eventually("well again", readiness, is_well).await;
+    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+    assert_eq!(again.runners().len(), 1);
+    // What ran when the unit went was not touched.
+    write_file(&place.workspace().join("go"), "");
+    let ended = server.agent().finished(&going_on).await;
+    assert_eq!(ended["status"], "completed", "{ended:#}");
+}
+
+#[tokio::test]
+async fn a_runner_that_commands_kill_is_replaced_by_its_unit() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    let server = builder(&place).start().await;
+    let before = unit.runners()[0];
+    run(&server, &format!("kill -9 {before}")).await;
+    let runners = || std::future::ready(unit.runners());
+    let is_replaced = |runners: &Vec<i32>| runners.iter().any(|pid| *pid != before);
+    eventually("replaced", runners, is_replaced).await;
+    assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
+    // Eyes that do not answer any more, too.
+    let eyes = unit.children("__eyes");
+    run(&server, &format!("kill -9 {}", eyes[0])).await;
+    let answers = || async {
+        let call = json!({ "command": "id -u", "yieldMs": 60_000 });
+        server.agent().exec(call).await.status
+    };
+    eventually("seen again", answers, |status| *status == 200).await;
+}
+
+#[tokio::test]
+async fn a_second_server_is_refused_while_there_is_one() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    let mut server = builder(&place).start().await;
+    let second = builder(&place).state_dir(&place.scratch.join("second"));
+    is_refused(second, &["it serves another server"]).await;
+    unit.says("a second server was sent away").await;
+    assert_eq!(printed(&server, "echo fine").await, "fine\n");
+    assert_eq!(server.stop().await, Some(0));
+    // Its place is free then.
+    let next = builder(&place).start().await;
+    assert_eq!(printed(&next, "echo fine").await, "fine\n");
+}
+
+/// As the packaged unit has it (`ProtectHome=`, `PrivateTmp=`): the server sees other mounts than commands do.
+#[tokio::test]
+async fn a_server_need_not_see_the_files_of_the_commands() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let _unit = Unit::of(&place).await;
+    let hide = format!(
+        "mount -t tmpfs none {} && mount -t tmpfs none /home && exec \"$@\"",
+        place.workspace().display()
+    );
+    let script = place.workspace().join("greet");
+    write_file_mode(&script, "#!/bin/sh\necho hello from $PWD\n", 0o755);
+    let hidden = ["--mount", "--propagation", "private", "sh", "-c", &hide, "sh"];
+    let server = builder(&place).behind("unshare", &hidden).start().await;
+    let expect = format!("hello from {}\n", place.workspace().display());
+    assert_eq!(printed(&server, "./greet").await, expect);
+    let judged = server
+        .agent()
+        .exec(json!({ "argv": [script], "yieldMs": 60_000 }))
+        .await
+        .expect(200);
+    assert_eq!(judged["stdout"], expect, "{judged:#}");
+}
+
+/// Connects as an account, and says what it hears.
+fn visit(place: &Place, account: u32) -> String {
+    let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.settimeout(50)\n\
+                  s.connect(sys.argv[1])\ntry: print(s.recv(64)[:1].decode())\nexcept ConnectionError: print()";
+    let python = Invocation::new("/usr/bin/python3")
+        .args(&["-I", "-c", script])
+        .arg(socket(place));
+    let visited = run_program(&as_account(python, account));
+    assert_eq!(visited.code, Some(0), "{visited:?}");
+    visited.stdout
+}
+
+#[tokio::test]
+async fn the_runner_serves_nobody_but_the_account_of_the_server() {
+    if is_missing() {
+        return;
+    }
+    if !Path::new("/usr/bin/python3").exists() {
+        return skip("there is no Python to connect with");
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    // Past the door, so that it is the unit that refuses.
+    fs::set_permissions(socket(&place), fs::Permissions::from_mode(0o666)).unwrap();
+    let third = place.server + 5;
+    for stranger in [third, place.commands, 0] {
+        assert_eq!(visit(&place, stranger), "\n", "{stranger}");
+        unit.says(&format!("user {stranger} was sent away")).await;
+    }
+    assert_eq!(visit(&place, place.server), "w\n");
+    // It serves on.
+    fs::set_permissions(socket(&place), fs::Permissions::from_mode(0o660)).unwrap();
+    let server = builder(&place).start().await;
+    assert_eq!(printed(&server, "echo fine").await, "fine\n");
+}
+
+#[tokio::test]
+async fn a_server_believes_no_socket_of_anybody_else() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let third = place.server + 5;
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    let for_third = || for_account(&place, &exec, third).run_as(place.server);
+    let path = socket(&place);
+    let name = place.commands;
+
+    // Positive control is every other test: the same socket, and the account that it is of.
+    let _unit = Unit::of(&place).await;
+    is_refused(for_third(), &[&format!("belongs to user {name}")]).await;
+    chown(&path, Some(third), None).unwrap();
+    is_refused(for_third(), &["can be replaced by others"]).await;
+    is_refused(builder(&place), &[&format!("belongs to user {third}")]).await;
+    let directory = path.parent().unwrap();
+    chown(directory, Some(0), None).unwrap();
+    is_refused(for_third(), &[&format!("user {name} answers there")]).await;
+    chown(&path, Some(place.commands), None).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    is_refused(builder(&place), &["is open to everybody"]).await;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    is_refused(builder(&place), &["run can be replaced by others"]).await;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+    let moved = directory.join("moved.sock");
+    fs::rename(&path, &moved).unwrap();
+    symlink(&moved, &path).unwrap();
+    is_refused(builder(&place), &["is no socket"]).await;
+    fs::remove_file(&path).unwrap();
+    fs::rename(&moved, &path).unwrap();
+    let server = builder(&place).start().await;
+    assert_eq!(printed(&server, "echo fine").await, "fine\n");
+}
+
+#[tokio::test]
+async fn without_a_unit_a_start_fails_and_names_both_ways() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let both = [
+        "runner.sock is not there",
+        "only root can start commands under another account",
+        "sudo countersign serve --run-as",
+        "systemctl enable --now countersign-runner@",
+    ];
+    is_refused(builder(&place), &both).await;
+    // What a unit that is gone left there.
+    drop(Unit::of(&place).await);
+    assert!(socket(&place).exists());
+    is_refused(builder(&place), &["it does not answer"]).await;
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    let same = for_account(&place, &exec, place.server).run_as(place.server);
+    is_refused(same, &["is the account of the server"]).await;
+}
+
+/// A service manager that listens as root and starts the unit when somebody comes.
+struct Manager(Child);
+
+impl Manager {
+    async fn of(place: &Place) -> Option<Self> {
+        let Some(activate) = program("systemd-socket-activate") else {
+            skip("systemd-socket-activate is not installed");
+            return None;
+        };
+        let path = socket(place);
+        let directory = path.parent().unwrap();
+        chown(directory, Some(0), Some(0)).unwrap();
+        let log = File::create(place.scratch.join("manager.log")).unwrap();
+        let unit = as_account(runner(place.server), place.commands);
+        let listen = ["--seqpacket", "--listen", path.to_str().unwrap()];
+        let manager = Self(
+            unit.behind(activate.to_str().unwrap(), &listen)
+                .start(Stdio::from(log)),
+        );
+        until_there(&path).await;
+        // SocketGroup= and SocketMode= of the packaged unit.
+        chown(&path, Some(0), Some(place.server)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).unwrap();
+        Some(manager)
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[tokio::test]
+async fn a_unit_takes_the_socket_that_a_service_manager_listens_at() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let Some(manager) = Manager::of(&place).await else {
+        return;
+    };
+    let mut server = builder(&place).start().await;
+    // It became what was started, and so the unit.
+    let unit = pid_of(&manager.0);
+    let own = place.commands;
+    assert_eq!(field(unit, "Uid"), format!("{own} {own} {own} {own}"));
+    assert_eq!(printed(&server, "id -u").await, format!("{own}\n"));
+    let going_on = background(
+        &server,
+        "echo $$ > started; while ! test -e go; do sleep 0.05; done",
+    )
+    .await;
+    until_there(&place.workspace().join("started")).await;
+    server.kill();
+    server.start().await;
+    assert_eq!(server.agent().run(&going_on).await["status"], "running");
+    write_file(&place.workspace().join("go"), "");
+    assert_eq!(server.agent().finished(&going_on).await["status"], "completed");
+}
+
+/// Root listens for whatever unit it starts, so who answers counts, too.
+#[tokio::test]
+async fn a_service_manager_that_starts_another_account_is_not_believed() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let Some(_manager) = Manager::of(&place).await else {
+        return;
+    };
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    let for_third = for_account(&place, &exec, place.server + 5).run_as(place.server);
+    is_refused(for_third, &[&format!("user {} answers there", place.commands)]).await;
+}
+
+/// After an update the unit may still be the old program.
+#[tokio::test]
+async fn a_unit_of_another_version_is_asked_once_to_make_way() {
+    if is_missing() {
+        return;
+    }
+    if !Path::new("/usr/bin/python3").exists() {
+        return skip("there is no Python to be another version");
+    }
+    let place = Place::new();
+    let script = "import os,socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.bind(sys.argv[1])\n\
+                  os.chmod(sys.argv[1],0o660)\ns.listen(8)\nprint('runner ready',file=sys.stderr,flush=True)\n\
+                  while True:\n  c,_=s.accept()\n  c.send(b'w0.0.0')\n  c.settimeout(50)\n  \
+                  print('heard',c.recv(64).decode() or 'nothing',file=sys.stderr,flush=True)\n";
+    let other = Invocation::new("/usr/bin/python3")
+        .args(&["-I", "-c", script])
+        .arg(socket(&place));
+    let log = place.scratch.join("other.log");
+    let other = Unit::start(&as_account(other, place.commands), &log);
+    other.says("runner ready").await;
+    is_refused(builder(&place), &["it is version 0.0.0"]).await;
+    let heard = fs::read_to_string(&log).unwrap();
+    assert_eq!(heard.matches("heard outdated").count(), 1, "{heard}");
+    assert!(heard.contains("heard nothing"), "{heard}");
+    drop(other);
+
+    // A real one ends when it is asked.
+    fs::remove_file(socket(&place)).unwrap();
+    let mut unit = Unit::of(&place).await;
+    let script = "import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\ns.connect(sys.argv[1])\n\
+                  s.recv(64)\ns.send(b'outdated')\n";
+    let python = Invocation::new("/usr/bin/python3")
+        .args(&["-I", "-c", script])
+        .arg(socket(&place));
+    let asked = run_program(&as_account(python, place.server));
+    assert_eq!(asked.code, Some(0), "{asked:?}");
+    let pid = unit.pid();
+    let ended = tokio::task::spawn_blocking(move || {
+        ProcessHandle::open(pid).is_none_or(|handle| handle.wait(std::time::Duration::from_mins(1)))
+    });
+    assert!(within("the end", ended).await.unwrap());
+    assert_eq!(unit.child.wait().unwrap().code(), Some(0));
+}
+
+/// Commands can stop the unit, which is of their account. Nothing is believed meanwhile, and nothing hangs for ever.
+#[tokio::test]
+async fn a_unit_that_is_killed_by_commands_takes_nothing_of_the_server_along() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let unit = Unit::of(&place).await;
+    let again;
+    let server = builder(&place).start().await;
+    let answer = run(&server, &format!("kill -9 {} {}", server.pid(), unit.pid())).await;
+    assert_ne!(answer["exitCode"], 0, "the server is not theirs: {answer:#}");
+    assert!(is_alive(server.pid()));
+    again = Unit::of(&place).await;
+    let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
+    let runs = || async { run(&server, "id -u").await["stdout"].clone() };
+    eventually("runs again", runs, |stdout| {
+        *stdout == format!("{}\n", place.commands)
+    })
+    .await;
+    eventually("well again", readiness, |ready| ready["degraded"] == false).await;
+    assert_eq!(again.runners().len(), 1);
+}
+
+#[test]
+fn a_unit_that_cannot_be_one_says_why() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let path = socket(&place);
+    let fails = |invocation: Invocation, because: &str| {
+        let ended = run_program(&invocation);
+        assert_eq!(ended.code, Some(BAD_SETTINGS), "{ended:?}");
+        assert!(ended.stderr.contains(because), "wanted {because:?}: {ended:?}");
+    };
+    let with_socket = || runner(place.server).arg("--socket").arg(&path);
+    fails(with_socket(), "this is root");
+    fails(
+        as_account(with_socket(), place.server),
+        "this is the account of the server",
+    );
+    fails(
+        as_account(runner(place.server), place.commands),
+        "no socket was passed",
+    );
+    let unknown = countersign().args(&["runner", "--server-account", "no-such-account"]);
+    fails(unknown, "there is no account no-such-account");
+    let passed = |count: &str| {
+        let script = format!("LISTEN_PID=$$ LISTEN_FDS={count} exec \"$@\" 3< /dev/null");
+        as_account(runner(place.server), place.commands).behind("sh", &["-c", &script, "sh"])
+    };
+    fails(passed("2"), "2 sockets were passed");
+    fails(passed("1"), "descriptor 3 is no listening Unix socket");
+    // Variables that were meant for somebody else.
+    let inherited = as_account(runner(place.server), place.commands)
+        .env("LISTEN_PID", "1")
+        .env("LISTEN_FDS", "1");
+    fails(inherited, "no socket was passed");
+    write_file(&path, "something");
+    fails(
+        as_account(with_socket(), place.commands),
+        "is no socket of this account",
+    );
+    assert_eq!(fs::read_to_string(&path).unwrap(), "something");
+    let nowhere = Scratch::new();
+    let elsewhere = runner(place.server)
+        .arg("--socket")
+        .arg(nowhere.join("x/runner.sock"));
+    fails(as_account(elsewhere, place.commands), "cannot be listened at");
+}
+
+#[tokio::test]
+async fn two_units_do_not_share_a_socket() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let mut first = Unit::of(&place).await;
+    let second = as_account(
+        runner(place.server).arg("--socket").arg(socket(&place)),
+        place.commands,
+    );
+    let ended = run_program(&second);
+    assert_eq!(ended.code, Some(BAD_SETTINGS), "{ended:?}");
+    assert!(ended.stderr.contains("another runner listens"), "{ended:?}");
+    // One that was killed leaves its socket, and the next takes its place.
+    first.kill();
+    let _next = Unit::of(&place).await;
+    let server = builder(&place).start().await;
+    assert_eq!(printed(&server, "echo fine").await, "fine\n");
+}
