@@ -10,6 +10,7 @@ pub mod sys;
 pub mod command;
 pub mod events;
 pub mod output;
+pub mod patch;
 pub mod policy;
 pub mod runner;
 pub mod terminal;

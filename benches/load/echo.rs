@@ -38,7 +38,7 @@ pub(crate) async fn measure(options: &Options) {
     println!("echo: {} bytes, one after the other, in turns", options.rounds);
     let place = tempfile::tempdir().expect("a directory");
     let mut ours = Ours::start(place.path().to_owned()).await;
-    let mut bare = Bare::start();
+    let bare = Bare::start();
     let (mut by_us, mut by_itself) = (Samples::default(), Samples::default());
     for round in 0..WARM_UP + options.rounds {
         let begun = Instant::now();
@@ -175,7 +175,7 @@ impl Bare {
         bare
     }
 
-    fn echo(&mut self) {
+    fn echo(&self) {
         rustix::io::write(&self.master, b"x").expect("it is written");
         assert_eq!(self.read(), b'x');
     }

@@ -47,7 +47,9 @@ fn show(when: &str, holdings: &Holdings) {
         run_files,
         spools,
     } = holdings;
-    println!("  {when:<9}  {processes:>9}  {open_files:>10}  {resident_kib:>12}  {run_files:>9}  {spools:>6}");
+    println!(
+        "  {when:<9}  {processes:>9}  {open_files:>10}  {resident_kib:>12}  {run_files:>9}  {spools:>6}"
+    );
 }
 
 /// Starts them one after the other, and waits until the last has ended.

@@ -239,8 +239,13 @@ impl Server {
     /// How many files its state directory keeps of runs and their output.
     pub(crate) fn run_files(&self) -> (usize, usize) {
         let count = |name: &str| {
-            let folder = self.state.as_ref().map(|state| state.path().join("countersign").join(name));
-            folder.and_then(|folder| fs::read_dir(folder).ok()).map_or(0, Iterator::count)
+            let folder = self
+                .state
+                .as_ref()
+                .map(|state| state.path().join("countersign").join(name));
+            folder
+                .and_then(|folder| fs::read_dir(folder).ok())
+                .map_or(0, Iterator::count)
         };
         (count("runs"), count("output"))
     }

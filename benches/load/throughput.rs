@@ -29,7 +29,11 @@ pub(crate) async fn measure() {
     }
     let (bare, run) = (bare.p50(), runs.p50());
     let rate = |time: std::time::Duration| f64::from(BYTES) / 1e6 / time.as_secs_f64();
-    println!("  | cat | wc -c   {:>7} ms  {:>7.0} MB/s", bare.as_millis(), rate(bare));
+    println!(
+        "  | cat | wc -c   {:>7} ms  {:>7.0} MB/s",
+        bare.as_millis(),
+        rate(bare)
+    );
     println!(
         "  one run         {:>7} ms  {:>7.0} MB/s  {:.2}x",
         run.as_millis(),

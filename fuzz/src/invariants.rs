@@ -14,6 +14,7 @@ use countersign::{
         syntax::{List, Segment, WordClass},
     },
     fuzzing,
+    patch::{self, Line, Operation, Patch},
     policy::{
         allowlist::{Analysis, AnalysisVerdict, SegmentReport},
         pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
@@ -39,6 +40,7 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("wire_frames", wire_frames),
     ("display", displayed),
     ("env_policy", judged_env),
+    ("patch", patched),
 ];
 
 /// What was read prints as a script that reads as the same.
@@ -564,4 +566,68 @@ fn judged_env(data: &[u8]) {
             "{name}={value:?}"
         );
     }
+}
+
+/// A patch, and after a NUL the text of a file. What is read prints as what reads the same, and what applies changes as
+/// many lines as it says.
+fn patched(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let (input, file) = text.split_once('\0').unwrap_or((text, "a\nb\n\na\r\nc"));
+    let Ok(patch) = Patch::parse(input) else { return };
+    assert!(!patch.operations().is_empty());
+    assert_eq!(
+        Patch::parse(&printed_patch(&patch)).as_ref(),
+        Ok(&patch),
+        "{input:?}"
+    );
+    for operation in patch.operations() {
+        let Operation::Update { hunks, .. } = operation else {
+            continue;
+        };
+        let Ok(new) = patch::apply(file, hunks) else {
+            continue;
+        };
+        let count = |wanted: fn(&Line) -> bool| {
+            let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
+            lines.filter(|line| wanted(line)).count()
+        };
+        let inserted = count(|line| matches!(line, Line::Insert(_)));
+        let removed = count(|line| matches!(line, Line::Remove(_)));
+        let lines = |text: &str| text.split_inclusive('\n').count();
+        let expected = lines(file) + inserted - removed;
+        // An empty last line without an ending cannot be told from none.
+        assert!(
+            lines(&new) == expected || lines(&new) + 1 == expected,
+            "{input:?} {file:?} {new:?}"
+        );
+    }
+}
+
+fn printed_patch(patch: &Patch) -> String {
+    let mut lines = vec!["*** Begin Patch".to_owned()];
+    for operation in patch.operations() {
+        match operation {
+            Operation::Add { path, content } => {
+                lines.push(format!("*** Add File: {path}"));
+                lines.extend(content.split_terminator('\n').map(|line| format!("+{line}")));
+            }
+            Operation::Delete { path } => lines.push(format!("*** Delete File: {path}")),
+            Operation::Update { path, to, hunks } => {
+                lines.push(format!("*** Update File: {path}"));
+                lines.extend(to.iter().map(|to| format!("*** Move to: {to}")));
+                for hunk in hunks {
+                    lines.push("@@".to_owned());
+                    lines.extend(hunk.contexts.iter().map(|context| format!("@@ {context}")));
+                    lines.extend(hunk.lines.iter().map(|line| match line {
+                        Line::Keep(text) => format!(" {text}"),
+                        Line::Remove(text) => format!("-{text}"),
+                        Line::Insert(text) => format!("+{text}"),
+                    }));
+                    lines.extend(hunk.at_end.then(|| "*** End of File".to_owned()));
+                }
+            }
+        }
+    }
+    lines.push("*** End Patch".to_owned());
+    lines.join("\n")
 }

@@ -1,11 +1,12 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, approvals::ApprovalsCommand, approver::ApproverArgs, audit::AuditCommand,
-    completions::CompletionsArgs, config::ConfigCommand, context::ServerFlags, demo::DemoArgs,
-    denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs, exec::ExecArgs, hook::HookArgs,
-    init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs, policy::PolicyCommand,
-    process::ProcessArgs, runner::RunnerArgs, runs::RunsCommand, serve::ServeArgs, token::TokenCommand,
+    allowlist::AllowlistCommand, apply_patch::ApplyPatchArgs, approvals::ApprovalsCommand,
+    approver::ApproverArgs, audit::AuditCommand, completions::CompletionsArgs, config::ConfigCommand,
+    context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
+    exec::ExecArgs, hook::HookArgs, init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs,
+    policy::PolicyCommand, process::ProcessArgs, runner::RunnerArgs, runs::RunsCommand, serve::ServeArgs,
+    token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     Exec(ExecArgs),
     /// Look after what runs in the background
     Process(ProcessArgs),
+    /// Change files by a patch, if policy and people allow it
+    ApplyPatch(ApplyPatchArgs),
     /// Serve the Model Context Protocol on standard input and output
     Mcp(McpArgs),
     /// Judge the shell commands of another agent: JSON in, decision out

@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode, sync::Arc};
 use clap::{Parser as _, error::ErrorKind};
 
 use super::{
-    allowlist, approvals, approver,
+    allowlist, apply_patch, approvals, approver,
     arguments::{Arguments, Command},
     audit, completions, config,
     console::{Console, Format},
@@ -58,6 +58,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Runner(args) => runner::run(context, args),
         Command::Demo(args) => with_runtime(demo::run(context, args)),
         Command::Exec(args) => with_runtime(exec::run(context, args)),
+        Command::ApplyPatch(args) => with_runtime(apply_patch::run(context, args)),
         Command::Mcp(args) => with_runtime(mcp::run(context, args)),
         Command::Hook(args) => with_runtime(hook::run(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),

@@ -30,7 +30,7 @@ use crate::{
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 const SLOWEST_LOOK: Duration = Duration::from_millis(500);
 /// A server that restarts is back within this time; a pending approval survives that.
-const SERVER_RETURN: Duration = Duration::from_secs(30);
+pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
 
 /// Run a command on a host, if policy and people allow it
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
@@ -117,7 +117,7 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         .idempotency_key
         .clone()
         .unwrap_or_else(|| SystemIds.random().to_string());
-    let answer = submit(context, &client, &body, &key).await?;
+    let answer = submit(context, &client, &["v1", "exec"], &body, &key).await?;
     show_warnings(context, &answer);
     match value::string(&answer, "status") {
         "approval-pending" if args.no_wait => {
@@ -185,7 +185,7 @@ fn body_of(args: &ExecArgs) -> Result<Value, Failure> {
 }
 
 /// `~/…` is the server's business; anything else relative is meant from here.
-fn workdir(path: &PathBuf) -> Result<Value, Failure> {
+pub(super) fn workdir(path: &PathBuf) -> Result<Value, Failure> {
     if path.starts_with("~") || path.is_absolute() {
         return Ok(json!(path));
     }
@@ -208,14 +208,20 @@ fn seconds(timeout: Duration) -> Value {
 
 /// Sends the call, again under the same key when the connection broke: what was admitted goes on without us, and
 /// asking again joins it, on the next server too. Ctrl-C cancels.
-async fn submit(context: &Context, client: &Client, body: &Value, key: &str) -> Result<Value, Failure> {
+pub(super) async fn submit(
+    context: &Context,
+    client: &Client,
+    path: &[&str],
+    body: &Value,
+    key: &str,
+) -> Result<Value, Failure> {
     let since = context.clock.now();
     let mut broke_at: Option<UnixMillis> = None;
     loop {
         let sent = tokio::select! {
-            sent = client.post_once(&["v1", "exec"], body, key) => sent,
+            sent = client.post_once(path, body, key) => sent,
             _interrupted = tokio::signal::ctrl_c() => {
-                return cancel_by_key(context, client, body, key, since).await;
+                return cancel_by_key(context, client, (path, body), key, since).await;
             }
         };
         let failure = match sent {
@@ -243,14 +249,14 @@ async fn submit(context: &Context, client: &Client, body: &Value, key: &str) -> 
 async fn cancel_by_key(
     context: &Context,
     client: &Client,
-    body: &Value,
+    (path, body): (&[&str], &Value),
     key: &str,
     since: UnixMillis,
 ) -> Result<Value, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
     let run_id = tokio::select! {
-        answer = client.post_once(&["v1", "exec"], body, key) => value::text(&answer?, "runId"),
+        answer = client.post_once(path, body, key) => value::text(&answer?, "runId"),
         run_id = only_run_since(client, body, since) => run_id?,
     };
     let cancelled = client.post(&["v1", "runs", &run_id, "cancel"], &json!({})).await;
@@ -295,7 +301,7 @@ fn show_warnings(context: &Context, answer: &Value) {
     }
 }
 
-fn show_pending(context: &Context, answer: &Value) {
+pub(super) fn show_pending(context: &Context, answer: &Value) {
     let slug = value::string(answer, "approvalSlug");
     context
         .console
@@ -306,7 +312,7 @@ fn show_pending(context: &Context, answer: &Value) {
 }
 
 /// Prints what is known of a run that goes on.
-fn finish_unended(context: &Context, answer: &Value) -> Result<ExitStatus, Failure> {
+pub(super) fn finish_unended(context: &Context, answer: &Value) -> Result<ExitStatus, Failure> {
     match context.console.format() {
         Format::Json => context.console.document(answer)?,
         Format::People => {
@@ -368,7 +374,7 @@ async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) ->
     }
 }
 
-async fn cancel(context: &Context, client: &Client, run_id: &str) -> Result<ExitStatus, Failure> {
+pub(super) async fn cancel(context: &Context, client: &Client, run_id: &str) -> Result<ExitStatus, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
     match client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await {

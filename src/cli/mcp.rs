@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(500);
   countersign --url http://127.0.0.1:18790 mcp     # with COUNTERSIGN_TOKEN set
 
 Started by an agent, which speaks the protocol on standard input and output; tools exec,
-process and exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
+process, apply_patch and exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
 pub(crate) struct McpArgs {}
 
 /// Serves until standard input ends.
@@ -117,7 +117,7 @@ impl Door for RelayDoor {
                 arguments.insert("approvalWaitMs".to_owned(), json!(0));
             }
         }
-        self.call("exec", arguments, Some(&call.key)).await
+        self.call(call.tool.as_str(), arguments, Some(&call.key)).await
     }
 
     async fn explain(&self, (): &(), arguments: JsonObject) -> Outcome {

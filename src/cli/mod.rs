@@ -12,6 +12,7 @@ mod runner;
 mod serve;
 
 mod allowlist;
+mod apply_patch;
 mod approvals;
 mod approver;
 mod audit;

@@ -28,6 +28,12 @@ impl Pinned {
                     detail: "the text or the arguments, and what the sandbox is, which finds the programs itself",
                 };
             }
+            Bound::Patch { .. } => {
+                return Self {
+                    pinning: Pinning::Exact,
+                    detail: "the patch and the directory that it is applied to; its hunks find their lines by their text",
+                };
+            }
             Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),
             Bound::Exec { path, argv, identity } => {
                 loose_program(path, argv, identity.as_ref(), &binding.scripts)

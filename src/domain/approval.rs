@@ -369,6 +369,17 @@ pub enum Bound {
         /// What comes before the `PATH` of the sandbox.
         path_prepend: Option<String>,
     },
+    /// A patch of files below the working directory, applied by whoever leads the run.
+    Patch {
+        /// Exactly as it was sent.
+        text: String,
+        /// It stays in the workspace.
+        workspace_only: bool,
+        /// The server's own files, which it does not change.
+        off_limits: Vec<String>,
+        /// What lies in there and may be changed nevertheless.
+        spared: Vec<String>,
+    },
 }
 
 /// Everything an approval covers. Two requests with equal digests would do the same thing.

@@ -31,9 +31,9 @@ pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionK
 pub use name::InvalidName;
 pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
-pub use process::{ProcessKind, ProcessStatus};
+pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::Reason;
-pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES};
+pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_PATCH_BYTES};
 pub use run::{
     DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
     StatusChangeError,

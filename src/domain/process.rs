@@ -2,6 +2,9 @@
 
 use super::name::vocabulary;
 
+/// Most bytes of input that one call hands to a process session.
+pub const MAX_INPUT_BYTES: usize = 256 * 1024;
+
 vocabulary! {
     /// What a process session holds.
     pub enum ProcessKind("run or leftovers") {

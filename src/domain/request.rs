@@ -9,7 +9,10 @@ use super::{AgentId, Ask, HostChoice, Security, SessionKey};
 /// The largest single argument that Linux passes to a program: `MAX_ARG_STRLEN` less its NUL.
 pub const MAX_ARGUMENT_BYTES: usize = 131_071;
 
-/// What to run: text for a shell, or a program with its arguments. Exactly one of the two.
+/// Longest text of a patch. A person may have to read it, and records keep it.
+pub const MAX_PATCH_BYTES: usize = 1024 * 1024;
+
+/// What to run: text for a shell, a program with its arguments, or a patch. Exactly one of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Command {
@@ -17,6 +20,8 @@ pub enum Command {
     Shell(String),
     /// A program and its arguments, run without any shell. Never empty, the first not blank.
     Argv(Vec<String>),
+    /// A patch of files below the working directory (`exec-tool.md` 9).
+    Patch(String),
 }
 
 /// A request cannot be meant as it stands.
@@ -31,6 +36,9 @@ pub enum InvalidRequest {
     /// Longer than a program can be given.
     #[error("longer than {MAX_ARGUMENT_BYTES} bytes cannot be started")]
     TooLong,
+    /// Longer than a patch may be.
+    #[error("a patch has at most {MAX_PATCH_BYTES} bytes")]
+    PatchTooLong,
 }
 
 impl Command {
@@ -54,6 +62,16 @@ impl Command {
         Ok(command)
     }
 
+    /// A patch that is not blank, holds no NUL and is not too long.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] says which of these fails.
+    pub fn patch(text: String) -> Result<Self, InvalidRequest> {
+        let command = Self::Patch(text);
+        command.check()?;
+        Ok(command)
+    }
+
     /// Whether it can be meant and started at all: what the constructors look at. Only something that is explained
     /// and never run may be made without.
     ///
@@ -61,7 +79,12 @@ impl Command {
     /// [`InvalidRequest`] says what stands against it.
     pub fn check(&self) -> Result<(), InvalidRequest> {
         match self {
-            Self::Shell(text) if text.trim().is_empty() => Err(InvalidRequest::BlankCommand),
+            Self::Shell(text) | Self::Patch(text) if text.trim().is_empty() => {
+                Err(InvalidRequest::BlankCommand)
+            }
+            Self::Patch(text) if text.len() > MAX_PATCH_BYTES => Err(InvalidRequest::PatchTooLong),
+            Self::Patch(text) if text.contains('\0') => Err(InvalidRequest::Nul),
+            Self::Patch(_) => Ok(()),
             Self::Shell(text) => check_argument(text),
             Self::Argv(argv) if argv.first().is_none_or(|program| program.trim().is_empty()) => {
                 Err(InvalidRequest::BlankCommand)
@@ -70,14 +93,47 @@ impl Command {
         }
     }
 
-    /// The command as one line for people, events and lists: the text, or the arguments in the canonical
-    /// form of `approvals-store.md` 12.
+    /// The whole command as text: as it was sent, or the arguments in the canonical form of `approvals-store.md` 12.
     pub fn to_text(&self) -> String {
         match self {
-            Self::Shell(text) => text.clone(),
+            Self::Shell(text) | Self::Patch(text) => text.clone(),
             Self::Argv(argv) => argv.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" "),
         }
     }
+
+    /// The command for events and lists: a patch is named by the files that it changes.
+    pub fn to_short_text(&self) -> String {
+        match self {
+            Self::Shell(_) | Self::Argv(_) => self.to_text(),
+            Self::Patch(text) => short_patch(text),
+        }
+    }
+}
+
+/// The first files that a patch names; what is not read as one is none.
+fn short_patch(text: &str) -> String {
+    const NAMED: usize = 5;
+    const PATH_CHARS: usize = 100;
+    let file = |line: &str| {
+        let words = [
+            ("*** Add File:", "add"),
+            ("*** Delete File:", "delete"),
+            ("*** Update File:", "update"),
+        ];
+        words.into_iter().find_map(|(mark, word)| {
+            let path: String = line.strip_prefix(mark)?.trim().chars().take(PATH_CHARS).collect();
+            Some(format!("{word} {path}"))
+        })
+    };
+    let mut files = text.lines().filter_map(file);
+    let named: Vec<String> = files.by_ref().take(NAMED).collect();
+    let more = files.count();
+    let and_more = if more == 0 {
+        String::new()
+    } else {
+        format!(", and {more} more")
+    };
+    format!("apply_patch: {}{and_more}", named.join(", "))
 }
 
 fn check_argument(text: &str) -> Result<(), InvalidRequest> {
@@ -170,6 +226,26 @@ mod tests {
         assert_eq!(
             argv(&["a", "", "b c", "d\"e"]).to_text(),
             "a \"\" \"b c\" \"d\\\"e\""
+        );
+    }
+
+    #[test]
+    fn a_patch_is_named_by_its_files() {
+        let short = |text: &str| Command::patch(text.to_owned()).unwrap().to_short_text();
+        assert_eq!(
+            short(
+                "*** Begin Patch\n*** Add File: a\n+x\n*** Update File: b c \n-*** Delete File: d\n*** End Patch"
+            ),
+            "apply_patch: add a, update b c"
+        );
+        assert_eq!(
+            short(&"*** Delete File: a\n".repeat(7)),
+            "apply_patch: delete a, delete a, delete a, delete a, delete a, and 2 more"
+        );
+        assert!(short(&format!("*** Add File: {}", "x".repeat(10_000))).len() < 200);
+        assert_eq!(
+            Command::patch("x".repeat(MAX_PATCH_BYTES + 1)),
+            Err(InvalidRequest::PatchTooLong)
         );
     }
 

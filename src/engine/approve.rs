@@ -5,8 +5,8 @@ use std::{path::Path, sync::Arc, time::Duration};
 use crate::{
     approvals::binding,
     domain::{
-        Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, EntryId, Principal,
-        Reason, RunId, Security, TerminalSize,
+        Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, Command, EntryId,
+        Principal, Reason, RunId, Security, TerminalSize,
     },
     engine::{
         Engine,
@@ -341,7 +341,7 @@ impl Engine {
     fn is_stricter_now(&self, approval: &Approval, now: &PolicyNow) -> Option<Reason> {
         let binding = &approval.card.binding;
         let effective = now.effective(&binding.agent, Wanted::default());
-        if now.is_tool_denied(&binding.agent) {
+        if now.is_tool_denied(&binding.agent, &binding.command) {
             return Some(Reason::ToolDenied);
         }
         if effective.security.value < approval.card.security
@@ -387,7 +387,7 @@ impl Engine {
                 denylisted: self.is_denylisted(&card.binding, &now),
                 needs_person: card.needs_person || covering.as_ref().is_some_and(|cover| cover.needs_person),
                 document_refused: effective.document_refused,
-                tool_denied: now.is_tool_denied(&card.binding.agent),
+                tool_denied: now.is_tool_denied(&card.binding.agent, &card.binding.command),
             };
             let after = if now.settings().server.approvals.fallback_after_timeout {
                 AfterTimeout::Fallback
@@ -514,6 +514,11 @@ impl Engine {
             return Ok(present);
         };
         (present.cwd_dev, present.cwd_ino) = (directory.dev, directory.ino);
+        if let Command::Patch(text) = &approved.command {
+            let keeps_in = now.views().any(|view| view.keeps_patches_in(&approved.agent));
+            present.bound = self.bound_patch(text, keeps_in);
+            return Ok(present);
+        }
         let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
         let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
         present.scripts = self.scripts_of(

@@ -113,7 +113,9 @@ fn started<'a>(
                 | BoundAction::Settle { .. } => None,
             })
             .collect(),
-        Bound::Rendered { .. } | Bound::Text { .. } | Bound::Inside { .. } => Vec::new(),
+        Bound::Rendered { .. } | Bound::Text { .. } | Bound::Inside { .. } | Bound::Patch { .. } => {
+            Vec::new()
+        }
     };
     let others: Vec<_> = executables
         .iter()

@@ -7,7 +7,8 @@ use tokio::{sync::oneshot, time::Instant};
 use crate::{
     approvals::broker::Subscription,
     domain::{
-        AgentId, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus, TerminalSize,
+        AgentId, Command, EntryId, ExecRequest, KillCause, Principal, Reason, Run, RunId, RunStatus,
+        TerminalSize,
     },
     engine::{
         Engine,
@@ -123,7 +124,8 @@ impl Engine {
             let patience = Patience {
                 approval: call.approval_wait,
                 run: call.yield_after,
-                leaving: if call.background {
+                // Half of a patch is worse than all of it, and it is soon done.
+                leaving: if call.background || matches!(call.command, Command::Patch(_)) {
                     Leaving::Leaves
                 } else {
                     keyed.unwrap_or(Leaving::Kills)

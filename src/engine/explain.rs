@@ -325,12 +325,12 @@ fn bad_command(command: &Command) -> Option<Finding> {
     let invalid = command.check().err()?;
     let of_text = match command {
         Command::Shell(text) => parser::rejection(text),
-        Command::Argv(_) => None,
+        Command::Argv(_) | Command::Patch(_) => None,
     };
     Some(of_text.unwrap_or_else(|| {
         let code = match invalid {
             InvalidRequest::Nul => Code::Nul,
-            InvalidRequest::TooLong => Code::TooLong,
+            InvalidRequest::TooLong | InvalidRequest::PatchTooLong => Code::TooLong,
             InvalidRequest::BlankCommand => Code::EmptySegment,
         };
         let span = Span::new(0, command.to_text().len());

@@ -82,8 +82,9 @@ impl PolicyNow {
         }
     }
 
-    pub(super) fn is_tool_denied(&self, agent: &AgentId) -> bool {
-        self.views().any(|view| view.is_tool_denied(agent))
+    /// Whether an agent may not use the tool that a command is for.
+    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+        self.views().any(|view| view.is_tool_denied(agent, command))
     }
 }
 
@@ -100,12 +101,14 @@ impl PolicyView {
         })
     }
 
-    fn is_tool_denied(&self, agent: &AgentId) -> bool {
-        self.settings
-            .policy
-            .tool_policy(agent)
-            .denied_by(Tool::Exec)
-            .is_some()
+    fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+        let policy = &self.settings.policy;
+        let tool = match command {
+            Command::Shell(_) | Command::Argv(_) => Tool::Exec,
+            Command::Patch(_) if !policy.exec(agent).apply_patch.enabled => return true,
+            Command::Patch(_) => Tool::ApplyPatch,
+        };
+        policy.tool_policy(agent).denied_by(tool).is_some()
     }
 }
 
@@ -152,7 +155,8 @@ impl Engine {
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
         let effective = now.effective(&call.agent, call.wanted);
-        let tool_denied = now.is_tool_denied(&call.agent);
+        self.expect_in_workspace(call, now)?;
+        let tool_denied = now.is_tool_denied(&call.agent, &call.command);
         let analysis = self.analyse_if_it_matters(call, now, &effective, spent)?;
         if let Some(message) = analysis.as_ref().and_then(Analysis::rejection) {
             return Err(ExecError::InvalidRequest {
@@ -229,6 +233,9 @@ impl Engine {
         effective: &Effective,
         spent: &[EntryId],
     ) -> Result<Option<Analysis>, Blind> {
+        if matches!(call.command, Command::Patch(_)) {
+            return Ok(None);
+        }
         let exec = now.settings.policy.exec(&call.agent);
         let matters = match effective.security.value {
             Security::Deny => false,
@@ -273,12 +280,17 @@ impl Engine {
                     argv: argv.clone(),
                 }
             }
+            Command::Patch(text) => self.bound_patch(text, now.keeps_patches_in(&call.agent)),
         });
         let executables = match (&bound, analysis) {
             (_, Some(analysis)) => analysis.executables.clone(),
             (Bound::Exec { identity, .. }, None) => identity.iter().cloned().collect(),
             (
-                Bound::Plan { .. } | Bound::Text { .. } | Bound::Rendered { .. } | Bound::Inside { .. },
+                Bound::Plan { .. }
+                | Bound::Text { .. }
+                | Bound::Rendered { .. }
+                | Bound::Inside { .. }
+                | Bound::Patch { .. },
                 None,
             ) => Vec::new(),
         };
@@ -377,8 +389,22 @@ impl Judgement {
             judged.env = lesser.env;
             judged.binding.env_hash = binding::env_hash(&judged.env);
         }
+        if let (
+            Bound::Patch { workspace_only, .. },
+            Bound::Patch {
+                workspace_only: other,
+                ..
+            },
+        ) = (&mut judged.binding.bound, &lesser.binding.bound)
+        {
+            *workspace_only |= other;
+        }
         add_uses(&mut judged.grants, lesser.grants);
         judged
+    }
+
+    fn is_of_patch(&self) -> bool {
+        matches!(self.binding.command, Command::Patch(_))
     }
 
     /// On which terms the call may start without anybody being asked.
@@ -443,10 +469,11 @@ impl Judgement {
                 None,
             ),
             gate::AskWhy::AllowlistMiss | gate::AskWhy::NeedsPerson => {
-                let detail = finding.map_or_else(
-                    || "the allowlist does not cover the command".to_owned(),
-                    |finding| finding.detail.clone(),
-                );
+                let detail = match finding {
+                    Some(finding) => finding.detail.clone(),
+                    None if self.is_of_patch() => "no allowlist covers a patch".to_owned(),
+                    None => "the allowlist does not cover the command".to_owned(),
+                };
                 (
                     &self.effective.security.source,
                     detail,
@@ -474,7 +501,11 @@ impl Judgement {
                 Some("repair exec-approvals.json; countersign doctor says where it is wrong".to_owned()),
             ),
             Reason::ToolDenied => (
-                Some("tool policy denies exec".to_owned()),
+                Some(if self.is_of_patch() {
+                    "tool policy or tools.exec.applyPatch.enabled denies apply_patch".to_owned()
+                } else {
+                    "tool policy denies exec".to_owned()
+                }),
                 Some("change tools.deny or tools.allow in openclaw.json".to_owned()),
             ),
             Reason::Denylist => (
@@ -494,6 +525,10 @@ impl Judgement {
                      its text alone"
                         .to_owned(),
                 ),
+            ),
+            Reason::AllowlistMiss if self.is_of_patch() => (
+                Some("no allowlist covers a patch, and nobody is to be asked".to_owned()),
+                Some("set tools.exec.ask to on-miss, so that a person decides".to_owned()),
             ),
             // What the gate says by itself is only the first of these.
             Reason::AllowlistMiss

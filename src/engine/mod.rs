@@ -23,6 +23,7 @@ mod slots;
 pub mod environment;
 mod live;
 mod outcome;
+pub mod patch;
 pub mod process;
 mod supervise;
 mod system_event;

@@ -182,7 +182,7 @@ impl Engine {
             if notes.entries.len() < MAX_NOTES || notes.entries.contains_key(&key) {
                 let note = Note {
                     at: self.clock.now(),
-                    command: call.command.to_text(),
+                    command: call.command.to_short_text(),
                     resolved_path: credit.resolved.clone(),
                 };
                 notes.entries.insert(key, note);
@@ -284,7 +284,7 @@ fn to_entry(pattern: &Pattern, command: &Command, now: UnixMillis) -> Entry {
     // The marker holds a part of the digest; we compare the whole.
     let command_sha256 = match command {
         Command::Shell(text) if pattern.pattern == command_marker(text) => Some(command_digest(text)),
-        Command::Shell(_) | Command::Argv(_) => None,
+        Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => None,
     };
     Entry {
         pattern: pattern.pattern.clone(),

@@ -45,6 +45,7 @@ pub(super) fn may_concern(command: &Command) -> bool {
     match command {
         Command::Shell(text) => preflight::may_concern(text),
         Command::Argv(words) => words.iter().any(|word| preflight::may_concern(word)),
+        Command::Patch(_) => false,
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     engine::NoSlot,
     hosts::{eyes::Blind, workdir::WorkdirError},
     output::Captured,
+    patch::Patch,
 };
 
 /// The answer to an exec call that was not refused (`http-api.md`, "POST /v1/exec answers").
@@ -62,6 +63,43 @@ pub struct PendingRun {
     pub approval: Approval,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
+}
+
+/// The answer to a patch that was not refused.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PatchReply {
+    /// It was applied.
+    Applied(Box<AppliedPatch>),
+    /// It is still being applied.
+    Running(RunningRun),
+    /// A person is asked; nothing has changed.
+    Pending(Box<PendingRun>),
+}
+
+/// A patch that was applied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AppliedPatch {
+    /// The record of it.
+    pub run: Run,
+    /// What it changed.
+    pub patch: Patch,
+}
+
+/// A patch that was not applied, or of which that is not known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PatchFailure {
+    /// The run that records it.
+    pub run_id: RunId,
+    /// The file that it failed at.
+    pub path: Option<String>,
+    /// The hunk of that file, from 1.
+    pub hunk: Option<usize>,
+    /// Why, in words.
+    pub detail: String,
+    /// Why it was cut off; then each file has its old content or its new one.
+    pub reason: Option<Reason>,
+    /// Files that could not be put back as they were. Mostly none.
+    pub not_restored: Vec<String>,
 }
 
 /// Something the caller should know though the call succeeded.
@@ -146,6 +184,25 @@ pub enum ExecError {
         /// The gates that failed.
         gates: Vec<String>,
     },
+    /// Tool policy takes the tool from the agent.
+    #[error("the tool is denied")]
+    ToolDenied {
+        /// Which, and which key says so.
+        detail: String,
+        /// The key to change.
+        hint: String,
+    },
+    /// The model may not send patches.
+    #[error("patches are not allowed here")]
+    PatchNotAllowed {
+        /// Why.
+        detail: String,
+        /// The key to change.
+        hint: String,
+    },
+    /// A patch does not apply.
+    #[error("the patch does not apply")]
+    PatchFailed(Box<PatchFailure>),
     /// The token is not bound to this agent.
     #[error("the token may not act for this agent")]
     AgentNotAllowed,

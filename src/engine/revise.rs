@@ -95,6 +95,13 @@ impl Engine {
     ) -> Result<Revise, ReviseError> {
         call::refuse_chat_commands(&command)?;
         let binding = &old.card.binding;
+        if matches!(binding.command, Command::Patch(_)) {
+            return Err(ExecError::InvalidRequest {
+                path: "command",
+                message: "a patch cannot be changed; deny it and say what should be different".to_owned(),
+            }
+            .into());
+        }
         let workdir = Workdir::at(Path::new(&binding.cwd), self.gateway.files()).map_err(ExecError::from)?;
         let call = Call {
             agent: binding.agent.clone(),

@@ -169,6 +169,15 @@ impl Engine {
         let cwd = cwd.map_err(|error: CwdError| ExecError::WorkdirUnavailable {
             detail: error.to_string(),
         })?;
+        // A patch is applied from outside, where a link below the workdir would mean something else than inside.
+        if matches!(request.command, Command::Patch(_)) && cwd != place.enclosure.settings.workdir {
+            return Err(ExecError::WorkdirUnavailable {
+                detail: format!(
+                    "a patch of a sandbox is applied to {}; leave workdir out",
+                    place.enclosure.settings.workdir.display()
+                ),
+            });
+        }
         Ok(Self::assemble(
             caller,
             request,
@@ -189,7 +198,9 @@ impl Engine {
     ) -> Diversion {
         let is_miss = matches!(judged.verdict, Verdict::Ask(spec) if spec.why == AskWhy::AllowlistMiss);
         let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
-        if !is_miss || call.sandbox.is_some() || !now.views().all(|view| may(&view.settings)) {
+        // The files of the sandbox are others.
+        let is_patch = matches!(call.command, Command::Patch(_));
+        if !is_miss || is_patch || call.sandbox.is_some() || !now.views().all(|view| may(&view.settings)) {
             return Diversion::Unwanted;
         }
         match self.diverted(call, now.settings(), making).await {
@@ -263,7 +274,7 @@ impl Engine {
 
     /// Judges a call in a sandbox: only tool policy speaks about it.
     pub(super) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
-        let input = GateInput::without_approvals(now.is_tool_denied(&call.agent));
+        let input = GateInput::without_approvals(now.is_tool_denied(&call.agent, &call.command));
         let exec = now.settings().policy.exec(&call.agent);
         let of_call = call.env.iter().find(|(name, _value)| *name == PATH);
         let directories = (!exec.path_prepend.is_empty())
@@ -349,28 +360,34 @@ impl Engine {
 const PATH: &str = "PATH";
 const TERM: &str = "TERM";
 
-/// What a permit lets run in its sandbox.
-pub(super) fn inside_of(permit: &Permit) -> Inside {
+/// What a permit lets run in its sandbox; `None` for a patch, which no program applies.
+pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
     let binding = permit.binding();
+    let command = match &binding.command {
+        Command::Shell(text) => InsideCommand::Shell(text.clone()),
+        Command::Argv(argv) => InsideCommand::Argv(argv.clone()),
+        Command::Patch(_) => return None,
+    };
     let path_prepend = match &binding.bound {
         Bound::Inside { path_prepend, .. } => path_prepend.clone(),
-        Bound::Exec { .. } | Bound::Plan { .. } | Bound::Rendered { .. } | Bound::Text { .. } => None,
+        Bound::Exec { .. }
+        | Bound::Plan { .. }
+        | Bound::Rendered { .. }
+        | Bound::Text { .. }
+        | Bound::Patch { .. } => None,
     };
     let env = permit.env().iter().filter(|(name, _value)| *name != PATH);
     let has_term = permit.env().iter().any(|(name, _value)| name == TERM);
     let term = (binding.pty && !has_term).then_some((TERM, TERMINAL_KIND));
-    Inside {
-        command: match &binding.command {
-            Command::Shell(text) => InsideCommand::Shell(text.clone()),
-            Command::Argv(argv) => InsideCommand::Argv(argv.clone()),
-        },
+    Some(Inside {
+        command,
         cwd: binding.cwd.clone().into(),
         env: env
             .chain(term)
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect(),
         path_prepend,
-    }
+    })
 }
 
 /// Why the sandbox of a call cannot be used, and how that changes.

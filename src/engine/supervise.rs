@@ -98,7 +98,7 @@ impl Engine {
             None => self.gateway.run(permit, terms).await,
             Some(place) => {
                 let inside = sandboxed::inside_of(&permit);
-                self.sandbox.run(permit, terms, place, &inside).await
+                self.sandbox.run(permit, terms, place, inside.as_ref()).await
             }
         };
         let supervised = match started {

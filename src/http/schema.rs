@@ -17,6 +17,7 @@ use crate::{
         RunStatus, RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
     http::extract::{AgentScope, IfMatch, ProcessSessionName},
+    patch::ChangeKind,
     policy::preset::Preset,
 };
 
@@ -42,6 +43,7 @@ words!(
     ApprovalDecision,
     ApprovalStatus,
     Ask,
+    ChangeKind,
     DecidedBy,
     Host,
     HostChoice,

@@ -15,6 +15,7 @@ pub fn tool_arguments() -> ToolArguments {
     ToolArguments {
         exec: arguments("ExecRequest"),
         process: arguments("ProcessRequest"),
+        patch: arguments("PatchRequest"),
     }
 }
 

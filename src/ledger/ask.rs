@@ -299,7 +299,7 @@ pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -
     let card = &approval.card;
     EventKind::ApprovalRequested {
         slug: approval.id.slug().to_owned(),
-        command: run.command.to_text(),
+        command: run.command.to_short_text(),
         cwd: run.cwd.clone(),
         security: card.security,
         ask: card.ask,

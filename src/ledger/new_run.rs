@@ -12,7 +12,7 @@ use crate::{
     events::{Event, EventKind, Subject},
 };
 
-use super::{error::Fault, launch::Ready, tx::Tx};
+use super::{error::Fault, launch::Ready, runs, tx::Tx};
 
 /// A run on its way into the ledger; time and state are the ledger's to give.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,17 +130,22 @@ impl NewRun {
             launch,
         } = entrance;
         let argv = match &self.command {
-            Command::Shell(_) => None,
+            Command::Shell(_) | Command::Patch(_) => None,
             Command::Argv(argv) => Some(json(argv)),
+        };
+        let tool = match &self.command {
+            Command::Shell(_) | Command::Argv(_) => runs::EXEC,
+            Command::Patch(_) => runs::APPLY_PATCH,
         };
         let launch = launch.map(Ready::columns);
         tx.execute(
             "INSERT INTO runs (run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
-             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, stdin_open, sandbox) \
+             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, stdin_open, sandbox, \
+             tool) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37)",
+             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38)",
             params![
                 self.id.as_str(),
                 status.as_str(),
@@ -179,10 +184,11 @@ impl NewRun {
                 self.binding.map(Pinning::as_str),
                 self.stdin_open(),
                 self.sandbox.map(Backend::as_str),
+                tool,
             ],
         )?;
         let kind = EventKind::ExecRequested {
-            command: self.command.to_text(),
+            command: self.command.to_short_text(),
             cwd: self.cwd.clone(),
             requested_by: self.requested_by.clone(),
             verdict: *verdict,

@@ -285,7 +285,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
 }
 
 /// The columns that [`from_row`] reads, in its order.
-pub(super) const COLUMNS: &str = "run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
+pub(super) const COLUMNS: &str = "run_id, status, host, node_id, agent_id, session_key, command, argv_json, tool, cwd, \
      env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, detail, \
      approval_id, session_id, pid, pty, background, diverted, isolation, timeout_ms, created_ms, started_ms, \
      ended_ms, exit_code, exit_signal, timed_out, truncated, output_bytes, tail, warnings, binding, stdin_open, \
@@ -337,10 +337,21 @@ pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
     })
 }
 
+/// The tool of a command.
+pub(super) const EXEC: &str = "exec";
+/// The tool of a patch.
+pub(super) const APPLY_PATCH: &str = "apply_patch";
+
 fn command(columns: &mut Columns<'_>) -> Result<Command, Fault> {
     let text: String = columns.take()?;
     let argv: Option<Vec<String>> = columns.maybe_json()?;
-    let command = argv.map_or_else(|| Command::shell(text), Command::argv);
+    let tool: String = columns.take()?;
+    let command = match (tool.as_str(), argv) {
+        (EXEC, None) => Command::shell(text),
+        (EXEC, Some(argv)) => Command::argv(argv),
+        (APPLY_PATCH, None) => Command::patch(text),
+        _ => return columns.contradiction("tool"),
+    };
     command.or_else(|_invalid| columns.contradiction("command"))
 }
 

@@ -29,6 +29,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0006_sandboxes.sql",
         include_str!("../../migrations/sqlite/0006_sandboxes.sql"),
     ),
+    (
+        "0007_tools.sql",
+        include_str!("../../migrations/sqlite/0007_tools.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

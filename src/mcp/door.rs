@@ -6,6 +6,8 @@ use rmcp::model::{ErrorData, Extensions, JsonObject};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::AskingTool;
+
 /// Does calls for the [`Server`](super::Server).
 pub trait Door: Debug + Send + Sync + 'static {
     /// Somebody who proved who they are.
@@ -17,7 +19,7 @@ pub trait Door: Debug + Send + Sync + 'static {
     /// When the transport noted nobody.
     fn origin(&self, request: &Extensions) -> Result<Origin<Self::Caller>, ErrorData>;
 
-    /// Does what `POST /v1/exec` does.
+    /// Does what `POST /v1/exec` does, or `POST /v1/apply-patch`.
     ///
     /// # Cancel safety
     /// Dropping the future ends a run that was started for it in the foreground.
@@ -51,9 +53,11 @@ pub struct Origin<C> {
     pub cancelled: CancellationToken,
 }
 
-/// One exec call on its way to the door.
+/// One call on its way to the door.
 #[derive(Debug, Clone)]
 pub struct ExecCall {
+    /// Of which tool.
+    pub tool: AskingTool,
     /// The arguments as they were sent.
     pub arguments: JsonObject,
     /// Under which the call happens once.

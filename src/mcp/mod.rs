@@ -18,4 +18,4 @@ mod waiting;
 pub use door::{Door, ExecCall, Origin, Outcome, Patience};
 pub use key::KEY_META;
 pub use server::Server;
-pub use tools::ToolArguments;
+pub use tools::{AskingTool, ToolArguments};

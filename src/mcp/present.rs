@@ -14,6 +14,7 @@ pub(super) fn exec(outcome: Outcome, now: UnixMillis) -> CallToolResult {
     };
     let blocks = match text(&answer, "status") {
         "approval-pending" => vec![pending(&answer, now)],
+        _ if answer.get("changed").is_some() => vec![patched(&answer)],
         "running" => with_output(text(&answer, "tail"), running(&answer)),
         _ => with_output(text(&answer, "aggregated"), ended(&answer)),
     };
@@ -142,8 +143,8 @@ fn pending(answer: &Value, now: UnixMillis) -> String {
         add(&mut line, format_args!("\nDecide here: {url}"));
     }
     line.push_str(
-        "\nTell the user, then call exec again with exactly the same arguments: that asks nobody a second time and gives \
-         the result once there is one. Add approvalWaitMs to wait for it.",
+        "\nTell the user, then make the same call again with exactly the same arguments: that asks nobody a second time and \
+         gives the result once there is one. Add approvalWaitMs to wait for it.",
     );
     line
 }
@@ -154,6 +155,28 @@ fn running(answer: &Value) -> String {
         text(answer, "sessionId"),
         text(answer, "runId")
     )
+}
+
+fn patched(answer: &Value) -> String {
+    let mut line = format!("[{}]", text(answer, "summary"));
+    for change in answer
+        .get("changed")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        add(
+            &mut line,
+            format_args!("\n{} {}", text(change, "kind"), text(change, "path")),
+        );
+        if let Some(from) = change.get("from").and_then(Value::as_str) {
+            add(&mut line, format_args!(" (from {from})"));
+        }
+    }
+    if let Some(id) = answer.get("approvalId").and_then(Value::as_str) {
+        add(&mut line, format_args!("\n[allowed by approval {id}]"));
+    }
+    line
 }
 
 fn ended(answer: &Value) -> String {

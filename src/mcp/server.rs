@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::{
     Door, ExecCall, KEY_META, Origin, Outcome, Patience, key, present,
     progress::Progress,
-    tools::{self, ToolArguments, ToolName},
+    tools::{self, AskingTool, ToolArguments, ToolName},
     waiting::Waiting,
 };
 use crate::{
@@ -124,7 +124,7 @@ impl<D: Door> ServerHandler for Server<D> {
         };
         let work = async {
             match tool {
-                ToolName::Exec => conduct.exec(request).await,
+                ToolName::Asking(tool) => conduct.exec(tool, request).await,
                 ToolName::Process => Ok(conduct.process(request).await),
                 ToolName::Explain => Ok(conduct.explain(request).await),
             }
@@ -163,9 +163,13 @@ impl<D: Door> Conduct<'_, D> {
         present::process(outcome).into()
     }
 
-    async fn exec(&self, request: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
+    async fn exec(
+        &self,
+        tool: AskingTool,
+        request: CallToolRequestParams,
+    ) -> Result<CallToolResponse, ErrorData> {
         let is_second_round = request.request_state.is_some();
-        let mut call = self.call_of(request)?;
+        let mut call = self.call_of(tool, request)?;
         let wait = wait_of(&call.arguments);
         let mut outcome = self
             .progress
@@ -199,7 +203,7 @@ impl<D: Door> Conduct<'_, D> {
         Ok(present::exec(outcome, self.now()).into())
     }
 
-    fn call_of(&self, request: CallToolRequestParams) -> Result<ExecCall, ErrorData> {
+    fn call_of(&self, tool: AskingTool, request: CallToolRequestParams) -> Result<ExecCall, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let digest = key::digest(&arguments);
         let bad_key = |error: key::BadKey| ErrorData::invalid_params(error.to_string(), None);
@@ -210,6 +214,7 @@ impl<D: Door> Conduct<'_, D> {
             (None, None) => self.key_of(&digest),
         };
         Ok(ExecCall {
+            tool,
             arguments,
             key,
             digest,

@@ -11,6 +11,8 @@ pub struct ToolArguments {
     pub exec: JsonObject,
     /// The body of a call of the process tool.
     pub process: JsonObject,
+    /// The body of a call of the patch tool.
+    pub patch: JsonObject,
 }
 
 const EXEC: &str = "Run a command on a guarded host. Give `command` (shell text) or `argv` (a program and its \
@@ -28,19 +30,50 @@ its end; `send-keys`, `submit` and `paste` are for terminals; `kill` ends a sess
 const EXPLAIN: &str = "Say whether `exec` with these arguments would run, ask a person or be denied, and which rule says \
 so. Nothing runs and nobody is asked.";
 
+const APPLY_PATCH: &str = "Change files of the workspace by a patch, all of it or nothing. `input` is the whole patch: a line \
+`*** Begin Patch`, then operations, then a line `*** End Patch`. Operations: `*** Add File: PATH` and lines that begin with \
+`+`; `*** Delete File: PATH`; `*** Update File: PATH`, optionally `*** Move to: PATH`, and hunks: `@@` or `@@ LINE` with a line \
+of the file that comes before, then lines that begin with a space (stay), `-` (go) or `+` (come), optionally `*** End of File`. \
+Paths are relative to the workspace. Policy decides whether it is applied, is denied, or waits for a person, as with `exec`. \
+Error `patch-failed`: nothing was changed; `path` and `hunk` say what does not fit.";
+
 /// What a call can be for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolName {
-    /// Run a command.
-    Exec,
+    /// Do something that policy decides about.
+    Asking(AskingTool),
     /// Look after what runs in the background.
     Process,
     /// Say what would happen.
     Explain,
 }
 
+/// A tool whose calls may wait for a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskingTool {
+    /// Run a command.
+    Exec,
+    /// Change files.
+    ApplyPatch,
+}
+
+impl AskingTool {
+    /// Its name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exec => "exec",
+            Self::ApplyPatch => "apply_patch",
+        }
+    }
+}
+
 impl ToolName {
-    const ALL: [Self; 3] = [Self::Exec, Self::Process, Self::Explain];
+    const ALL: [Self; 4] = [
+        Self::Asking(AskingTool::Exec),
+        Self::Process,
+        Self::Asking(AskingTool::ApplyPatch),
+        Self::Explain,
+    ];
 
     pub(super) fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tool| tool.as_str() == name)
@@ -48,7 +81,7 @@ impl ToolName {
 
     pub(super) const fn as_str(self) -> &'static str {
         match self {
-            Self::Exec => "exec",
+            Self::Asking(tool) => tool.as_str(),
             Self::Process => "process",
             Self::Explain => "exec_explain",
         }
@@ -56,7 +89,8 @@ impl ToolName {
 
     const fn description(self) -> &'static str {
         match self {
-            Self::Exec => EXEC,
+            Self::Asking(AskingTool::Exec) => EXEC,
+            Self::Asking(AskingTool::ApplyPatch) => APPLY_PATCH,
             Self::Process => PROCESS,
             Self::Explain => EXPLAIN,
         }
@@ -64,7 +98,7 @@ impl ToolName {
 
     fn annotations(self) -> ToolAnnotations {
         match self {
-            Self::Exec => ToolAnnotations::with_title("Run a command")
+            Self::Asking(AskingTool::Exec) => ToolAnnotations::with_title("Run a command")
                 .read_only(false)
                 .destructive(true)
                 .idempotent(false)
@@ -74,6 +108,11 @@ impl ToolName {
                 .destructive(true)
                 .idempotent(false)
                 .open_world(true),
+            Self::Asking(AskingTool::ApplyPatch) => ToolAnnotations::with_title("Change files")
+                .read_only(false)
+                .destructive(true)
+                .idempotent(false)
+                .open_world(false),
             Self::Explain => ToolAnnotations::with_title("Explain a command")
                 .read_only(true)
                 .open_world(false),
@@ -83,13 +122,14 @@ impl ToolName {
 
 /// All tools with what they take.
 pub(super) fn list(arguments: ToolArguments) -> Vec<Tool> {
-    let ToolArguments { exec, process } = arguments;
-    let (exec, process) = (Arc::new(exec), Arc::new(process));
+    let ToolArguments { exec, process, patch } = arguments;
+    let (exec, process, patch) = (Arc::new(exec), Arc::new(process), Arc::new(patch));
     ToolName::ALL
         .into_iter()
         .map(|tool| {
             let arguments = match tool {
-                ToolName::Exec | ToolName::Explain => &exec,
+                ToolName::Asking(AskingTool::Exec) | ToolName::Explain => &exec,
+                ToolName::Asking(AskingTool::ApplyPatch) => &patch,
                 ToolName::Process => &process,
             };
             Tool::new(tool.as_str(), tool.description(), Arc::clone(arguments))

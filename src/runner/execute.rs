@@ -30,7 +30,10 @@ use crate::{
     },
 };
 
-use super::wire::{Action, Plan, Program, Step};
+use super::{
+    patch,
+    wire::{Action, PatchOrder, Plan, Program, Step},
+};
 
 /// The exit code of a list that was left because something was not what was judged, and of a program that cannot be
 /// executed.
@@ -39,6 +42,8 @@ const CANNOT_EXECUTE: i32 = 126;
 const NOT_FOUND: i32 = 127;
 /// The exit code of a `cd` that failed, and of a builtin that could not write, as `dash` has them.
 const BUILTIN_FAILED: i32 = 2;
+/// The exit code of a patch that does not apply.
+const PATCH_FAILED: i32 = 1;
 
 /// A plan with everything that its start needs.
 #[derive(Debug)]
@@ -225,6 +230,7 @@ impl Leader<'_> {
                 }
             }
             Action::ChangeDirectory { operand, pinned } => self.change_directory(operand, *pinned),
+            Action::ApplyPatch(order) => Ok(apply_patch(order)),
             builtin @ (Action::PrintDirectory { .. } | Action::Settle { .. }) => {
                 Ok(self.builtin(builtin, rustix::stdio::stdout()))
             }
@@ -403,7 +409,9 @@ impl Leader<'_> {
             },
             Action::PrintDirectory { physical: false } => self.directory.clone(),
             // Alone in their pipelines, or no builtins: the other arms of those who call.
-            Action::ChangeDirectory { .. } | Action::Program(_) => return BUILTIN_FAILED,
+            Action::ChangeDirectory { .. } | Action::Program(_) | Action::ApplyPatch(_) => {
+                return BUILTIN_FAILED;
+            }
         };
         line.push(b'\n');
         if write_all(output, &line).is_ok() {
@@ -411,6 +419,21 @@ impl Leader<'_> {
         } else {
             BUILTIN_FAILED
         }
+    }
+}
+
+/// Applies a patch where this process stands and says on standard output what came of it.
+fn apply_patch(order: &PatchOrder) -> i32 {
+    // To be told to end must not leave half of it: the rest is done or taken back, and that is soon. Without this it
+    // would be like being killed.
+    process::put_off_termination().unwrap_or(());
+    let (line, code) = match patch::apply(order) {
+        Ok(applied) => (crate::patch::applied(&applied), 0),
+        Err(failure) => (failure.to_line(), PATCH_FAILED),
+    };
+    match write_all(rustix::stdio::stdout(), line.as_bytes()) {
+        Ok(()) => code,
+        Err(_nobody_reads) => BUILTIN_FAILED,
     }
 }
 

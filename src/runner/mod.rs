@@ -36,6 +36,7 @@ pub(crate) mod enclose;
 mod execute;
 mod input;
 mod outbox;
+mod patch;
 mod retained;
 mod terminal;
 mod watch;

@@ -103,6 +103,22 @@ pub(crate) enum Action {
     Settle {
         succeeds: bool,
     },
+    /// A patch of the working directory.
+    ApplyPatch(PatchOrder),
+}
+
+/// A patch, and how far it may reach.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PatchOrder {
+    pub(crate) text: String,
+    /// It stays beneath the working directory.
+    pub(crate) workspace_only: bool,
+    /// Absolute paths by which the working directory is known to whoever wrote the patch.
+    pub(crate) called: Vec<Vec<u8>>,
+    /// Files and directories that no patch changes, as real paths.
+    pub(crate) off_limits: Vec<Vec<u8>>,
+    /// What lies in there and is changed nevertheless.
+    pub(crate) spared: Vec<Vec<u8>>,
 }
 
 /// A program that a step starts.
@@ -309,6 +325,10 @@ impl Plan {
                 }
                 Action::PrintDirectory { physical } => writer.0.extend([3, u8::from(*physical)]),
                 Action::Settle { succeeds } => writer.0.extend([4, u8::from(*succeeds)]),
+                Action::ApplyPatch(patch) => {
+                    writer.0.push(5);
+                    writer.patch(patch);
+                }
             }
         }
         writer.option(enclosed.as_ref(), |writer, enclosed| enclosed.encode(writer));
@@ -341,6 +361,7 @@ impl Plan {
                 4 => Action::Settle {
                     succeeds: reader.byte()? == 1,
                 },
+                5 => Action::ApplyPatch(reader.patch()?),
                 _ => return None,
             };
             Some(Step { join, action })
@@ -413,6 +434,24 @@ impl Writer {
         self.long(path.to_bytes());
         self.stamp(stamp);
         self.option(sha256.as_ref(), |writer, sha256| writer.0.extend(sha256));
+    }
+
+    fn patch(&mut self, patch: &PatchOrder) {
+        let PatchOrder {
+            text,
+            workspace_only,
+            called,
+            off_limits,
+            spared,
+        } = patch;
+        self.long(text.as_bytes());
+        self.0.push(u8::from(*workspace_only));
+        for paths in [called, off_limits, spared] {
+            self.count(paths.len());
+            for path in paths {
+                self.long(path);
+            }
+        }
     }
 
     fn program(&mut self, program: &Program) {
@@ -883,6 +922,24 @@ impl<'a> Reader<'a> {
         (0..self.u32()?).map(|_| read(self)).collect()
     }
 
+    fn patch(&mut self) -> Option<PatchOrder> {
+        let text = str::from_utf8(self.long_bytes()?).ok()?.to_owned();
+        // What is not said to be unbounded is bounded.
+        let workspace_only = self.byte()? != 0;
+        let [called, off_limits, spared] = [self.paths()?, self.paths()?, self.paths()?];
+        Some(PatchOrder {
+            text,
+            workspace_only,
+            called,
+            off_limits,
+            spared,
+        })
+    }
+
+    fn paths(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.list(|reader| reader.long_bytes().map(<[u8]>::to_vec))
+    }
+
     fn stamp(&mut self) -> Option<FileStamp> {
         Some(FileStamp {
             dev: self.u64()?,
@@ -1109,6 +1166,16 @@ mod tests {
                 joined(StepJoin::Or, change(None)),
                 joined(StepJoin::Sequence, Action::PrintDirectory { physical: true }),
                 joined(StepJoin::Sequence, Action::Settle { succeeds: false }),
+                joined(
+                    StepJoin::Sequence,
+                    Action::ApplyPatch(PatchOrder {
+                        text: "*** Begin Patch".to_owned(),
+                        workspace_only: true,
+                        called: vec![b"/workspace".to_vec()],
+                        off_limits: vec![b"/a".to_vec(), b"/b".to_vec()],
+                        spared: vec![],
+                    }),
+                ),
             ],
             enclosed: Some(enclosed()),
         };

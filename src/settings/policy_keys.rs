@@ -197,9 +197,9 @@ policy_settings! {
         safe_bins: Vec<String>, "tools.exec.safeBins", "tools.exec.safeBins" as List<Text> = ["cut", "uniq", "head", "tail", "tr", "wc"], Now;
         safe_bin_trusted_dirs: Vec<PathBuf>, "tools.exec.safeBinTrustedDirs", "tools.exec.safeBinTrustedDirs" as List<AbsolutePath> = [], Now;
         safe_bin_profiles: BTreeMap<String, SafeBinProfile>, "tools.exec.safeBinProfiles", "tools.exec.safeBinProfiles" as Members<Profile> = {}, Now;
-        apply_patch_enabled: bool, "tools.exec.applyPatch.enabled", "tools.exec.applyPatch.enabled" as Flag = true, Later;
-        apply_patch_workspace_only: bool, "tools.exec.applyPatch.workspaceOnly", "tools.exec.applyPatch.workspaceOnly" as Flag = true, Later;
-        apply_patch_allow_models: Vec<String>, "tools.exec.applyPatch.allowModels", "tools.exec.applyPatch.allowModels" as List<Text> = [], Later;
+        apply_patch_enabled: bool, "tools.exec.applyPatch.enabled", "tools.exec.applyPatch.enabled" as Flag = true, Now;
+        apply_patch_workspace_only: bool, "tools.exec.applyPatch.workspaceOnly", "tools.exec.applyPatch.workspaceOnly" as Flag = true, Now;
+        apply_patch_allow_models: Vec<String>, "tools.exec.applyPatch.allowModels", "tools.exec.applyPatch.allowModels" as List<Text> = [], Now;
         tools_allow: Vec<String>, "tools.allow", "tools.allow" as List<Text> = null, Now;
         tools_deny: Vec<String>, "tools.deny", "tools.deny" as List<Text> = null, Now;
         elevated_enabled: bool, "tools.elevated.enabled", "tools.elevated.enabled" as Flag = true, Later;

@@ -60,6 +60,9 @@ pub const POLICY_POINTS: &[&str] = &[
     "policy.preset-config-written",
 ];
 
+/// The kill points of whoever applies a patch, in their order.
+pub const PATCH_POINTS: &[&str] = &["patch.staged", "patch.placed", "patch.finished"];
+
 /// The variable that names the directory of [`pause`].
 #[cfg(feature = "test-hooks")]
 pub const PAUSE_VARIABLE: &str = "COUNTERSIGN_TEST_PAUSE";
@@ -78,6 +81,9 @@ pub const PAUSE_POINTS: &[&str] = &[
     "sup.before-pipeline",
     "sup.before-execution",
 ];
+
+/// The points of [`pause`] that only a patch passes, in its order.
+pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 
 #[cfg(feature = "test-hooks")]
 pub use armed::{

@@ -1,6 +1,7 @@
 //! The operating system behind safe signatures. Unsafe code and platform differences live here and nowhere else.
 
 pub mod account;
+pub mod beneath;
 pub mod enclosure;
 pub mod fs;
 pub mod hooks;

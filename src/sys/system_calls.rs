@@ -13,6 +13,8 @@ use seccompiler::{
     sock_filter,
 };
 
+use super::process::{CLONE, CLONE3};
+
 /// The first number of a call that was not thought about.
 const FIRST_UNKNOWN: u32 = 463;
 
@@ -74,7 +76,7 @@ const REFUSED: &[i64] = &[
 
 /// Do not exist: programs have other ways to the same, which can be looked into.
 const MISSING: &[i64] = &[
-    libc::SYS_clone3,
+    CLONE3,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_io_uring_setup,
@@ -203,7 +205,7 @@ fn refusals() -> Option<Rules> {
         }
     }
     let namespaces = NAMESPACES.map(|flag| any(&[has_bit(0, u64::from(flag.unsigned_abs()))?]));
-    rules.insert(libc::SYS_clone, namespaces.into_iter().collect::<Option<_>>()?);
+    rules.insert(CLONE, namespaces.into_iter().collect::<Option<_>>()?);
     // Of the kernel's own channels the one that names interfaces and addresses, which programs ask for their own.
     let netlink = u64::from(libc::AF_NETLINK.unsigned_abs());
     let other_channel = any(&[
@@ -267,7 +269,7 @@ fn unknown_calls(program: BpfProgram) -> BpfProgram {
     whole
 }
 
-fn apply(program: &BpfProgram) -> Result<(), Errno> {
+fn apply(program: &[sock_filter]) -> Result<(), Errno> {
     let program = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).map_err(|_too_long| Errno::TOOBIG)?,
         filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),

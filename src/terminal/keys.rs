@@ -293,9 +293,10 @@ fn press_code(code: Code, held: Held, mode: CursorKeys, key: &str) -> Pressed {
     let is_application = mode == CursorKeys::Application;
     let parameter = held.parameter();
     let sequence = match code {
-        Code::Character(character) => return press_character(character, held, key),
         Code::Keypad(_, letter) if is_application && held.is_nothing() => format!("\x1bO{letter}"),
-        Code::Keypad(character, _) => return press_character(character, held, key),
+        Code::Character(character) | Code::Keypad(character, _) => {
+            return press_character(character, held, key);
+        }
         Code::Cursor(letter) if held.is_nothing() && is_application => format!("\x1bO{letter}"),
         Code::Cursor(letter) if held.is_nothing() => format!("\x1b[{letter}"),
         Code::Function(letter) if held.is_nothing() => format!("\x1bO{letter}"),

@@ -106,7 +106,6 @@ impl Sequences {
                 drawn.extend([ESCAPE, byte]);
                 self.state = State::Ground;
             }
-            (State::Choice, _) => self.state = State::Ground,
             (State::Sequence, 0x20..=0x3f) if self.sequence.len() < MAX_SEQUENCE_BYTES => {
                 self.sequence.push(byte);
             }
@@ -115,8 +114,8 @@ impl Sequences {
                 self.state = State::Ground;
                 return self.finish(byte, columns, drawn);
             }
-            // No sequence has such a byte.
-            (State::Sequence, _) => self.state = State::Ground,
+            // A choice is made, and no sequence has such a byte.
+            (State::Choice | State::Sequence, _) => self.state = State::Ground,
         }
         None
     }

@@ -14,6 +14,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("command", 1),
     ("policy", 1),
     ("output", 1),
+    ("patch", 1),
     ("events", 1),
     ("runner", 1),
     ("terminal", 1),
@@ -42,6 +43,7 @@ const BESIDE: &[(&str, &str)] = &[
     ("clock", "domain"),
     ("policy", "command"),
     ("runner", "output"),
+    ("runner", "patch"),
     ("runner", "terminal"),
     ("http", "mcp"),
     ("app", "lifecycle"),
@@ -162,6 +164,7 @@ fn kill_points_are_listed_and_reached() {
     let listed: BTreeSet<String> = countersign::sys::hooks::POINTS
         .iter()
         .chain(countersign::sys::hooks::POLICY_POINTS)
+        .chain(countersign::sys::hooks::PATCH_POINTS)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(reached, listed);
@@ -180,6 +183,7 @@ fn pause_points_are_listed_and_passed() {
     }
     let listed: BTreeSet<String> = countersign::sys::hooks::PAUSE_POINTS
         .iter()
+        .chain(countersign::sys::hooks::PATCH_PAUSES)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(passed, listed);

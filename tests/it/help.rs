@@ -21,12 +21,14 @@ const STAYS: &[&str] = &[
     "hook",
     "process poll brave-otter-417 --timeout",
     "process log brave-otter-417 --follow",
+    "apply-patch change.patch",
 ];
 
 /// Examples that rightly end with another exit code than 0.
 const ENDS_WITH: &[(&str, i32)] = &[
     // Somebody is asked.
     ("countersign exec --no-wait", 75),
+    ("countersign apply-patch --no-wait", 75),
     // Commands have the server's rights here, which is an error finding.
     ("countersign doctor", 1),
     // The question needs a terminal.
@@ -105,6 +107,8 @@ impl Stage {
         write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
         let case = json!({ "command": "git status", "expect": "allow" });
         write_file_mode(&home.join("cases.jsonl"), case.to_string(), 0o644);
+        let patch = "*** Begin Patch\n*** Add File: example\n+x\n*** End Patch\n";
+        write_file_mode(&home.join("change.patch"), patch, 0o644);
         let asked = server
             .agent()
             .exec(json!({ "argv": ["/bin/date"] }))

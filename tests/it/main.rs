@@ -16,6 +16,8 @@ mod analysis_rules;
 #[cfg(test)]
 mod api_socket;
 #[cfg(test)]
+mod apply_patch;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod approver;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ProcessError, ProcessReply};
 use crate::{
-    domain::{ProcessKind, TerminalSize},
+    domain::{MAX_INPUT_BYTES, ProcessKind, TerminalSize},
     engine::{
         Engine,
         reply::{StorageTrouble, Warning},
@@ -12,9 +12,6 @@ use crate::{
     ledger::ProcessSession,
     terminal::{CursorKeys, keys},
 };
-
-/// Most bytes that one call hands to a session.
-pub const MAX_INPUT_BYTES: usize = 256 * 1024;
 
 /// How long a command may take to make room for input.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -21,7 +21,7 @@ use std::{
 };
 
 pub use follow::{Followed, SessionFollower};
-pub use input::{Input, MAX_INPUT_BYTES};
+pub use input::Input;
 pub use paging::LogPage;
 pub use reader::OutputText;
 pub use session::Session;

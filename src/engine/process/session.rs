@@ -140,6 +140,7 @@ fn name_of(command: &Command) -> String {
     let words: Vec<&str> = match command {
         Command::Shell(text) => text.split_whitespace().collect(),
         Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
+        Command::Patch(_) => vec!["apply_patch"],
     };
     let mut words = words
         .into_iter()

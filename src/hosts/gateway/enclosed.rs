@@ -22,10 +22,11 @@ use super::{
     plan::{alone, c_path, list_of, push_environment},
 };
 use crate::{
-    domain::{Isolation, Leftovers},
+    domain::{Bound, Command, Isolation, Leftovers},
     hosts::{
         RunTerms,
         eyes::LookError,
+        patching::patching,
         sandbox::{
             Enclosure, Inside, Unusable,
             builtin::{self, Layout, Sources},
@@ -175,6 +176,92 @@ impl GatewayHost {
         }
         let directory = self.open_workspace(&workspace)?;
         self.dispatch(spec, &directory, &[], plan.encode()).await
+    }
+
+    /// Applies the patch of a permit to the workspace of a sandbox. Nothing of it is read or run inside: it is done from
+    /// outside, by way of nothing but what lies in the workspace.
+    ///
+    /// # Errors
+    /// [`StartError`]; then nothing was started.
+    pub async fn run_patch(
+        &self,
+        permit: Permit,
+        terms: RunTerms,
+        enclosure: &Enclosure,
+    ) -> Result<Supervised, StartError> {
+        if self.is_apart() {
+            return Err(Unusable(
+                "patches of a sandbox are not applied where commands have an account of their own; change the files with \
+                 exec"
+                    .to_owned(),
+            )
+            .into());
+        }
+        let PermitParts {
+            run_id,
+            launch_id,
+            binding,
+            env: _,
+            isolation,
+            not_after: _,
+        } = permit.into_parts();
+        let Command::Patch(text) = binding.command else {
+            return Err(StartError::NotPassable);
+        };
+        let RunTerms {
+            attempt,
+            least_isolation: _,
+            env: _,
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open: _,
+            terminal: _,
+            max_run_bytes,
+            limits: _,
+        } = terms;
+        let workspace = Sources::of(self.own_directory()).workspace(enclosure)?;
+        let directory = self.open_workspace(&workspace)?;
+        let stat = rustix::fs::fstat(&directory).map_err(|errno| StartError::WorkingDirectory {
+            path: workspace.clone(),
+            source: errno.into(),
+        })?;
+        let bound = Bound::Patch {
+            text,
+            workspace_only: true,
+            off_limits: Vec::new(),
+            spared: Vec::new(),
+        };
+        let step = patching(&bound, &enclosure.settings.workdir).ok_or(StartError::NotPassable)?;
+        let plan = Plan {
+            directory: c_path(workspace.as_os_str())?,
+            environment: Vec::new(),
+            files: Vec::new(),
+            steps: vec![step],
+            enclosed: None,
+        };
+        let spec = LaunchSpec {
+            run_id,
+            launch_id,
+            attempt,
+            isolation,
+            bound,
+            cwd: workspace,
+            cwd_dev: stat.st_dev,
+            cwd_ino: stat.st_ino,
+            env: Vec::new(),
+            executables: Vec::new(),
+            scripts: Vec::new(),
+            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
+            kill_grace,
+            leftovers,
+            keep_when_orphaned,
+            stdin_open: false,
+            terminal: None,
+            max_run_bytes,
+            limits: RunLimits::default(),
+        };
+        self.dispatch(&spec, &directory, &[], plan.encode()).await
     }
 
     /// The workspace, by the server's rights or those of the commands' account.

@@ -187,7 +187,7 @@ pub struct GatewayHost {
     /// Under whom commands run, when that is not the server's own account.
     apart: Option<Arc<Apart>>,
     /// Who starts clients of container engines, where the commands' account is another one: it must never reach an engine.
-    clients: Option<Arc<GatewayHost>>,
+    clients: Option<Arc<Self>>,
     /// Setup commands of sandboxes.
     pub(super) setups: Turns,
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use super::launch::{LaunchSpec, Mismatch, StartError};
+use crate::hosts::patching::patching;
 use crate::{
     approvals::binding,
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
@@ -47,6 +48,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         Bound::Inside { .. } => {
             return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
         }
+        Bound::Patch { .. } => vec![patching(&spec.bound, &spec.cwd).ok_or(StartError::NotPassable)?],
     };
     // What is left of the scripts and the programs is opened by its path by somebody else.
     let mut judged = preparation.judged;
@@ -77,7 +79,10 @@ pub(super) const fn alone(program: Program) -> Step {
 fn names(step: &Step, file: &JudgedFile) -> bool {
     match &step.action {
         Action::Program(program) => program.file.as_ref() == Some(file),
-        Action::ChangeDirectory { .. } | Action::PrintDirectory { .. } | Action::Settle { .. } => false,
+        Action::ChangeDirectory { .. }
+        | Action::PrintDirectory { .. }
+        | Action::Settle { .. }
+        | Action::ApplyPatch(_) => false,
     }
 }
 

@@ -340,7 +340,7 @@ impl SandboxHost {
         permit: Permit,
         terms: RunTerms,
         place: &Placement,
-        inside: &Inside,
+        inside: Option<&Inside>,
     ) -> Result<Supervised, StartError> {
         let Placement {
             backend,
@@ -354,6 +354,9 @@ impl SandboxHost {
                 path: PathBuf::from(&enclosure.name),
             });
         }
+        let Some(inside) = inside else {
+            return self.0.gateway.run_patch(permit, terms, enclosure).await;
+        };
         let started = match (backend, &self.0.backends.docker) {
             (Backend::Builtin, _) => {
                 self.0

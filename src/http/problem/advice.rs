@@ -63,7 +63,10 @@ impl Code {
             }
             Self::RunEnded => "The run has ended; there is nothing left to cancel.",
             Self::SessionEnded => "The process has ended; it takes no more input.",
-            Self::PatchFailed => "`path` and `hunk` say what does not apply. No file was changed.",
+            Self::PatchFailed => {
+                "`path` and `hunk` say what does not apply. No file was changed, unless `reason` says that it was cut off: then each \
+                 file has its old content or its new one; or `notRestored` names what could not be put back."
+            }
             Self::ApprovalExpired => {
                 "Nobody answered in time, and nothing runs by this approval. Ask again by a new run."
             }

@@ -16,7 +16,7 @@ use crate::{
         document::DocumentError,
         preset::PresetError,
         process::ProcessError,
-        reply::{CancelError, DecideError, Denial, ExecError, ReviseError, StorageTrouble},
+        reply::{CancelError, DecideError, Denial, ExecError, PatchFailure, ReviseError, StorageTrouble},
         sign_in::LoginLinkError,
         tokens::CreateTokenError,
     },
@@ -55,6 +55,13 @@ impl From<ExecError> for Problem {
                 format!("closed gates: {}", gates.join(", ")),
             )
             .with("gates", gates),
+            ExecError::ToolDenied { detail, hint } => {
+                Self::new(Code::ToolDenied, detail).with_hint(Some(hint))
+            }
+            ExecError::PatchNotAllowed { detail, hint } => {
+                Self::new(Code::PatchNotAllowed, detail).with_hint(Some(hint))
+            }
+            ExecError::PatchFailed(failure) => patch_failed(*failure),
             ExecError::AgentNotAllowed => Self::new(Code::Forbidden, "the token is not bound to this agent")
                 .with_hint(Some(
                     "countersign token create --agent binds a token to an agent".to_owned(),
@@ -95,6 +102,31 @@ fn no_place(full: NoSlot) -> Problem {
             )),
     };
     problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+fn patch_failed(failure: PatchFailure) -> Problem {
+    let PatchFailure {
+        run_id,
+        path,
+        hunk,
+        detail,
+        reason,
+        not_restored,
+    } = failure;
+    let mut problem = Problem::new(Code::PatchFailed, detail).with_run(run_id);
+    if let Some(path) = path {
+        problem = problem.with("path", path);
+    }
+    if let Some(hunk) = hunk {
+        problem = problem.with("hunk", hunk);
+    }
+    if let Some(reason) = reason {
+        problem = problem.with("reason", reason.as_str());
+    }
+    if !not_restored.is_empty() {
+        problem = problem.with("notRestored", not_restored);
+    }
+    problem
 }
 
 fn denied(denial: Denial) -> Problem {

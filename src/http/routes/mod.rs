@@ -14,6 +14,7 @@ mod exec;
 mod mcp;
 mod metrics;
 mod pages;
+mod patch;
 mod policy;
 mod probes;
 mod process;
@@ -36,6 +37,7 @@ use crate::http::state::AppState;
 pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .merge(exec::router())
+        .merge(patch::router())
         .merge(mcp::router())
         .merge(process::router())
         .merge(runs::router())

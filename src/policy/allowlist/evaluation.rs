@@ -50,6 +50,11 @@ pub fn analyze_under(
             }
             Ok(argv_list(words))
         }
+        // What it changes is no program: no entry covers it and no rule matches.
+        Command::Patch(_) => {
+            let detail = "a patch is not a command that could be analysed".to_owned();
+            return rejected(Finding::new(Code::EmptySegment, "G10", Span::default(), detail));
+        }
     };
     let judged = match list {
         Ok(list) => {
@@ -323,7 +328,7 @@ impl<'a> Evaluation<'a> {
             Command::Shell(text) if patterns.is_empty() && self.policy.exact_text_grants => {
                 vec![proposal::exact_text(text)]
             }
-            Command::Shell(_) | Command::Argv(_) => patterns,
+            Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => patterns,
         }
     }
 

@@ -61,16 +61,16 @@ const COVERED_FILES: [&CStr; 10] = [
 const COVERED_DIRECTORIES: [&CStr; 3] = [c"acpi", c"asound", c"scsi"];
 
 /// Never returns. `built` hears how it went; once `life` is closed and nobody else is left, it is over.
-pub(super) fn first_process(enclosed: &Enclosed, held: Held, built: OwnedFd, life: &OwnedFd) -> ! {
+pub(super) fn first_process(enclosed: &Enclosed, held: Held, built: &OwnedFd, life: &OwnedFd) -> ! {
     match prepare(enclosed, held) {
         Ok(signals) => {
-            say(&built, Ok(process::own_id()));
+            say(built, Ok(process::own_id()));
             let kept = [life.as_fd(), signals.as_fd()];
             if process::close_all_but(3, kept.into_iter()).is_ok() {
                 reap(&signals, life);
             }
         }
-        Err(failure) => say(&built, Err(failure)),
+        Err(failure) => say(built, Err(failure)),
     }
     // Whoever is left dies with it.
     process::exit_now(0)

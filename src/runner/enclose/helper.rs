@@ -26,9 +26,9 @@ pub(super) fn main(
     program: &Program,
     prepared: &Prepared,
     nobody: Option<(u32, u32)>,
-    ends: Ends,
+    ends: &Ends,
 ) -> ! {
-    let said = work(enclosing, program, prepared, nobody, &ends);
+    let said = work(enclosing, program, prepared, nobody, ends);
     let is_done = said.is_ok();
     say(&ends.report, said);
     process::exit_now(i32::from(!is_done))
@@ -62,10 +62,10 @@ fn work(
         rustix::process::getegid().as_raw(),
     );
     // The files of the map are this account's only while it may be looked at; what there was to see is closed by now.
-    process::set_dumpable(true).at(Obstacle::Account)?;
+    process::allow_dumping().at(Obstacle::Account)?;
     enclosure::unshare().at(Obstacle::Namespaces)?;
     enclosure::map_account(own, INSIDE).at(Obstacle::AccountMap)?;
-    process::set_dumpable(false).at(Obstacle::Account)?;
+    process::forbid_dumping().at(Obstacle::Account)?;
     enclosure::forbid_user_namespaces().at(Obstacle::Namespaces)?;
     enclosure::set_host_name(&enclosing.enclosed.host_name).at(Obstacle::Network)?;
     enclosure::bring_loopback_up().at(Obstacle::Network)?;
@@ -74,7 +74,7 @@ fn work(
     match alone.fork_sibling().at(Obstacle::Process)? {
         Forked::Child => {
             drop(ready);
-            build::first_process(enclosing.enclosed, held, built, &ends.life)
+            build::first_process(enclosing.enclosed, held, &built, &ends.life)
         }
         Forked::Parent(_) => drop((held, built)),
     }

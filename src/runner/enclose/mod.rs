@@ -135,7 +135,7 @@ impl Enclosing<'_> {
                     go,
                     executed: execution,
                 };
-                helper::main(self, program, prepared, maps, ends)
+                helper::main(self, program, prepared, maps, &ends)
             }
         };
         drop((report, life, go, execution));

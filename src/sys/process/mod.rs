@@ -25,8 +25,10 @@ pub use launch::{
 pub use lead::{Lead, heed_interruption};
 pub use limits::InheritedLimits;
 pub use siblings::Alone;
+pub(super) use siblings::{CLONE, CLONE3};
 pub use signals::{
-    ChildSignals, Ended, Reaped, reap, reset_dispositions, signal_group, signal_process, wait_any, wait_for,
+    ChildSignals, Ended, Reaped, put_off_termination, reap, reset_dispositions, signal_group, signal_process,
+    wait_any, wait_for,
 };
 pub use spawn::{Spawn, SpawnedProcess, TextError, run_for_text, spawn};
 pub use time::{monotonic, poll};
@@ -97,17 +99,14 @@ pub fn close_all_but<'a>(
     signals::close_all_but(first, kept)
 }
 
-/// Others of the same account may look at this process, or may not any more.
+/// Others of the same account may look at this process again, and the files about it in `/proc` are its own.
 ///
 /// # Errors
 /// What the kernel answers.
-pub fn set_dumpable(dumpable: bool) -> Result<(), rustix::io::Errno> {
-    use rustix::process::DumpableBehavior;
-    rustix::process::set_dumpable_behavior(if dumpable {
-        DumpableBehavior::Dumpable
-    } else {
-        DumpableBehavior::NotDumpable
-    })
+pub fn allow_dumping() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(
+        rustix::process::DumpableBehavior::Dumpable,
+    )?)
 }
 
 /// Takes over descriptors that whoever started this program left open at agreed numbers.

@@ -5,6 +5,10 @@ use std::io;
 
 use super::{Forked, thread_count};
 
+/// The calls that make processes and namespaces, by their numbers.
+pub(in crate::sys) const CLONE: i64 = libc::SYS_clone;
+pub(in crate::sys) const CLONE3: i64 = libc::SYS_clone3;
+
 /// The proof that this process has one thread, so that copies of it are whole. Copies of it have one thread, too.
 #[derive(Debug, Clone, Copy)]
 pub struct Alone(());

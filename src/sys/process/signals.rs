@@ -66,6 +66,14 @@ pub(super) fn set_mask(signals: &[i32]) -> io::Result<()> {
     }
 }
 
+/// Leaves the polite ways of ending this process waiting from now on. It can be killed all the same.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn put_off_termination() -> io::Result<()> {
+    set_mask(&[libc::SIGTERM, libc::SIGINT, libc::SIGHUP])
+}
+
 pub(super) fn set_of(signals: &[i32]) -> libc::sigset_t {
     // SAFETY: a signal set is plain integers; sigemptyset then gives it its value.
     let mut set: libc::sigset_t = unsafe { mem::zeroed() };

@@ -188,3 +188,27 @@ async fn a_workspace_that_was_made_again_is_refused_until_a_restart() {
     server.start().await;
     assert_eq!(run(&server, "main", "true").await["exitCode"], 0);
 }
+
+#[tokio::test]
+async fn a_patch_is_applied_where_commands_are() {
+    if is_missing() {
+        return;
+    }
+    let server = builder().start().await;
+    for (agent, level) in [("main", "confined"), (FREE, "same-user")] {
+        let input = format!("*** Begin Patch\n*** Add File: of/{agent}\n+x\n*** End Patch\n");
+        let body = json!({ "input": input, "agentId": agent });
+        let applied = server
+            .agent()
+            .post("/v1/apply-patch", body.clone())
+            .await
+            .expect(200);
+        let record = server.agent().run(applied["runId"].as_str().unwrap()).await;
+        assert_eq!(record["isolation"], level);
+        let seen = run(&server, agent, &format!("cat of/{agent}; ls -A of")).await;
+        assert_eq!(seen["exitCode"], 0, "{seen}");
+        assert!(seen["stdout"].as_str().unwrap().starts_with("x\n"), "{seen}");
+        let again = server.agent().post("/v1/apply-patch", body).await;
+        again.problem(409, "patch-failed");
+    }
+}

@@ -41,7 +41,7 @@ async fn commands_run_in_a_container_as_they_would_in_a_shell() {
         .run(&sandbox, shell("echo one; echo two >&2; kill -9 $$"))
         .await;
     assert_eq!((both.stdout.as_str(), both.stderr.as_str()), ("one\n", "two\n"));
-    let input: Vec<u8> = (0..=255_u8).cycle().take(300_000).collect();
+    let input: Vec<u8> = (0..=255_u8).cycle().take(60_000).collect();
     let read = place.run(&sandbox, argv(&["sha256sum"]).stdin(&input)).await;
     assert_eq!(
         (read.code(), read.stdout.as_str()),
@@ -52,7 +52,8 @@ async fn commands_run_in_a_container_as_they_would_in_a_shell() {
     let much = place
         .run(&sandbox, shell("head -c 3000000 /dev/zero | tr '\\0' x"))
         .await;
-    assert_eq!((much.code(), much.stdout.len()), (0, 3_000_000));
+    let written = much.stdout.len() as u64 + much.skipped;
+    assert_eq!((much.code(), written), (0, 3_000_000));
 
     // Arguments, variables and paths are what they are.
     let words = place
@@ -129,7 +130,7 @@ async fn at_a_terminal(place: &Place) {
 async fn a_container_is_what_the_settings_say() {
     let Some(place) = Place::new().await else { return };
     let mut sandbox = place.enclosure("limits");
-    let data = place.engine.scratch().dir("data");
+    let data = place.engine.scratch().dir("of-the-host");
     write_file(&data.join("file"), "of the host");
     let bind = |inside: &str, writable| BindMount {
         host: data.clone(),

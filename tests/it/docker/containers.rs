@@ -17,8 +17,8 @@ use crate::support::{Scratch, eventually};
 async fn there_is_one_container_per_scope_and_it_is_what_the_settings_say() {
     let Some(place) = Place::new().await else { return };
     let first = place.enclosure("one");
-    // Whoever comes first makes it.
-    let others = backend(&place.engine, OWNER);
+    // Whoever comes first makes it. There is one server for a state directory, whose calls share what they know.
+    let others = place.backend.clone();
     let (a, b, c) = tokio::join!(
         place.backend.prepare(&first),
         place.backend.prepare(&first),

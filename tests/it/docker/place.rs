@@ -127,6 +127,7 @@ impl Place {
             supervised,
             stdout: Vec::new(),
             stderr: Vec::new(),
+            skipped: 0,
             client: None,
         }
     }
@@ -288,6 +289,7 @@ pub(crate) struct Running {
     pub(crate) supervised: Supervised,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    skipped: u64,
     /// The process that stands for it here.
     pub(crate) client: Option<i32>,
 }
@@ -298,6 +300,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
+    /// Bytes of output beside these.
+    pub(crate) skipped: u64,
 }
 
 impl Ended {
@@ -335,6 +339,8 @@ impl Running {
                 OutputStream::Stdout => self.stdout.extend(bytes),
                 OutputStream::Stderr => self.stderr.extend(bytes),
             },
+            // Live output that nobody took in time; the spool has it.
+            Some(SupervisorEvent::Skipped { bytes }) => self.skipped += bytes,
             Some(SupervisorEvent::Exit(ended)) => return Some(ended.exit),
             other => panic!("{other:?}"),
         }
@@ -353,6 +359,7 @@ impl Running {
             exit,
             stdout: text(&self.stdout),
             stderr: text(&self.stderr),
+            skipped: self.skipped,
         }
     }
 
@@ -395,17 +402,14 @@ async fn make_image(engine: &Engine) {
     let profile = "PATH=/profile/bin:/bin\nexport FROM_PROFILE=yes PATH\n";
     write_file_mode(&root.join("etc/profile"), profile, 0o644);
     let archive = engine.scratch().join("image.tar");
-    let packed = engine_tool(
-        Path::new("tar"),
-        &[
-            "-C",
-            root.to_str().unwrap(),
-            "-cf",
-            archive.to_str().unwrap(),
-            ".",
-        ],
-    );
-    assert_eq!(packed.await.code, Some(0));
+    let words = [
+        "-C",
+        root.to_str().unwrap(),
+        "-cf",
+        archive.to_str().unwrap(),
+        ".",
+    ];
+    assert_eq!(engine_tool(Path::new("tar"), &words).await.code, Some(0));
     engine.docker(&["import", archive.to_str().unwrap(), IMAGE]).await;
 }
 

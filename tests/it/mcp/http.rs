@@ -26,7 +26,7 @@ async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies
     let list = super::result(&answer);
     let tools = list["tools"].as_array().expect("tools");
     let names: Vec<_> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["exec", "process", "exec_explain"]);
+    assert_eq!(names, ["exec", "process", "apply_patch", "exec_explain"]);
     let contract = server.anonymous().get("/openapi.json").await.expect(200);
     let members = |schema: &Value| -> BTreeSet<String> {
         schema["properties"]
@@ -40,6 +40,8 @@ async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies
         let schema = &tool["inputSchema"];
         let body = if tool["name"] == "process" {
             "ProcessRequest"
+        } else if tool["name"] == "apply_patch" {
+            "PatchRequest"
         } else {
             "ExecRequest"
         };
@@ -503,4 +505,33 @@ async fn fifty_calls_at_once_all_end() {
         });
     }
     within("the calls", calls.join_all()).await;
+}
+
+#[tokio::test]
+async fn a_patch_is_asked_about_once_and_its_result_fetched_by_the_same_call() {
+    let server = TestServer::asking().start().await;
+    let client = connected(&server).await;
+    let patch = json!({"input": "*** Begin Patch\n*** Add File: new\n+x\n*** End Patch\n"});
+    let first = client.call(1, "apply_patch", &patch).await;
+    assert_eq!(first["isError"], false);
+    let pending = &first["structuredContent"];
+    assert_eq!(pending["status"], "approval-pending", "{pending}");
+    let id = pending["approvalId"].as_str().unwrap();
+    assert!(texts(&first)[0].contains("the same call again"), "{first}");
+    server.operator().decide(id, "allow-once").await.expect(200);
+    let waiting = json!({"input": patch["input"], "approvalWaitMs": 60_000});
+    let done = client.call(2, "apply_patch", &waiting).await;
+    assert_eq!(
+        only(&done["structuredContent"], &["changed", "approvalId"]),
+        json!({"changed": [{"path": "new", "kind": "added"}], "approvalId": id})
+    );
+    assert_eq!(
+        texts(&done)[0],
+        format!("[1 added]\nadded new\n[allowed by approval {id}]")
+    );
+    assert_eq!(lines(&server.state().join("workspace/new")), ["x"]);
+
+    let nonsense = client.call(3, "apply_patch", &json!({"input": "hello"})).await;
+    assert_eq!(nonsense["isError"], true);
+    assert_eq!(nonsense["structuredContent"]["code"], "invalid-request");
 }

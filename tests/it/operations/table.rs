@@ -74,6 +74,10 @@ fn all_sessions() -> Value {
     json!({ "action": "list" })
 }
 
+fn patch() -> Value {
+    json!({ "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" })
+}
+
 fn decision() -> Value {
     json!({ "decision": "deny" })
 }
@@ -216,6 +220,7 @@ pub(super) const TABLE: &[Row] = &[
         streams: true,
         ..get("/v1/events", Access::Scopes(&["read", "exec"]))
     },
+    row("POST", "/v1/apply-patch", EXEC, Body::Json(patch), 202),
     row("POST", "/v1/exec", EXEC, Body::Json(exec), 200),
     row(
         "POST",

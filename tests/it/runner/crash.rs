@@ -140,7 +140,8 @@ async fn a_run_on_a_terminal_survives_its_server_and_takes_input_from_the_next()
     };
     supervised.control.write_input(b"this\n").await.unwrap();
     let report = Report::of(*supervised).await;
-    let numbers: String = (1..=20_000).map(|number| format!("{number}\r\n")).collect();
+    let numbers: Vec<_> = (1..=20_000).map(|number| format!("{number}\r\n")).collect();
+    let numbers = numbers.concat();
     assert_eq!(report.exit().code, Some(0));
     assert!(report.out() == format!("one\r\n{numbers}this\r\nread this\r\n"));
     assert!(server.spooled(&run_id(), Selection::Both) == report.stdout);

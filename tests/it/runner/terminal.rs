@@ -9,7 +9,7 @@ use countersign::{
     sys::process::inspect,
 };
 
-use crate::support::skip;
+use crate::support::{skip, write_file};
 
 use super::{
     harness::{Place, Report, Server, identity, measure, started, until},
@@ -72,7 +72,8 @@ async fn all_output_arrives_though_nobody_listens_until_the_end() {
     until("all is written", || place.file("written").exists()).await;
     let report = Report::of(supervised).await;
     assert_eq!(report.exit().code, Some(0));
-    let all: String = (1..=100_000).map(|number| format!("{number}\r\n")).collect();
+    let all: Vec<_> = (1..=100_000).map(|number| format!("{number}\r\n")).collect();
+    let all = all.concat();
     assert_eq!(report.exit().kept_bytes, all.len() as u64);
     assert!(server.spooled(&run_id, Selection::Both) == all.as_bytes());
     // A program that is gone at once.
@@ -207,7 +208,7 @@ async fn the_end_of_the_input_is_typed() {
         ("within", "withinwithin"),
         ("", ""),
     ] {
-        let mut sitting = Sitting::of(
+        let sitting = Sitting::of(
             server
                 .host
                 .start(on_terminal(server.argv(&["/bin/cat"])))
@@ -397,8 +398,9 @@ async fn python_reads_and_prints() {
 async fn less_searches_and_quits() {
     let place = Place::new();
     let server = place.server();
-    let lines: String = (1..=2000).map(|number| format!("line {number}\n")).collect();
-    fs::write(place.file("text"), lines).unwrap();
+    let lines: Vec<_> = (1..=2000).map(|number| format!("line {number}\n")).collect();
+    let lines = lines.concat();
+    write_file(&place.file("text"), &lines);
     let Some(spec) = program(&server, &["/usr/bin/less", "text"]) else {
         return;
     };

@@ -297,3 +297,34 @@ async fn without_its_keeper_a_server_says_that_nothing_runs() {
     );
     failed.await.expect("a run without a runner fails");
 }
+
+#[tokio::test]
+async fn a_patch_makes_files_of_the_account() {
+    if is_missing() {
+        return;
+    }
+    let place = Place::new();
+    let server = place.builder().start().await;
+    let body = json!({ "input": "*** Begin Patch\n*** Add File: made/new\n+x\n*** End Patch\n" });
+    let applied = server.agent().post("/v1/apply-patch", body).await.expect(200);
+    let made = std::path::Path::new(applied["cwd"].as_str().unwrap()).join("made/new");
+    let found = fs::metadata(&made).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), place.commands);
+    assert_eq!(fs::read_to_string(made).unwrap(), "x\n");
+    // What the account may not change stays.
+    let foreign = place.workspace().join("foreign");
+    fs::create_dir(&foreign).unwrap();
+    let body = json!({
+        "input": "*** Begin Patch\n*** Add File: foreign/new\n+x\n*** End Patch\n", "workdir": place.workspace(),
+    });
+    let problem = server
+        .agent()
+        .post("/v1/apply-patch", body)
+        .await
+        .problem(409, "patch-failed");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("Permission denied"),
+        "{problem}"
+    );
+    assert!(!foreign.join("new").exists());
+}

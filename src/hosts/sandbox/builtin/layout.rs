@@ -364,3 +364,65 @@ pub(crate) fn program(inside: &Inside) -> (String, Vec<String>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_in_memory_is_read_with_its_options() {
+        let of = |entry: &str| match memory(entry) {
+            Ok(Piece::Memory {
+                inside,
+                bytes,
+                files,
+                mode,
+                executable,
+            }) => Some((inside.into_string().unwrap(), bytes, files, mode, executable)),
+            Ok(_) | Err(_) => None,
+        };
+        let all = |path: &str, bytes, files, mode, executable| {
+            Some((path.to_owned(), bytes, files, mode, executable))
+        };
+        for (entry, expected) in [
+            ("/tmp", all("/tmp", MEMORY_BYTES, MEMORY_FILES, 0o1777, true)),
+            ("/tmp:", all("/tmp", MEMORY_BYTES, MEMORY_FILES, 0o1777, true)),
+            (
+                "/a/b:rw,noexec,nosuid,size=64k,mode=0700,uid=0",
+                all("/a/b", 64 << 10, MEMORY_FILES, 0o700, false),
+            ),
+            (
+                "/t:size=2G,nr_inodes=1k",
+                all("/t", 2 << 30, 1 << 10, 0o1777, true),
+            ),
+            ("/t:size=0", None),
+            ("/t:size=50%", None),
+            ("/t:mode=7777", None),
+            ("/t:size=99999999999999999999", None),
+            ("tmp", None),
+            ("/", None),
+            ("/dev/shm", None),
+            ("/a/../proc", None),
+        ] {
+            assert_eq!(of(entry), expected, "{entry}");
+        }
+    }
+
+    #[test]
+    fn only_names_below_the_root_are_places() {
+        for (path, is_place) in [
+            ("/workspace", true),
+            ("/process", true),
+            ("/", false),
+            ("", false),
+            ("a", false),
+            ("/proc", false),
+            ("/proc/1", false),
+            ("/sys/x", false),
+            ("/dev", false),
+            ("/a/..", false),
+        ] {
+            assert_eq!(place(Path::new(path)).is_ok(), is_place, "{path}");
+        }
+    }
+}

@@ -16,9 +16,10 @@ pub fn remarks(settings: &DockerSettings) -> Vec<String> {
         user,
         setup_command: _,
         pids_limit: _,
-        memory_bytes,
+        // Held to by control groups where there are any; a run that is not says so itself.
+        memory_bytes: _,
         memory_swap_bytes,
-        nano_cpus,
+        nano_cpus: _,
         ulimits: _,
         seccomp_profile,
         apparmor_profile,
@@ -34,17 +35,10 @@ pub fn remarks(settings: &DockerSettings) -> Vec<String> {
         ("dns", !dns.is_empty()),
         ("extraHosts", !extra_hosts.is_empty()),
         ("memorySwap", memory_swap_bytes.is_some()),
-        ("cpus", nano_cpus.is_some()),
     ];
-    let mut remarks: Vec<String> = ignored
+    ignored
         .into_iter()
         .filter(|(_, is_set)| *is_set)
         .map(|(key, _)| format!("sandbox.docker.{key} is ignored by the built-in sandbox"))
-        .collect();
-    if memory_bytes.is_some() {
-        remarks.push(
-            "sandbox.docker.memory limits each process of a built-in sandbox, not their sum".to_owned(),
-        );
-    }
-    remarks
+        .collect()
 }

@@ -24,7 +24,7 @@ const MAX_REFUSAL: usize = 2000;
 const REFUSAL_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long the engine may take to start a process.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Bytes of the head of a frame: the stream, three zeros, the length.
 const FRAME_HEAD: usize = 8;

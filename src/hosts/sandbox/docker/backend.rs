@@ -35,7 +35,7 @@ const UNFINISHED: &str = "-new";
 const ABOUT_TO: Duration = Duration::from_secs(5);
 
 /// Nothing that was used this recently is removed for its age.
-const RECENTLY: Duration = Duration::from_secs(60);
+const RECENTLY: Duration = Duration::from_mins(1);
 
 /// How often somebody else may be faster.
 const ATTEMPTS: usize = 5;
@@ -78,6 +78,8 @@ struct Shared {
     making: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// When a container was used last, or seen first.
     used: Mutex<BTreeMap<String, Instant>>,
+    /// Since when a container is known to be another than the settings say.
+    outdated: Mutex<BTreeMap<String, Instant>>,
 }
 
 /// What a supervisor starts to run one command in a container.
@@ -140,7 +142,7 @@ impl DockerBackend {
         let own = Arc::clone(self.shared.making().entry(name.clone()).or_default());
         let prepare = async {
             let _alone = own.lock().await;
-            self.prepare_alone(enclosure).await
+            Box::pin(self.prepare_alone(enclosure)).await
         };
         let prepared = self.in_time(prepare).await;
         if prepared.is_ok() {
@@ -288,9 +290,10 @@ impl DockerBackend {
             )));
         }
         if labels.configuration == wanted.configuration {
+            self.shared.is_as_described(name);
             return Ok(Judged::Usable);
         }
-        if is_busy(state) || self.shared.unused(name) < ABOUT_TO {
+        if is_busy(state) || self.shared.is_about_to_be_used(name) {
             tracing::warn!(
                 container.name = %name,
                 "the settings of a sandbox changed while its container is in use; it is made anew once it is not"
@@ -305,9 +308,8 @@ impl DockerBackend {
     async fn make(&self, engine: &Engine, enclosure: &Enclosure, wanted: &Wanted) -> Result<Made, Unusable> {
         let unfinished = format!("{}{UNFINISHED}", enclosure.name);
         self.clear(engine, &unfinished).await?;
-        let id = match self.create(engine, enclosure, wanted, &unfinished).await? {
-            Some(id) => id,
-            None => return Ok(Made::SomebodyElse),
+        let Some(id) = self.create(engine, enclosure, wanted, &unfinished).await? else {
+            return Ok(Made::SomebodyElse);
         };
         let made = async {
             set_up(engine, enclosure, &id).await?;
@@ -452,7 +454,23 @@ impl Shared {
         used.entry(name.to_owned()).or_insert_with(Instant::now).elapsed()
     }
 
+    /// Whether somebody may have prepared an outdated container a moment ago. One that is asked for all the time is made
+    /// anew nevertheless.
+    fn is_about_to_be_used(&self, name: &str) -> bool {
+        let mut outdated = self.outdated.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *outdated.entry(name.to_owned()).or_insert_with(Instant::now);
+        self.unused(name) < ABOUT_TO && since.elapsed() < ABOUT_TO
+    }
+
+    fn is_as_described(&self, name: &str) {
+        self.outdated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(name);
+    }
+
     fn forget(&self, name: &str) {
+        self.is_as_described(name);
         self.used
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

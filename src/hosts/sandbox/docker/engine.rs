@@ -229,31 +229,40 @@ pub(super) fn is_conflict(error: &Error) -> bool {
 }
 
 fn status(error: &Error) -> Option<u16> {
-    match error {
-        Error::DockerResponseServerError { status_code, .. } => Some(*status_code),
-        _ => None,
-    }
+    let Error::DockerResponseServerError { status_code, .. } = error else {
+        return None;
+    };
+    Some(*status_code)
 }
 
 /// The engine's own words, or what happened to the connection.
 pub(super) fn words(error: &Error) -> String {
-    match error {
-        Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
-        Error::RequestTimeoutError => "it does not answer in time".to_owned(),
-        other => other.to_string(),
+    if let Error::DockerResponseServerError { message, .. } = error {
+        message.trim().to_owned()
+    } else if matches!(error, Error::RequestTimeoutError) {
+        "it does not answer in time".to_owned()
+    } else {
+        error.to_string()
     }
 }
 
 fn words_of_connecting(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            "there is no such socket; install and start Docker, or set `[sandbox] docker_socket`".to_owned()
-        }
-        io::ErrorKind::PermissionDenied => {
-            "the server's account may not use it; add the account to the group that owns the socket"
-                .to_owned()
-        }
-        io::ErrorKind::ConnectionRefused => "nobody listens there; start Docker".to_owned(),
-        _ => error.to_string(),
-    }
+    let known = [
+        (
+            io::ErrorKind::NotFound,
+            "there is no such socket; install and start Docker, or set `[sandbox] docker_socket`",
+        ),
+        (
+            io::ErrorKind::PermissionDenied,
+            "the server's account may not use it; add the account to the group that owns the socket",
+        ),
+        (
+            io::ErrorKind::ConnectionRefused,
+            "nobody listens there; start Docker",
+        ),
+    ];
+    known
+        .into_iter()
+        .find(|(kind, _words)| *kind == error.kind())
+        .map_or_else(|| error.to_string(), |(_kind, words)| words.to_owned())
 }

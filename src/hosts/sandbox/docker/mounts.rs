@@ -92,9 +92,10 @@ pub(super) fn check_inside(path: &Path) -> Result<(), String> {
 
 fn real(path: &Path) -> Result<PathBuf, Unusable> {
     fs::canonicalize(path).map_err(|error| {
-        let why = match error.kind() {
-            io::ErrorKind::NotFound => "it does not exist".to_owned(),
-            _ => error.to_string(),
+        let why = if error.kind() == io::ErrorKind::NotFound {
+            "it does not exist".to_owned()
+        } else {
+            error.to_string()
         };
         refused(path, &why)
     })

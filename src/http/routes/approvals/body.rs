@@ -231,11 +231,17 @@ impl BindingBody {
             } => (Some(argv), None, None),
             Bound::Plan { steps: _ } | Bound::Inside { .. } => match command {
                 Command::Argv(argv) => (Some(argv.clone()), None, None),
-                Command::Shell(text) => (None, Some(text.clone()), None),
+                Command::Shell(text) | Command::Patch(text) => (None, Some(text.clone()), None),
             },
             // What the person saw is the text that was sent; the rendering is made from it.
             Bound::Rendered { script: _ } => (None, Some(command.to_text()), Some("/bin/sh".to_owned())),
             Bound::Text { shell, text } => (None, Some(text), Some(shell)),
+            Bound::Patch {
+                text,
+                workspace_only: _,
+                off_limits: _,
+                spared: _,
+            } => (None, Some(text), None),
         };
         Self {
             argv,

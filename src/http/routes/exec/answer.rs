@@ -243,7 +243,7 @@ impl From<PendingRun> for Pending {
             status: "approval-pending",
             host: run.host,
             node_id: run.node_id,
-            command: run.command.to_text(),
+            command: run.command.to_short_text(),
             cwd: run.cwd,
             warnings: warnings.into_iter().map(WarningBody::from).collect(),
         }

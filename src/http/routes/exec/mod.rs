@@ -8,11 +8,11 @@ use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use answer::{Finished, Started};
+use answer::Finished;
 
-pub(in crate::http::routes) use answer::{ExecAnswer, WarningBody};
+pub(in crate::http::routes) use answer::{ExecAnswer, Started, WarningBody};
 pub(in crate::http::routes) use explain::ExplanationBody;
-pub(in crate::http::routes) use request::{ExecBody, command};
+pub(in crate::http::routes) use request::{ExecBody, approval_wait, command, host, identity, workdir};
 
 use crate::{
     engine::{IdempotencyKey, Leaving},

@@ -132,24 +132,30 @@ fn explainable_command(text: Option<String>, argv: Option<Vec<String>>) -> Resul
     };
     match command.check() {
         Err(InvalidRequest::BlankCommand) => check(&command)?,
-        Err(InvalidRequest::Nul | InvalidRequest::TooLong) | Ok(()) => {}
+        Err(InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong) | Ok(()) => {}
     }
     Ok(command)
 }
 
-fn check(command: &Command) -> Result<(), Problem> {
+pub(in crate::http::routes) fn check(command: &Command) -> Result<(), Problem> {
     let path = match command {
         Command::Shell(_) => "command",
         Command::Argv(_) => "argv",
+        Command::Patch(_) => "input",
     };
     command.check().map_err(|invalid| match invalid {
         InvalidRequest::BlankCommand => Problem::new(Code::BlankCommand, format!("{path}: {invalid}"))
             .with_field(path, invalid.to_string()),
-        InvalidRequest::Nul | InvalidRequest::TooLong => Problem::field(path, invalid.to_string()),
+        InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong => {
+            Problem::field(path, invalid.to_string())
+        }
     })
 }
 
-fn identity(agent: Option<AgentId>, session: Option<SessionKey>) -> Result<(AgentId, SessionKey), Problem> {
+pub(in crate::http::routes) fn identity(
+    agent: Option<AgentId>,
+    session: Option<SessionKey>,
+) -> Result<(AgentId, SessionKey), Problem> {
     let told = session.as_ref().and_then(SessionKey::agent);
     if let (Some(agent), Some(told)) = (&agent, &told)
         && agent != told
@@ -162,7 +168,7 @@ fn identity(agent: Option<AgentId>, session: Option<SessionKey>) -> Result<(Agen
     Ok((agent, session))
 }
 
-fn workdir(path: Option<String>) -> Result<Option<String>, Problem> {
+pub(in crate::http::routes) fn workdir(path: Option<String>) -> Result<Option<String>, Problem> {
     let Some(path) = path else { return Ok(None) };
     if path.contains('\0') {
         return Err(Problem::field("workdir", "must not contain NUL"));
@@ -213,7 +219,7 @@ fn timeout(timeout: Option<f64>, alias: Option<f64>) -> Result<Option<Duration>,
     }))
 }
 
-fn host(name: &str) -> Result<HostChoice, Problem> {
+pub(in crate::http::routes) fn host(name: &str) -> Result<HostChoice, Problem> {
     HostChoice::from_str(name).map_err(|invalid| {
         Problem::field(
             "host",
@@ -232,7 +238,7 @@ fn node(name: String) -> Result<String, Problem> {
     Ok(name)
 }
 
-fn approval_wait(millis: Option<u64>) -> Result<Duration, Problem> {
+pub(in crate::http::routes) fn approval_wait(millis: Option<u64>) -> Result<Duration, Problem> {
     let millis = millis.unwrap_or(0);
     if millis > MAX_APPROVAL_WAIT_MS {
         return Err(Problem::field("approvalWaitMs", "expected 0 to 600000"));

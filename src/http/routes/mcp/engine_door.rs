@@ -17,10 +17,11 @@ use crate::{
         problem::Problem,
         routes::{
             exec::{ExecAnswer, ExecBody, ExplanationBody},
+            patch::{PatchAnswer, PatchBody},
             process::{ProcessAnswer, ProcessBody},
         },
     },
-    mcp::{Door, ExecCall, Origin, Outcome, Patience},
+    mcp::{AskingTool, Door, ExecCall, Origin, Outcome, Patience},
 };
 
 /// The path that problem documents name.
@@ -64,17 +65,29 @@ impl EngineDoor {
     }
 
     async fn run(&self, caller: &Principal, call: ExecCall) -> Result<Value, Problem> {
-        let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
-        if call.patience == Patience::None {
-            request.approval_wait = Duration::ZERO;
-        }
         let key = IdempotencyKey {
             key: call.key,
             body_sha256: call.digest,
             leaving: Leaving::Kills,
         };
-        let reply = self.engine.exec(caller, request, Some(key)).await?;
-        let mut answer = ExecAnswer::new(reply, RunId::to_string).to_json()?;
+        let wait = |wait| match call.patience {
+            Patience::None => Duration::ZERO,
+            Patience::AsAsked => wait,
+        };
+        let mut answer = match call.tool {
+            AskingTool::Exec => {
+                let mut request = parsed::<ExecBody>(&call.arguments)?.into_request()?;
+                request.approval_wait = wait(request.approval_wait);
+                let reply = self.engine.exec(caller, request, Some(key)).await?;
+                ExecAnswer::new(reply, RunId::to_string).to_json()?
+            }
+            AskingTool::ApplyPatch => {
+                let mut request = parsed::<PatchBody>(&call.arguments)?.into_request()?;
+                request.approval_wait = wait(request.approval_wait);
+                let reply = self.engine.apply_patch(caller, request, Some(key)).await?;
+                PatchAnswer::new(reply, RunId::to_string).to_json()?
+            }
+        };
         if let Value::Object(members) = &mut answer
             && members
                 .get("status")

@@ -102,8 +102,8 @@ struct MessageSchema {
     method: Option<String>,
 }
 
-/// Speaks the Model Context Protocol (streamable HTTP): tools `exec`, `process` and `exec_explain`, with the arguments
-/// and answers of `POST /v1/exec`, `POST /v1/process` and `POST /v1/exec/explain`.
+/// Speaks the Model Context Protocol (streamable HTTP): tools `exec`, `process`, `apply_patch` and `exec_explain`, with
+/// the arguments and answers of `POST /v1/exec`, `POST /v1/process`, `POST /v1/apply-patch` and `POST /v1/exec/explain`.
 ///
 /// The answer is JSON, or an event stream when progress or a request to the client comes before it. A client that goes
 /// away ends its foreground run. Nothing that is sent here decides an approval. There is no stream to open with GET

@@ -106,6 +106,8 @@ pub(in crate::http::routes) struct ProcessInput {
 
 /// The session as it stands, or stood when it was forgotten.
 #[derive(Debug, Serialize, ToSchema)]
+// Or every other answer with a session would be one of these, too.
+#[serde(deny_unknown_fields)]
 pub(in crate::http::routes) struct ProcessEnd {
     session: SessionBody,
 }

@@ -30,6 +30,10 @@ pub(in crate::http) struct RunBody {
     command: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     argv: Option<Vec<String>>,
+    /// `apply_patch` where `command` is a patch; absent for commands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    tool: Option<&'static str>,
     cwd: String,
     env_names: Vec<String>,
     requested_by: ActorBody,
@@ -107,12 +111,24 @@ impl RunDetail {
     }
 }
 
+impl RunBody {
+    /// A run among others: a patch is named by its files.
+    pub(super) fn listed(mut run: Run) -> Self {
+        let short = matches!(run.command, Command::Patch(_)).then(|| run.command.to_short_text());
+        if let Some(short) = short {
+            run.command = Command::Patch(short);
+        }
+        run.into()
+    }
+}
+
 impl From<Run> for RunBody {
     fn from(run: Run) -> Self {
         let duration_ms = duration_ms(&run);
-        let (command, argv) = match run.command {
-            Command::Shell(text) => (Some(text), None),
-            Command::Argv(argv) => (None, Some(argv)),
+        let (command, argv, tool) = match run.command {
+            Command::Shell(text) => (Some(text), None, None),
+            Command::Argv(argv) => (None, Some(argv), None),
+            Command::Patch(text) => (Some(text), None, Some("apply_patch")),
         };
         Self {
             run_id: run.id,
@@ -123,6 +139,7 @@ impl From<Run> for RunBody {
             session_key: run.session,
             command,
             argv,
+            tool,
             cwd: run.cwd,
             env_names: run.env_names,
             requested_by: run.requested_by.into(),

@@ -114,7 +114,7 @@ async fn list(
         owner: None,
     };
     let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
-    Ok(JsonReply(Page::of(LIST, runs, RunBody::from)))
+    Ok(JsonReply(Page::of(LIST, runs, RunBody::listed)))
 }
 
 /// One run with its output as text. An exec token sees its own runs, an approve token those it is asked about.

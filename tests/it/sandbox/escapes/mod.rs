@@ -27,14 +27,14 @@ pub(crate) struct Outcome {
 pub(crate) trait Backend {
     /// Runs shell text in a sandbox whose workspace is the one of the scene, with its read-only bind at `/ro`, at most
     /// 64 processes, 128 MiB of memory and 16 MiB in `/tmp`.
-    async fn inside(&self, script: &str) -> Outcome;
+    fn inside(&self, script: &str) -> impl Future<Output = Outcome> + Send;
 
     /// Whether there are programs inside that some attempts need.
     fn has(&self, needs: Needs) -> bool;
 }
 
 /// Tries everything, and names what got out.
-pub(crate) async fn attempt_all(scene: &Scene, backend: &impl Backend) {
+pub(crate) async fn attempt_all(scene: &Scene, backend: &(impl Backend + Sync)) {
     let mut wrong = Vec::new();
     for attempt in ATTEMPTS {
         let Attempt {
