@@ -15,7 +15,7 @@ use countersign::{
         Attempt,
         gateway::{GatewayHost, LaunchSpec, Supervised, SupervisorEvent},
     },
-    runner::{Runner, RunnerOptions},
+    runner::{RunLimits, Runner, RunnerOptions},
     sys::process::InheritedLimits,
 };
 use rustix::pty::OpenptFlags;
@@ -140,6 +140,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         stdin_open: true,
         terminal: Some(TerminalSize::DEFAULT),
         max_run_bytes: 1 << 20,
+        limits: RunLimits::default(),
     }
 }
 

@@ -122,20 +122,8 @@ pub(super) async fn prune(
         ticks.tick().await;
         let prunes = turn.is_multiple_of(PRUNE_EVERY);
         turn = turn.wrapping_add(1);
-        while prunes {
-            let pruned = match ledger.prune().await {
-                Ok(pruned) => pruned,
-                Err(error) => {
-                    tracing::warn!(%error, "what is too old stays for now");
-                    break;
-                }
-            };
-            for run in &pruned.runs {
-                gateway.forget(run);
-            }
-            if !pruned.more {
-                break;
-            }
+        if prunes {
+            remove_old(ledger, gateway).await;
         }
         let Output {
             quota_bytes, keep, ..
@@ -146,6 +134,25 @@ pub(super) async fn prune(
                 error = &*error,
                 "spools that are too old or too many stay for now"
             );
+        }
+    }
+}
+
+/// Removes everything of runs that are too old.
+async fn remove_old(ledger: &Ledger, gateway: &GatewayHost) {
+    loop {
+        let pruned = match ledger.prune().await {
+            Ok(pruned) => pruned,
+            Err(error) => {
+                tracing::warn!(%error, "what is too old stays for now");
+                return;
+            }
+        };
+        for run in &pruned.runs {
+            gateway.forget(run);
+        }
+        if !pruned.more {
+            return;
         }
     }
 }

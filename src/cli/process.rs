@@ -194,10 +194,10 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
             literal,
             hex,
         } => {
-            let mut members = json!({ "keys": keys, "hex": hex });
-            if let Some(literal) = literal {
-                members["literal"] = literal.into();
-            }
+            let members = match literal {
+                Some(literal) => json!({ "literal": literal, "keys": keys, "hex": hex }),
+                None => json!({ "keys": keys, "hex": hex }),
+            };
             desk.input("send-keys", &session, members).await?;
         }
         ProcessCommand::Submit { session } => desk.input("submit", &session, json!({})).await?,
@@ -408,7 +408,7 @@ impl Desk<'_> {
         for (member, word) in [("exitCode", "exit code"), ("exitSignal", "killed by")] {
             let text = value::text(session, member);
             if !text.is_empty() {
-                line.push_str(&format!(", {word} {text}"));
+                line.extend([", ", word, " ", &text]);
             }
         }
         if session.get("waitingForInput") == Some(&Value::Bool(true)) {

@@ -14,7 +14,6 @@ use crate::{
 /// Start commands as this account, for a server of another account
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  systemctl enable --now countersign-runner@alice.socket   # as the package does it
   countersign runner --server-account countersign --socket /srv/alice/runner.sock
 
 Runs as the account whose commands it starts; the server has another one, names this account in [exec] run_as, and

@@ -39,6 +39,10 @@ pub(super) type Workspace = fn(&Path, &Files) -> Result<Workdir, WorkdirError>;
 
 /// A call on the gateway host or in a sandbox, ready to be judged.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, not the states of one machine"
+)]
 pub(super) struct Call {
     pub(super) agent: AgentId,
     pub(super) session: SessionKey,

@@ -395,7 +395,7 @@ impl Engine {
             None => Some(live.ended().await),
             Some(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
         };
-        waiting.is_over();
+        waiting.end();
         match ended {
             Some(ended) => reply_to_end(&ended.run, &ended.output),
             None => self.move_to_background(live).await,
@@ -589,7 +589,7 @@ struct Waiting<'a> {
 
 impl Waiting<'_> {
     /// They have got what they waited for, or no longer want to wait.
-    fn is_over(mut self) {
+    fn end(mut self) {
         self.live = None;
     }
 }

@@ -90,7 +90,7 @@ impl Engine {
         };
         match self.exec(caller, request, key).await? {
             ExecReply::Pending(pending) => Ok(PatchReply::Pending(pending)),
-            ExecReply::Running(running) => Ok(PatchReply::Running(running)),
+            ExecReply::Running(running) => Ok(PatchReply::Running(Box::new(running))),
             ExecReply::Ended(ended) => match failure_of(&ended.run, &ended.output) {
                 None => Ok(PatchReply::Applied(Box::new(AppliedPatch {
                     run: ended.run,
@@ -187,19 +187,19 @@ fn failure_of(run: &Run, output: &Captured) -> Option<PatchFailure> {
         return None;
     }
     let said = Failure::of_line(&output.stdout).filter(|_said| run.exit_code.is_some());
-    let (path, hunk, detail, reason, not_restored) = match said {
-        Some(Failure {
-            path,
-            hunk,
-            detail,
-            not_restored,
-        }) => (path, hunk, detail, None, not_restored),
-        None => {
-            // Nothing is said by what was killed.
-            let reason = run.reason.unwrap_or(Reason::RunnerLost);
-            (None, None, cut_off(run, reason), Some(reason), Vec::new())
-        }
-    };
+    // Nothing is said by what was killed.
+    let reason = said.is_none().then(|| run.reason.unwrap_or(Reason::RunnerLost));
+    let Failure {
+        path,
+        hunk,
+        detail,
+        not_restored,
+    } = said.unwrap_or_else(|| Failure {
+        path: None,
+        hunk: None,
+        detail: cut_off(run, reason.unwrap_or(Reason::RunnerLost)),
+        not_restored: Vec::new(),
+    });
     Some(PatchFailure {
         run_id: run.id.clone(),
         path,

@@ -71,7 +71,7 @@ pub enum PatchReply {
     /// It was applied.
     Applied(Box<AppliedPatch>),
     /// It is still being applied.
-    Running(RunningRun),
+    Running(Box<RunningRun>),
     /// A person is asked; nothing has changed.
     Pending(Box<PendingRun>),
 }

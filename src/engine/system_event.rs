@@ -37,7 +37,9 @@ pub(super) fn exec_finished(place: Place<'_>, run_id: &RunId, end: &RunEnd) -> S
     } else if let Some(signal) = &end.exit_signal {
         format!("signal={signal}")
     } else {
-        let reason = end.reason.map_or(end.status.api_name(), |reason| reason.as_str());
+        let reason = end
+            .reason
+            .map_or_else(|| end.status.api_name(), |reason| reason.as_str());
         format!("code={reason}")
     };
     let line = format!("Exec finished ({place}, id={run_id}, {outcome})");

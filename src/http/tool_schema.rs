@@ -59,12 +59,13 @@ mod tests {
 
     #[test]
     fn tools_take_what_the_http_api_takes_member_by_member() {
-        let ToolArguments { exec, process } = tool_arguments();
-        check("ExecRequest", "approvalWaitMs", Value::Object(exec));
-        check("ProcessRequest", "sessionId", Value::Object(process));
+        let ToolArguments { exec, process, patch } = tool_arguments();
+        check("ExecRequest", "approvalWaitMs", &Value::Object(exec));
+        check("ProcessRequest", "sessionId", &Value::Object(process));
+        check("PatchRequest", "input", &Value::Object(patch));
     }
 
-    fn check(schema: &str, member: &str, tool: Value) {
+    fn check(schema: &str, member: &str, tool: &Value) {
         let document: Value = serde_json::from_str(openapi::document()).unwrap();
         let body = &document["components"]["schemas"][schema];
         let names = |schema: &Value| -> BTreeSet<String> {
@@ -75,7 +76,7 @@ mod tests {
                 .cloned()
                 .collect()
         };
-        assert_eq!(names(&tool), names(body));
+        assert_eq!(names(tool), names(body));
         assert!(names(body).contains(member), "{body}");
         assert_eq!(tool["required"], body["required"]);
         assert_eq!(tool["type"], "object");

@@ -314,9 +314,7 @@ impl Job for EndLeftovers {
         Ok(())
     }
 
-    fn committed(self, draft: (), _proof: &Committed) {
-        draft
-    }
+    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct ForgetSessions(Vec<String>);
@@ -336,9 +334,7 @@ impl Job for ForgetSessions {
         Ok(())
     }
 
-    fn committed(self, draft: (), _proof: &Committed) {
-        draft
-    }
+    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct CloseInput(String);
@@ -359,7 +355,5 @@ impl Job for CloseInput {
         Ok(())
     }
 
-    fn committed(self, draft: (), _proof: &Committed) {
-        draft
-    }
+    fn committed(self, (): (), _proof: &Committed) {}
 }

@@ -57,19 +57,17 @@ pub(super) fn process(outcome: Outcome) -> CallToolResult {
         .filter(|output| !output.is_empty())
         .map(str::to_owned)
         .collect();
-    let line = match answer.get("session") {
-        Some(session) => session_line(session),
-        None => {
-            let items = answer.get("items").and_then(Value::as_array);
-            let lines: Vec<String> = items.into_iter().flatten().map(session_line).collect();
-            if lines.is_empty() {
-                "no sessions".to_owned()
-            } else {
-                lines.join("\n")
-            }
+    let mut line = if let Some(session) = answer.get("session") {
+        session_line(session)
+    } else {
+        let items = answer.get("items").and_then(Value::as_array);
+        let lines: Vec<String> = items.into_iter().flatten().map(session_line).collect();
+        if lines.is_empty() {
+            "no sessions".to_owned()
+        } else {
+            lines.join("\n")
         }
     };
-    let mut line = line;
     if let Some(hint) = answer.get("hint").and_then(Value::as_str) {
         add(&mut line, format_args!("\n[{hint}]"));
     }

@@ -210,7 +210,7 @@ fn hunks_between(old: &[String], new: &[String]) -> Vec<Hunk> {
 }
 
 fn whole(lines: &[String], ending: &str, is_open: bool) -> String {
-    let mut text: String = lines.iter().map(|line| format!("{line}{ending}")).collect();
+    let mut text: String = lines.iter().flat_map(|line| [line.as_str(), ending]).collect();
     if is_open && !lines.is_empty() {
         text.truncate(text.len() - ending.len());
     }

@@ -169,7 +169,7 @@ mod tests {
         let login = |variables: &[(&str, &str)]| {
             let pair = |(name, value): &(&str, &str)| (name.into(), value.into());
             Request::Login(Login {
-                timeout: Duration::from_millis(5000),
+                timeout: Duration::from_secs(5),
                 words: ["/bin/sh", "-l", "-c", "echo \"$PATH\"\n"]
                     .map(OsString::from)
                     .to_vec(),

@@ -84,10 +84,6 @@ pub(crate) struct Step {
 
 /// What a step does.
 #[derive(Debug, PartialEq, Eq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every step is a program, and there are few of them"
-)]
 pub(crate) enum Action {
     Program(Program),
     /// `cd`. The device and inode of where it must lead, if that is known.

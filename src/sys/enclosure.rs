@@ -147,7 +147,7 @@ pub fn set_host_name(name: &CStr) -> Result<(), Errno> {
     rustix::system::sethostname(name.to_bytes())
 }
 
-/// Makes 127.0.0.1 and ::1 work in this network namespace.
+/// Makes the loopback addresses work in this network namespace.
 ///
 /// # Errors
 /// What the kernel answers.

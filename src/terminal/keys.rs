@@ -1,6 +1,6 @@
 //! Keys by the names that tmux gives them, as the bytes that xterm sends for them (`exec-tool.md` 8).
 //!
-//! The names are data ([`NAMED`]); how modifiers change a key depends only on its [`Code`]. Whatever comes in, what
+//! The names are data (`NAMED`); how modifiers change a key depends only on its `Code`. Whatever comes in, what
 //! goes out is bounded ([`MAX_BYTES`], [`MAX_WARNINGS`]).
 
 /// Most bytes that one call may make.

@@ -19,6 +19,7 @@ const STAYS: &[&str] = &[
     "approver",
     "mcp",
     "hook",
+    "runner",
     "process poll brave-otter-417 --timeout",
     "process log brave-otter-417 --follow",
     "apply-patch change.patch",

@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     /// Takes one token; returns its length.
     fn token(&mut self, rest: &'a [u8]) -> usize {
         match rest {
-            [b' ' | b'\t' | b'\r' | b'\n', ..] => 1,
+            [] | [b' ' | b'\t' | b'\r' | b'\n', ..] => 1,
             [b'/', b'/', ..] => line_length(rest),
             [b'/', b'*', ..] => comment_length(rest),
             [quote @ (b'\'' | b'"'), ..] => {
@@ -209,7 +209,6 @@ impl<'a> Reader<'a> {
                 2
             }
             [sign, ..] => self.sign(*sign, rest),
-            [] => 1,
         }
     }
 

@@ -188,7 +188,7 @@ impl<'a> Lines<'a> {
     /// The line of a place that is not before the one asked for last.
     fn of(&mut self, place: usize) -> usize {
         let passed = self.text.get(self.at..place).unwrap_or_default();
-        self.line += passed.iter().filter(|byte| **byte == b'\n').count();
+        self.line += passed.split(|byte| *byte == b'\n').count() - 1;
         self.at = self.at.max(place);
         self.line
     }
@@ -326,8 +326,7 @@ mod tests {
                 if let Some(found) = check(language, text.as_bytes()) {
                     let line = text.split('\n').nth(found.line - 1).unwrap();
                     let what = match found.kind {
-                        LeftoverKind::Variable(name) => name,
-                        LeftoverKind::Command(name) => name,
+                        LeftoverKind::Variable(name) | LeftoverKind::Command(name) => name,
                     };
                     prop_assert!(line.contains(&what), "{line:?} {what}");
                 }

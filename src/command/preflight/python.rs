@@ -187,7 +187,7 @@ mod tests {
             "# $HOME\n",
             "x = '$HOME'",
             "x = \"a\\\"$HOME\"",
-            "x = r'\\'; y = '$HOME'",
+            "x = r'\\\\'; y = '$HOME'",
             "x = \"\"\"\n\"$HOME\" ''\n\"\"\"",
             "x = f'{y}$HOME'",
             "x = f\"{d[\"$HOME\"]}\"",

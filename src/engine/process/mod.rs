@@ -1,8 +1,8 @@
 //! The process tool: sessions that go on without anybody waiting, and what can be done with them (`exec-tool.md` 8).
 //!
-//! The ledger knows which sessions there are, so they survive the server; what goes on is with [`super::live`].
-//! Invariant: nobody sees or touches a session of another agent. Entry points: [`Engine::process`],
-//! [`Engine::process_sessions`], [`Engine::follow_session`].
+//! The ledger knows which sessions there are, so they survive the server; what goes on is with `super::live`.
+//! Invariant: nobody sees or touches a session of another agent. Entry points: `Engine::process`,
+//! `Engine::process_sessions`, `Engine::follow_session`.
 
 mod act;
 mod follow;

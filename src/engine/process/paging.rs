@@ -91,7 +91,9 @@ mod tests {
 
     #[test]
     fn only_what_was_not_asked_for_is_hinted_at() {
-        let text: String = (0..300).map(|number| format!("{number}\n")).collect();
+        let text: String = (0..300)
+            .flat_map(|number: u32| [number.to_string(), "\n".to_owned()])
+            .collect();
         let default = page(&text, None, None);
         assert_eq!(
             (default.offset, default.lines, default.total_lines),

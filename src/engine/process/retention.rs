@@ -64,7 +64,7 @@ mod tests {
     #[track_caller]
     fn check(sessions: &[(i64, u64)], forgotten: &[&str]) {
         let kept = KeptSessions {
-            age: Duration::from_secs(60),
+            age: Duration::from_mins(1),
             count: 3,
             chars: 100,
             chars_each: 60,
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_newest_stays_however_much_it_wrote() {
         let kept = KeptSessions {
-            age: Duration::from_secs(60),
+            age: Duration::from_mins(1),
             count: 0,
             chars: 10,
             chars_each: 1000,

@@ -238,7 +238,7 @@ impl RunControl {
     /// [`InputClosed`] once the run ended.
     ///
     /// # Cancel safety
-    /// Cancelled, it has written nothing, if there are at most [`INPUT_BYTES`] bytes; else it may have written the
+    /// Cancelled, it has written nothing, if there are at most `INPUT_BYTES` bytes; else it may have written the
     /// beginning.
     pub async fn write_input(&self, bytes: &[u8]) -> Result<(), InputClosed> {
         for part in bytes.chunks(INPUT_BYTES) {

@@ -137,7 +137,7 @@ impl PatchAnswer {
             PatchReply::Applied(applied) => Self::Applied(Box::new((*applied).into())),
             PatchReply::Running(running) => Self::Started {
                 location: link(&running.run.id),
-                body: Box::new(Started::Running(running.into())),
+                body: Box::new(Started::Running((*running).into())),
             },
             PatchReply::Pending(pending) => Self::Started {
                 location: link(&pending.run.id),

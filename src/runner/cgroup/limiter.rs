@@ -183,13 +183,8 @@ impl Holding<'_> {
                 .groups
                 .iter()
                 .filter(|_| self.limits.of(controller).is_some());
-            let counts = groups.filter_map(|group| {
-                group
-                    .controllers
-                    .contains(&controller)
-                    .then(|| group.count(controller))
-            });
-            counts.sum()
+            let counting = groups.filter(|group| group.controllers.contains(&controller));
+            counting.map(|group| group.count(controller)).sum()
         };
         Counts {
             memory_kills: sum(Controller::Memory),

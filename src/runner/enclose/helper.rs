@@ -44,18 +44,15 @@ fn work(
     let alone = Alone::prove().at(Obstacle::Process)?;
     leave_behind(enclosing, prepared, ends)?;
     process::leave_session_keyring().at(Obstacle::Account)?;
-    let held = match nobody {
-        Some(nobody) => {
-            let held = hold(enclosing, prepared, nobody)?;
-            enclosure::become_nobody(nobody.0, nobody.1).at(Obstacle::Account)?;
-            held
-        }
-        None => {
-            // The way to a directory that is reached by its descriptor only: where a process stands goes along into a new
-            // mount namespace, while descriptors stay with the old one.
-            rustix::process::fchdir(enclosing.workspace).at(Obstacle::Workspace)?;
-            Held::new()
-        }
+    let held = if let Some(nobody) = nobody {
+        let held = hold(enclosing, prepared, nobody)?;
+        enclosure::become_nobody(nobody.0, nobody.1).at(Obstacle::Account)?;
+        held
+    } else {
+        // The way to a directory that is reached by its descriptor only: where a process stands goes along into a new
+        // mount namespace, while descriptors stay with the old one.
+        rustix::process::fchdir(enclosing.workspace).at(Obstacle::Workspace)?;
+        Held::new()
     };
     let own = (
         rustix::process::geteuid().as_raw(),
@@ -94,14 +91,13 @@ fn leave_behind(enclosing: &Enclosing<'_>, prepared: &Prepared, ends: &Ends) -> 
         executed,
     } = ends;
     let kept = [report, life, go, executed].map(AsFd::as_fd);
-    let kept: Vec<BorrowedFd<'_>> = kept
+    let kept = kept
         .into_iter()
         .chain(enclosing.standard)
         .chain([enclosing.workspace])
         .chain(prepared.scopes.as_ref().map(AsFd::as_fd))
-        .chain(prepared.maps.values().map(AsFd::as_fd))
-        .collect();
-    process::close_all_but(3, kept.into_iter()).at(Obstacle::Process)
+        .chain(prepared.maps.values().map(AsFd::as_fd));
+    process::close_all_but(3, kept).at(Obstacle::Process)
 }
 
 /// What only root reaches, and what changes its owner on the way in.
@@ -147,7 +143,7 @@ fn own(
     match mounts::restrict(mount.as_fd(), attributes, map) {
         // A file system that cannot do that. What everybody may do there, the command may.
         Err(Errno::INVAL) if map.is_some() => {
-            mounts::restrict(mount.as_fd(), attributes, None).at(obstacle)?
+            mounts::restrict(mount.as_fd(), attributes, None).at(obstacle)?;
         }
         other => other.at(obstacle)?,
     }

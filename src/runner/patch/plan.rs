@@ -222,7 +222,7 @@ impl<'a> Tree<'a> {
 
     /// The file of a path, which may lead by another way to one that is known.
     fn node(&mut self, path: &PatchPath, last: LastLink) -> Result<usize, Trouble> {
-        let mut place = self.root.find(&self.from_root(path)?, last)?;
+        let mut place = self.root.find(&self.path_below_root(path)?, last)?;
         self.check_place(&place)?;
         let known = self.directories.entry(place.identity);
         place.directory = Rc::clone(known.or_insert(place.directory));
@@ -252,7 +252,7 @@ impl<'a> Tree<'a> {
     }
 
     /// A path that names the workspace as those call it who see it is one inside of it.
-    fn from_root(&self, path: &PatchPath) -> Result<PathBuf, Trouble> {
+    fn path_below_root(&self, path: &PatchPath) -> Result<PathBuf, Trouble> {
         let path = Path::new(path.as_str());
         if !path.is_absolute() || !self.order.workspace_only {
             return Ok(path.to_owned());

@@ -339,9 +339,10 @@ fn whatever_changes_in_between_everything_is_put_back() {
 #[test]
 fn many_files_need_few_descriptors() {
     let place = Place::new();
-    let body: String = (0..crate::patch::MAX_OPERATIONS)
+    let operations: Vec<String> = (0..crate::patch::MAX_OPERATIONS)
         .map(|number| format!("*** Add File: d{}/f{number}\n+x\n", number % 3))
         .collect();
+    let body = operations.concat();
     place.apply(&envelope(&body)).unwrap();
     assert_eq!(look(&place.work()).len(), crate::patch::MAX_OPERATIONS + 3);
 }

@@ -54,7 +54,7 @@ const SWAPS: [Swap; 6] = [
         write_file(&place.join("gone"), "theirs\n");
     }),
     ("the file is gone", |place, _outside| {
-        fs::remove_file(place.join("changed")).unwrap()
+        fs::remove_file(place.join("changed")).unwrap();
     }),
 ];
 

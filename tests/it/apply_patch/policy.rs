@@ -397,12 +397,6 @@ async fn what_cannot_be_meant_is_refused_member_by_member() {
             assert_eq!(problem["fields"][0]["path"], path, "{problem}");
         }
     }
-    let mut sandbox = input(ADD);
-    sandbox["host"] = json!("sandbox");
-    server.edit_config(&full(&json!({ "exec.host": "sandbox" })).to_string());
-    send(&server.agent(), sandbox)
-        .await
-        .problem(503, "sandbox-unavailable");
     assert!(!workspace(&server).join("new").exists());
 }
 

@@ -46,7 +46,10 @@ pub(crate) fn make(root: &Path, tree: &Value) {
 }
 
 fn content(what: &Value) -> Vec<u8> {
-    match (what.as_str().or(what["text"].as_str()), what["hex"].as_str()) {
+    match (
+        what.as_str().or_else(|| what["text"].as_str()),
+        what["hex"].as_str(),
+    ) {
         (Some(text), _) => text.as_bytes().to_vec(),
         (None, Some(hex)) => (0..hex.len())
             .step_by(2)
@@ -93,7 +96,7 @@ pub(crate) fn files(root: &Path) -> BTreeMap<String, String> {
 
 /// Asserts that a refusal is the one of a case.
 pub(crate) fn assert_says(name: &str, error: &Value, detail: &str) {
-    let words = error["detail"].as_str().or(error["refused"].as_str());
+    let words = error["detail"].as_str().or_else(|| error["refused"].as_str());
     let words = words.expect("the words of the refusal");
     assert!(
         words.split('|').any(|words| detail.contains(words)),

@@ -161,7 +161,7 @@ async fn what_is_missing_is_said_with_what_to_do() {
     let at = |socket: PathBuf| {
         DockerBackend::new(DockerOptions {
             socket,
-            start_timeout: Duration::from_secs(60),
+            start_timeout: Duration::from_mins(1),
             owner: OWNER.to_owned(),
         })
     };

@@ -58,7 +58,7 @@ async fn nothing_of_a_run_outlives_it() {
     }
     // One that listens may still say something.
     let mut order = shell("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.1; done");
-    order.grace = Duration::from_secs(60);
+    order.grace = Duration::from_mins(1);
     let mut running = place.start(&sandbox, order).await;
     running.until_written("ready").await;
     running.kill();
@@ -142,7 +142,7 @@ async fn a_fork_bomb_is_bounded_and_ends() {
     let mut sandbox = place.enclosure("bomb");
     sandbox.settings.pids_limit = Some(60);
     place.backend.prepare(&sandbox).await.unwrap();
-    let text = "bomb() { bomb | bomb & }; bomb 2>/dev/null; echo ready; exec sleep 1020";
+    let text = "bomb() { bomb | bomb & }; (bomb 2>/dev/null &); echo ready; exec sleep 1020";
     let mut running = place.start(&sandbox, shell(text)).await;
     running.until_written("ready").await;
     running.kill();

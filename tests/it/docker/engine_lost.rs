@@ -28,8 +28,8 @@ async fn a_run_whose_engine_goes_away_ends_and_says_so() {
     assert!(refused.to_string().contains("no Docker engine at"), "{refused}");
     let place = Place {
         engine,
-        host,
         backend,
+        host,
     };
     let ended = place.run(&sandbox, shell("true")).await;
     assert_eq!(ended.end(), ClientEnd::NotStarted, "{ended:?}");

@@ -115,6 +115,8 @@ impl Place {
             keep_when_orphaned: false,
             stdin_open: order.stdin.is_some() || order.stdin_stays_open,
             max_run_bytes: 1 << 30,
+            terminal: order.terminal,
+            limits: countersign::runner::RunLimits::default(),
         };
         let supervised = self.host.start_client(spec, client).await.unwrap();
         if let Some(input) = &order.stdin {
@@ -192,7 +194,7 @@ fn is_of_the_container(line: &str) -> bool {
 pub(crate) fn backend(engine: &Engine, owner: &str) -> DockerBackend {
     DockerBackend::new(DockerOptions {
         socket: engine.scratch().join("docker.sock"),
-        start_timeout: Duration::from_secs(60),
+        start_timeout: Duration::from_mins(1),
         owner: owner.to_owned(),
     })
 }

@@ -61,7 +61,7 @@ def check(condition, seen):
 async def tools():
     async with client() as c:
         listed = (await c.list_tools()).tools
-        check([tool.name for tool in listed] == ["exec", "apply_patch", "exec_explain"], listed)
+        check([tool.name for tool in listed] == ["exec", "process", "apply_patch", "exec_explain"], listed)
         check("approvalWaitMs" in listed[0].input_schema["properties"], listed[0])
 
 

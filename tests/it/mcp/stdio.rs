@@ -91,7 +91,7 @@ async fn commands_run_by_way_of_the_server_and_the_end_of_input_is_the_end() {
     let mut talk = Talk::connected(&server, &json!({}));
     let code = talked(move || {
         let tools = talk.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
-        assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(3));
+        assert_eq!(tools["result"]["tools"].as_array().map(Vec::len), Some(4));
         let answer = talk.ask(&call(2, "exec", &json!({"command": "echo hi; exit 4"})));
         let result = &answer["result"];
         assert_eq!(

@@ -72,7 +72,12 @@ async fn leftovers_that_end_by_themselves_are_completed() {
     let id = text(&sessions[0], "sessionId");
     let log = act(&api, "log", &id, json!({})).await.expect(200);
     assert_eq!(log["text"], "left\n");
-    std::fs::write(&fifo, "x").expect("the way out");
+    let mut way_out = std::fs::OpenOptions::new()
+        .write(true)
+        .open(&fifo)
+        .expect("the way out");
+    std::io::Write::write_all(&mut way_out, b"x").expect("the way out");
+    drop(way_out);
     assert_eq!(ended(&api, &id).await["status"], "completed");
 }
 

@@ -110,7 +110,9 @@ async fn much_output_is_streamed_whole_from_its_spool() {
     let id = start(&api, "seq 1 400000").await;
     // Followed while it is written, and resumed in the middle.
     let (outputs, session) = to_the_end(stream(&api, &id, None).await).await;
-    let expect: String = (1..=400_000).map(|number| format!("{number}\n")).collect();
+    let expect: String = (1..=400_000)
+        .flat_map(|number: u32| [number.to_string(), "\n".to_owned()])
+        .collect();
     assert!(joined(&outputs) == expect, "the whole output, once");
     assert_eq!(session["outputBytes"].as_u64(), Some(expect.len() as u64));
     let middle = outputs[outputs.len() / 2].id.expect("an id");

@@ -30,7 +30,7 @@ async fn a_session_that_writes_while_the_server_dies_is_whole_and_told_once() {
         (&session["status"], &session["stdinOpen"]),
         (&json!("running"), &json!(true))
     );
-    std::fs::write(folder.join("stop"), "").expect("the way out");
+    crate::support::write_file(&folder.join("stop"), "");
     let (outputs, end) = to_the_end(stream(&api, &id, Some(last)).await).await;
     told.push_str(&joined(&outputs));
     let mut lines = told.lines();
@@ -125,7 +125,7 @@ async fn a_session_that_ends_while_no_server_is_there_is_told_by_the_next() {
         .as_i64()
         .expect("a process");
     server.kill();
-    std::fs::write(folder.join("stop"), "").expect("the way out");
+    crate::support::write_file(&folder.join("stop"), "");
     let pid = i32::try_from(pid).expect("a process id");
     let alive = || std::future::ready(crate::support::is_alive(pid));
     crate::support::eventually("gone", alive, |alive| !alive).await;

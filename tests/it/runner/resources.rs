@@ -3,7 +3,7 @@
 use std::{fs, path::PathBuf};
 
 use countersign::{
-    domain::{Exit, LimitReport},
+    domain::{Exit, LimitReport, StepJoin},
     hosts::gateway::LaunchSpec,
     runner::{Controller, RunLimits, enforceable},
 };
@@ -140,17 +140,16 @@ fn quota(groups: &str) -> Option<String> {
             (names.split(',').any(|name| name == wanted)).then_some(group)
         })
     };
-    let (file, word) = match first {
-        Some(mount) => (
+    let (file, word) = if let Some(mount) = first {
+        (
             mount
                 .join(line("cpu")?.trim_start_matches('/'))
                 .join("cpu.cfs_quota_us"),
             0,
-        ),
-        None => {
-            let mount = mount(|kind| kind.starts_with("cgroup2 "))?;
-            (mount.join(line("")?.trim_start_matches('/')).join("cpu.max"), 0)
-        }
+        )
+    } else {
+        let mount = mount(|kind| kind.starts_with("cgroup2 "))?;
+        (mount.join(line("")?.trim_start_matches('/')).join("cpu.max"), 0)
     };
     let text = fs::read_to_string(file).ok()?;
     text.split_whitespace().nth(word).map(str::to_owned)
@@ -172,12 +171,11 @@ async fn a_plan_of_several_programs_is_held_as_a_whole() {
             identity: super::harness::identity(&fs::canonicalize(program).unwrap()),
         },
     };
-    use countersign::domain::StepJoin::{Pipe, Sequence};
     let steps = vec![
         step(None, "/usr/bin/head", &["head", "-c", "200M", "/dev/zero"]),
-        step(Some(Pipe), "/usr/bin/tail", &["tail", "-n", "1"]),
-        step(Some(Pipe), "/usr/bin/wc", &["wc", "-c"]),
-        step(Some(Sequence), "/bin/echo", &["echo", "done"]),
+        step(Some(StepJoin::Pipe), "/usr/bin/tail", &["tail", "-n", "1"]),
+        step(Some(StepJoin::Pipe), "/usr/bin/wc", &["wc", "-c"]),
+        step(Some(StepJoin::Sequence), "/bin/echo", &["echo", "done"]),
     ];
     let limits = RunLimits {
         memory_bytes: 64 * MEBIBYTE,

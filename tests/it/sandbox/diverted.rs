@@ -153,7 +153,7 @@ async fn a_directory_that_the_sandbox_does_not_see_is_asked_about() {
         if is_missing(&server).await {
             return;
         }
-        let inside = json!({ "command": "pwd", "workdir": workspace.join("sub") });
+        let inside = json!({ "command": "/bin/pwd", "workdir": workspace.join("sub") });
         if is_seen {
             let answer = server.agent().exec(inside).await.expect(200);
             let cwd = if access == "ro" {
@@ -168,7 +168,7 @@ async fn a_directory_that_the_sandbox_does_not_see_is_asked_about() {
         } else {
             is_asked(&server, inside, "does not see the working directory").await;
         }
-        let other = json!({ "command": "pwd", "workdir": elsewhere });
+        let other = json!({ "command": "/bin/pwd", "workdir": elsewhere });
         is_asked(&server, other, "does not see the working directory").await;
     }
 }

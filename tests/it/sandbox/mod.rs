@@ -5,6 +5,7 @@ pub(crate) mod builtin;
 mod diverted;
 #[cfg(feature = "test-hooks")]
 pub(crate) mod escapes;
+mod patches;
 mod places;
 mod recovery;
 mod routing;

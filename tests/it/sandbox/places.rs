@@ -89,7 +89,7 @@ async fn without_access_the_sandbox_has_a_directory_of_its_own() {
         .collect();
     assert_eq!(own.len(), 1, "{own:?}");
     assert!(own[0].join("own").exists());
-    for named in [workspace.clone(), format!("{workspace}/sub"), "~".to_owned()] {
+    for named in [workspace.clone(), format!("{workspace}/sub"), "~/".to_owned()] {
         let refused = agent
             .exec(json!({ "command": "true", "workdir": named }))
             .await

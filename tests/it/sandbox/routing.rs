@@ -48,10 +48,9 @@ fn expected(configured: Option<&str>, call: Option<&str>, is_active: bool) -> &'
     };
     match (configured, call.unwrap_or(configured)) {
         ("auto", "auto") if is_active => "sandbox",
-        ("auto", "auto") => "gateway",
         ("auto" | "sandbox", "sandbox") => of_sandbox,
         ("auto", "gateway") if is_active => "host-not-allowed",
-        ("auto" | "gateway", "gateway") => "gateway",
+        ("auto", "auto") | ("auto" | "gateway", "gateway") => "gateway",
         ("auto" | "node", "node") => "node-unavailable",
         _ => "host-not-allowed",
     }
@@ -266,7 +265,7 @@ async fn tool_policy_counts_and_approvals_do_not() {
         .agent()
         .exec(json!({ "command": "true", "env": { "A=B": "x" } }))
         .await
-        .problem(400, "blocked-env");
+        .problem(400, "invalid-request");
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! The sandbox without an engine: namespaces, Landlock and a filter of system calls, made by a supervisor.
 //!
-//! [`layout`] says what is inside, from settings, without looking at anything; [`sources`] looks at the few places of the
-//! machine that go in and refuses what must not; [`crate::runner::enclose`] puts it up. [`probe()`] tries the whole of it.
+//! `layout` says what is inside, from settings, without looking at anything; `sources` looks at the few places of the
+//! machine that go in and refuses what must not; `crate::runner::enclose` puts it up. [`probe()`] tries the whole of it.
 
 mod layout;
 mod probe;

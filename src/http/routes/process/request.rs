@@ -209,6 +209,10 @@ mod tests {
     }
 
     #[track_caller]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "a line of a table reads better without a reference"
+    )]
     fn check(body: Value, action: ProcessAction) {
         assert_eq!(call(body).unwrap().action, action);
     }

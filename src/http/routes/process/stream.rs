@@ -101,7 +101,7 @@ impl Stream {
                 followed = self.follower.next() => match followed {
                     Ok(Some(Followed::Output(pieces))) => self.ready.extend(pieces.iter().map(output_frame)),
                     Ok(Some(Followed::Ended(session))) => {
-                        self.ready.extend(end_frame((*session).into()));
+                        self.ready.extend(end_frame(&(*session).into()));
                     }
                     Ok(None) => return None,
                     Err(error) => {
@@ -129,8 +129,8 @@ fn output_frame(piece: &OutputText) -> Bytes {
     format!("id: {end}\nevent: output\ndata: {data}\n\n").into()
 }
 
-fn end_frame(session: SessionBody) -> Option<Bytes> {
-    match serde_json::to_string(&session) {
+fn end_frame(session: &SessionBody) -> Option<Bytes> {
+    match serde_json::to_string(session) {
         Ok(data) => Some(format!("event: end\ndata: {data}\n\n").into()),
         Err(error) => {
             tracing::error!(%error, "a session could not be written as JSON");

@@ -1,10 +1,14 @@
 //! Supervisors of other accounts than root's.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
+    path::PathBuf,
+};
 
 use countersign::{
     hosts::gateway::GatewayHost,
-    runner::{Apart, Runner, RunnerOptions},
+    runner::{Apart, Keeping, Runner, RunnerOptions},
     sys::{account::Identity, process::InheritedLimits},
 };
 
@@ -34,12 +38,14 @@ async fn a_supervisor_without_any_right_makes_one_too() {
     let options = RunnerOptions {
         program: PathBuf::from(env!("CARGO_BIN_EXE_countersign")),
         apart: Some(Apart {
-            account: Identity {
-                uid: account,
-                gid: account,
-                groups: Vec::new(),
+            keeping: Keeping::Keeper {
+                account: Identity {
+                    uid: account,
+                    gid: account,
+                    groups: Vec::new(),
+                },
+                server: 0,
             },
-            server: 0,
             attach: attach.clone(),
         }),
         ..RunnerOptions::of_this_program(runs.clone(), output.clone(), limits, 8)
@@ -47,6 +53,7 @@ async fn a_supervisor_without_any_right_makes_one_too() {
     let runner = Runner::start(options).unwrap().watch().unwrap();
     sandbox.server.host = GatewayHost::new(runner, runs, output).with_account(account, attach, 1 << 30);
 
+    fs::set_permissions(sandbox.place.path(), fs::Permissions::from_mode(0o700)).unwrap();
     // The state directory is closed to the account: it gets the workspace as a descriptor.
     assert_eq!(fs::metadata(sandbox.place.path()).unwrap().mode() & 0o077, 0);
     let printed = sandbox
@@ -75,7 +82,19 @@ fn the_probe_says_what_is_missing() {
     let script = "echo 0 >/proc/sys/user/max_user_namespaces; exec \"$@\"";
     let probe = countersign()
         .arg("__sandbox-probe")
-        .behind("unshare", &["-U", "-r", "sh", "-c", script, "sh"]);
+        .behind(
+            "unshare",
+            &[
+                "-U",
+                "--map-current-user",
+                "--keep-caps",
+                "sh",
+                "-c",
+                script,
+                "sh",
+            ],
+        )
+        .run_as(1_000_000 + 10 * std::process::id());
     let said = run_program(&probe);
     assert_eq!(said.code, Some(0), "{}", said.stderr);
     assert!(said.stdout.contains("namespaces"), "{}", said.stdout);

@@ -19,7 +19,7 @@ pub(crate) enum Control {
 }
 
 /// One way out.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Attempt {
     pub(crate) name: &'static str,
     pub(crate) needs: Needs,
