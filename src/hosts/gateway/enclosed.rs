@@ -33,7 +33,7 @@ use crate::{
             docker::{Client, Terms},
         },
     },
-    ledger::launch::{Permit, PermitParts},
+    ledger::launch::Permit,
     runner::{
         RunLimits,
         wire::{Plan, Program},
@@ -61,47 +61,11 @@ impl GatewayHost {
         enclosure: &Enclosure,
         inside: &Inside,
     ) -> Result<Supervised, StartError> {
-        let PermitParts {
-            run_id,
-            launch_id,
-            binding,
-            env: _,
-            isolation,
-            not_after: _,
-        } = permit.into_parts();
-        let RunTerms {
-            attempt,
-            least_isolation: _,
-            env: _,
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            // Those of a sandbox are its own.
-            limits: _,
-        } = terms;
         let spec = LaunchSpec {
-            run_id,
-            launch_id,
-            attempt,
-            isolation,
-            bound: binding.bound,
             cwd: inside.cwd.clone(),
-            cwd_dev: 0,
-            cwd_ino: 0,
-            env: Vec::new(),
-            executables: Vec::new(),
-            scripts: Vec::new(),
-            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
+            // Those of a sandbox are its own.
             limits: limits_of(&enclosure.settings),
+            ..LaunchSpec::new(permit, terms)?
         };
         self.enclose(spec, enclosure, inside).await
     }
@@ -127,12 +91,7 @@ impl GatewayHost {
         enclosure: &Enclosure,
         inside: &Inside,
     ) -> Result<Supervised, StartError> {
-        if spec.isolation != Isolation::Sandbox {
-            return Err(StartError::Isolation {
-                recorded: spec.isolation,
-                now: Isolation::Sandbox,
-            });
-        }
+        expect_sandbox(&spec)?;
         builtin::check_network(&enclosure.settings)?;
         if enclosure.settings.setup_command.is_some() {
             let workspace = self.open_workspace(&Sources::of(self.own_directory()).workspace(enclosure)?)?;
@@ -197,41 +156,17 @@ impl GatewayHost {
             )
             .into());
         }
-        let PermitParts {
-            run_id,
-            launch_id,
-            binding,
-            env: _,
-            isolation,
-            not_after: _,
-        } = permit.into_parts();
-        let Command::Patch(text) = binding.command else {
+        let Command::Patch(text) = &permit.binding().command else {
             return Err(StartError::NotPassable);
         };
-        let RunTerms {
-            attempt,
-            least_isolation: _,
-            env: _,
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open: _,
-            terminal: _,
-            max_run_bytes,
-            limits: _,
-        } = terms;
-        let workspace = Sources::of(self.own_directory()).workspace(enclosure)?;
-        let directory = self.open_workspace(&workspace)?;
-        let stat = rustix::fs::fstat(&directory).map_err(|errno| StartError::WorkingDirectory {
-            path: workspace.clone(),
-            source: errno.into(),
-        })?;
         let bound = Bound::Patch {
-            text,
+            text: text.clone(),
             workspace_only: true,
             off_limits: Vec::new(),
             spared: Vec::new(),
         };
+        let workspace = Sources::of(self.own_directory()).workspace(enclosure)?;
+        let directory = self.open_workspace(&workspace)?;
         let step = patching(&bound, &enclosure.settings.workdir).ok_or(StartError::NotPassable)?;
         let plan = Plan {
             directory: c_path(workspace.as_os_str())?,
@@ -241,26 +176,12 @@ impl GatewayHost {
             enclosed: None,
         };
         let spec = LaunchSpec {
-            run_id,
-            launch_id,
-            attempt,
-            isolation,
-            bound,
-            cwd: workspace,
-            cwd_dev: stat.st_dev,
-            cwd_ino: stat.st_ino,
-            env: Vec::new(),
-            executables: Vec::new(),
-            scripts: Vec::new(),
-            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
             stdin_open: false,
             terminal: None,
-            max_run_bytes,
             limits: RunLimits::default(),
+            ..LaunchSpec::new(permit, terms)?
         };
+        expect_sandbox(&spec)?;
         self.dispatch(&spec, &directory, &[], plan.encode()).await
     }
 
@@ -294,54 +215,12 @@ impl GatewayHost {
         terms: RunTerms,
         client: Client,
     ) -> Result<Supervised, StartError> {
-        let PermitParts {
-            run_id,
-            launch_id,
-            binding,
-            env: _,
-            isolation,
-            not_after: _,
-        } = permit.into_parts();
-        let RunTerms {
-            attempt,
-            least_isolation,
-            // The command's is among the instructions; the client itself needs none.
-            env: _,
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
-            // Those of a sandbox are its own.
-            limits: _,
-        } = terms;
-        if isolation < least_isolation {
-            return Err(StartError::Isolation {
-                recorded: isolation,
-                now: least_isolation,
-            });
-        }
         let spec = LaunchSpec {
-            run_id,
-            launch_id,
-            attempt,
-            isolation,
-            bound: binding.bound,
             cwd: PathBuf::from("/"),
-            cwd_dev: 0,
-            cwd_ino: 0,
+            // The command's is among the instructions; the client itself needs none.
             env: Vec::new(),
-            executables: Vec::new(),
-            scripts: Vec::new(),
-            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            kill_grace,
-            leftovers,
-            keep_when_orphaned,
-            stdin_open,
-            terminal,
-            max_run_bytes,
             limits: RunLimits::default(),
+            ..LaunchSpec::new(permit, terms)?
         };
         self.launch_client(spec, client).await
     }
@@ -356,12 +235,7 @@ impl GatewayHost {
     }
 
     async fn launch_client(&self, mut spec: LaunchSpec, client: Client) -> Result<Supervised, StartError> {
-        if spec.isolation != Isolation::Sandbox {
-            return Err(StartError::Isolation {
-                recorded: spec.isolation,
-                now: Isolation::Sandbox,
-            });
-        }
+        expect_sandbox(&spec)?;
         let host = self.own_account().ok_or_else(|| {
             Unusable("there is no runner of the server's own account for container engines".to_owned())
         })?;
@@ -442,6 +316,17 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         files: Vec::new(),
         steps: vec![alone(program)],
         enclosed: None,
+    })
+}
+
+/// What was recorded as anything else is not started by way of a sandbox.
+fn expect_sandbox(spec: &LaunchSpec) -> Result<(), StartError> {
+    if spec.isolation == Isolation::Sandbox {
+        return Ok(());
+    }
+    Err(StartError::Isolation {
+        recorded: spec.isolation,
+        now: Isolation::Sandbox,
     })
 }
 

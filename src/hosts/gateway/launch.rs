@@ -543,6 +543,16 @@ impl Host for GatewayHost {
     /// # Cancel safety
     /// Cancelled while the runner's queue is full, it has started nothing, but the empty run file stays.
     async fn run(&self, permit: Permit, terms: RunTerms) -> Result<Supervised, StartError> {
+        self.launch(LaunchSpec::new(permit, terms)?).await
+    }
+}
+
+impl LaunchSpec {
+    /// What a permit and its terms come to, on whichever host; uses the permit up.
+    ///
+    /// # Errors
+    /// [`StartError::Isolation`] when the record names a lesser level than is demanded now.
+    pub(super) fn new(permit: Permit, terms: RunTerms) -> Result<Self, StartError> {
         let PermitParts {
             run_id,
             launch_id,
@@ -569,7 +579,7 @@ impl Host for GatewayHost {
                 now: least_isolation,
             });
         }
-        let spec = LaunchSpec {
+        Ok(Self {
             run_id,
             launch_id,
             attempt,
@@ -589,8 +599,7 @@ impl Host for GatewayHost {
             terminal,
             max_run_bytes,
             limits,
-        };
-        self.launch(spec).await
+        })
     }
 }
 
