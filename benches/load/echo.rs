@@ -77,11 +77,7 @@ impl Ours {
         for directory in [&runs, &output] {
             std::fs::create_dir(directory).expect("a directory");
         }
-        let limits = InheritedLimits {
-            open_files: None,
-            umask: 0o022,
-            nice: 0,
-        };
+        let limits = InheritedLimits::of_this_process();
         let options = RunnerOptions {
             program: PathBuf::from(env!("CARGO_BIN_EXE_countersign")),
             ..RunnerOptions::of_this_program(runs.clone(), output.clone(), limits, 4)
