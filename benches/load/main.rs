@@ -9,6 +9,8 @@
 //! * `isolation`: what each level of isolation adds to an exec; started by root it tries them all, and the servers
 //!   run under accounts of the system
 //! * `sandbox`: what the built-in sandbox adds to an exec, beside bubblewrap, which must be there
+//! * `docker`: what a container adds to an exec, beside the engine's own API; the engine of `DOCKER_HOST` must be there
+//!   and have the image `openclaw-sandbox:bookworm-slim`, whatever is in it. Only by its name, never with all
 //! * `echo`: a byte through a program on a terminal and back; only with `--features test-hooks`, since it has no
 //!   server that would let it start anything
 //! * `throughput`: a gigabyte of output through one run, beside a pipe
@@ -18,7 +20,7 @@
 //! turns, so that whatever else the machine does falls on both; what counts are the ratios.
 //!
 //! Options: `--command PROGRAM` (default `/bin/true`); exec: `--windows N` per server and client count (8),
-//! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation, sandbox, echo: `--rounds N` (300); pending:
+//! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation, sandbox, docker, echo: `--rounds N` (300); pending:
 //! `--pending N` (1000);
 //! sse: `--subscribers N` (1000), `--rate EVENTS` a second (100), `--seconds S` (10); explain:
 //! `--entries 10,10000,100000`.
@@ -27,6 +29,7 @@
 
 mod approval;
 mod connection;
+mod docker;
 #[cfg(feature = "test-hooks")]
 mod echo;
 mod exec;
@@ -78,6 +81,9 @@ fn main() {
         }
         if options.wants("sandbox") {
             sandbox::measure(&options).await;
+        }
+        if options.names("docker") {
+            docker::measure(&options).await;
         }
         #[cfg(feature = "test-hooks")]
         if options.wants("echo") {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 10] = [
+const MEASURES: [&str; 11] = [
     "exec",
     "approval",
     "pending",
@@ -11,6 +11,7 @@ const MEASURES: [&str; 10] = [
     "explain",
     "isolation",
     "sandbox",
+    "docker",
     "echo",
     "throughput",
     "leaks",
@@ -76,7 +77,12 @@ impl Options {
 
     /// Whether this is to be measured; without a choice everything is.
     pub(crate) fn wants(&self, measure: &str) -> bool {
-        self.measures.is_empty() || self.measures.iter().any(|wanted| wanted == measure)
+        self.measures.is_empty() || self.names(measure)
+    }
+
+    /// Whether this was chosen by its name.
+    pub(crate) fn names(&self, measure: &str) -> bool {
+        self.measures.iter().any(|wanted| wanted == measure)
     }
 }
 

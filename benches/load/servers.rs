@@ -28,6 +28,8 @@ pub(crate) enum Policy {
     Allowlist { entries: usize },
     /// Everything runs in the built-in sandbox.
     Sandboxed,
+    /// Everything runs in a container of the engine that `DOCKER_HOST` names.
+    Contained,
 }
 
 /// As whom, and how confined, commands run.
@@ -346,15 +348,15 @@ fn state_directory(policy: Policy) -> TempDir {
         file.write_all(text.as_bytes()).expect("a file");
     };
     let (security, ask) = match policy {
-        Policy::Full | Policy::Sandboxed => ("full", "off"),
+        Policy::Full | Policy::Sandboxed | Policy::Contained => ("full", "off"),
         Policy::Ask => ("full", "always"),
         Policy::Deny => ("deny", "off"),
         Policy::Allowlist { .. } => ("allowlist", "on-miss"),
     };
-    let host = if policy == Policy::Sandboxed {
-        "sandbox"
-    } else {
-        "gateway"
+    let (host, backend) = match policy {
+        Policy::Sandboxed => ("sandbox", "builtin"),
+        Policy::Contained => ("sandbox", "docker"),
+        Policy::Full | Policy::Ask | Policy::Deny | Policy::Allowlist { .. } => ("gateway", "off"),
     };
     let exec = json!({ "host": host, "security": security, "ask": ask });
     write("openclaw.json", &json!({ "tools": { "exec": exec } }).to_string());
@@ -362,11 +364,11 @@ fn state_directory(policy: Policy) -> TempDir {
         write("exec-approvals.json", &explain::document(entries).to_string());
     }
     // Thousands of requests a second from one token are what is measured, not what is refused.
-    write(
-        "countersign/countersign.toml",
+    let settings = format!(
         "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"warn\"\n\
-         [approvals]\nalways_reachable = true\n[sandbox]\nbackend = \"builtin\"\n",
+         [approvals]\nalways_reachable = true\n[sandbox]\nbackend = \"{backend}\"\n"
     );
+    write("countersign/countersign.toml", &settings);
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(state.path().join("countersign"), private).expect("a private directory");
     state

@@ -34,8 +34,9 @@ const SWEEPS: usize = 3;
 /// Most bytes kept of what a process of our own writes inside.
 const MAX_OUTPUT: usize = 8 * 1024;
 
-/// How often the end of a process is asked for, which the engine announces nowhere.
+/// How often the end of a process is asked for, which the engine announces nowhere: soon at first, then doubling to this.
 const END_INTERVAL: Duration = Duration::from_millis(20);
+const FIRST_END_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How long after its stream closed a process may take to be reported as ended.
 const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -96,12 +97,14 @@ impl Engine {
     /// The exit code of an exec whose stream was closed. `None` when the engine does not know it any more.
     pub(super) async fn code(&self, exec: &str) -> Option<i64> {
         let ask = async {
+            let mut pause = FIRST_END_INTERVAL;
             loop {
                 let state = self.api.inspect_exec(exec).await.ok()?;
                 if state.running != Some(true) {
                     return state.exit_code;
                 }
-                sleep(END_INTERVAL).await;
+                sleep(pause).await;
+                pause = (pause * 2).min(END_INTERVAL);
             }
         };
         timeout(END_PATIENCE, ask).await.ok()?
