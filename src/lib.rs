@@ -12,6 +12,7 @@ pub mod events;
 pub mod output;
 pub mod patch;
 pub mod policy;
+pub mod protocol;
 pub mod runner;
 pub mod terminal;
 
@@ -20,18 +21,22 @@ pub mod settings;
 
 pub mod approvals;
 pub mod auth;
+pub mod session;
 pub mod tls;
 
 pub mod hosts;
 
 pub mod engine;
 
+pub mod bridge;
 pub mod doctor;
 pub mod http;
+pub mod ipc;
 pub mod mcp;
 
 pub mod app;
 pub mod lifecycle;
+pub mod node;
 pub mod telemetry;
 
 pub mod cli;

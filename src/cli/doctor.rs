@@ -28,7 +28,9 @@ use crate::{
         sandbox::{Backends, SandboxOptions, Unusable},
     },
     lifecycle::ServerFile,
-    settings::{EffectiveValue, Settings, StartOptions, StateDir},
+    settings::{
+        ConfigFile, EffectiveValue, KeyEdit, KeyPath, Settings, StartOptions, StateDir, Step, config_edit,
+    },
 };
 
 /// Say what is wrong or risky, and how to mend it
@@ -41,7 +43,7 @@ use crate::{
 
 Exits 1 when a finding is an error; with --ready: 0 ready, 1 not ready, 69 no server.")]
 pub(crate) struct DoctorArgs {
-    /// Do what can be done without loss: file modes, what a dead server left
+    /// Do what can be done without loss: file modes, empty profiles of safe bins, what a dead server left
     #[arg(long)]
     fix: bool,
     /// Another countersign.toml, as for `serve`
@@ -89,7 +91,10 @@ pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Fa
     let (mut findings, settings) = examine(context, &state_dir, args);
     let mut repaired = Vec::new();
     if args.fix {
-        repaired = repair(context.console, &findings);
+        // As for `config set`: what an agent runs changes no policy, not even to tighten it.
+        let is_inside = context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec");
+        findings.retain(|finding| !(is_inside && matches!(finding.repair, Some(Repair::Scaffold { .. }))));
+        repaired = repair(context.console, &state_dir, &findings);
         (findings, _) = examine(context, &state_dir, args);
     }
     let worst = findings.first().map(|finding| finding.severity);
@@ -157,13 +162,15 @@ fn server_state(state_dir: &StateDir) -> ServerState {
     }
 }
 
-fn repair(console: Console, findings: &[Finding]) -> Vec<&'static str> {
+fn repair(console: Console, state_dir: &StateDir, findings: &[Finding]) -> Vec<&'static str> {
     let mut repaired = Vec::new();
     for finding in findings {
         let Some(repair) = &finding.repair else { continue };
         let done = match repair {
-            Repair::SetMode { path, mode } => fs::set_permissions(path, fs::Permissions::from_mode(*mode)),
-            Repair::Remove { path } => fs::remove_file(path),
+            Repair::SetMode { path, mode } => fs::set_permissions(path, fs::Permissions::from_mode(*mode))
+                .map_err(|error| error.to_string()),
+            Repair::Remove { path } => fs::remove_file(path).map_err(|error| error.to_string()),
+            Repair::Scaffold { name } => scaffold(state_dir, name),
         };
         match done {
             Ok(()) => {
@@ -181,6 +188,23 @@ fn repair(console: Console, findings: &[Finding]) -> Vec<&'static str> {
         }
     }
     repaired
+}
+
+/// Puts an empty profile of a safe bin into `openclaw.json`, where there is none: no argument at all is taken then.
+fn scaffold(state_dir: &StateDir, name: &str) -> Result<(), String> {
+    let steps = ["tools", "exec", "safeBinProfiles", name].map(|key| Step::Key(key.to_owned()));
+    let path = KeyPath::new(steps.to_vec()).map_err(|error| error.to_string())?;
+    let held = ConfigFile::hold(state_dir).map_err(|error| error.to_string())?;
+    let edit = KeyEdit::Set {
+        path,
+        value: json!({}),
+    };
+    let edited = config_edit(held.text(), &[edit], state_dir).map_err(|error| error.to_string())?;
+    if !edited.changed {
+        return Ok(());
+    }
+    let staged = held.stage(&edited.text).map_err(|error| error.to_string())?;
+    staged.commit().map_err(|error| error.to_string())
 }
 
 fn document(findings: &[Finding], settings: Option<&Settings>, repaired: &[&str]) -> Value {

@@ -43,6 +43,12 @@ pub enum Repair {
         /// Its mode.
         mode: u32,
     },
+    /// Say in `openclaw.json` that a safe bin takes no arguments, where it was refused for saying nothing about them
+    /// (`command-analysis.md` 8).
+    Scaffold {
+        /// The safe bin.
+        name: String,
+    },
     /// Remove a file that a server which is gone left behind.
     Remove {
         /// Which.

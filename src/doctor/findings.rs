@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
+    time::Duration,
 };
 
 use super::{
     AgentRules, AgentSandbox, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark,
-    Repair, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
+    Repair, Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
 };
 use crate::{
     approvals::document::LostRules,
@@ -53,6 +54,8 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(snapshot.safe_bins.iter().map(safe_bin));
     found.extend(unbound_tokens(&snapshot.unbound_tokens));
     found.extend(server(&snapshot.server));
+    found.extend(room(snapshot.room, &snapshot.state_dir));
+    found.extend(snapshot.ahead.and_then(clock));
     // Stable: among equals the order above stays, which is the order in which to mend things.
     found.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     found
@@ -290,6 +293,8 @@ fn many(code: RemarkCode, more: usize, snapshot: &Snapshot) -> Finding {
 }
 
 fn safe_bin((name, remark): &(String, lint::Remark)) -> Finding {
+    let repair =
+        (remark.code == RemarkCode::SafeBinWithoutProfile).then(|| Repair::Scaffold { name: name.clone() });
     Finding {
         id: finding_id(remark.code),
         severity: severity_of(remark.code),
@@ -297,7 +302,7 @@ fn safe_bin((name, remark): &(String, lint::Remark)) -> Finding {
         explanation: format!("the safe bin {}: {}", quoted(name), remark.message),
         fix: "take it out of tools.exec.safeBins, or give it a profile in tools.exec.safeBinProfiles"
             .to_owned(),
-        repair: None,
+        repair,
     }
 }
 
@@ -518,8 +523,45 @@ fn agent(rules: &AgentRules, settings: &SettingsState) -> Vec<Finding> {
         isolation: _,
         sandbox,
         sandbox_remarks: _,
+        wanted_security,
+        wanted_ask,
     } = rules;
     let mut found = Vec::new();
+    let disagreement = |wanted: &str, wanted_by: &str, counts: &str, counts_by: &str, what: &str| Finding {
+        id: "layers-disagree",
+        severity: Severity::Info,
+        key: wanted_by.to_owned(),
+        explanation: format!(
+            "{wanted_by} wants {what} {wanted} for the agent {agent}, and {counts_by} says {counts}: the stricter one, \
+             {counts}, counts"
+        ),
+        fix: format!("set both to what is meant: {wanted_by} and {counts_by}"),
+        repair: None,
+    };
+    if let Some((wanted, by)) = wanted_security
+        && *wanted > security.0
+    {
+        let (counts, counts_by) = security;
+        found.push(disagreement(
+            wanted.as_str(),
+            by,
+            counts.as_str(),
+            counts_by,
+            "security",
+        ));
+    }
+    if let Some((wanted, by)) = wanted_ask
+        && *wanted < ask.0
+    {
+        let (counts, counts_by) = ask;
+        found.push(disagreement(
+            wanted.as_str(),
+            by,
+            counts.as_str(),
+            counts_by,
+            "ask",
+        ));
+    }
     if let AgentSandbox::Missing(why) = sandbox {
         let (severity, what) = match host.0 {
             HostChoice::Sandbox => (Severity::Warning, "commands go to the sandbox, and fail"),
@@ -661,6 +703,71 @@ fn server(server: &ServerState) -> Option<Finding> {
     }
 }
 
+/// Under this much room a server may not start.
+const LEAST_DISK: u64 = 100 * MEBIBYTE;
+/// Under this much it will soon be so.
+const LITTLE_DISK: u64 = 1024 * MEBIBYTE;
+const MEBIBYTE: u64 = 1 << 20;
+
+fn room(room: Room, state_dir: &std::path::Path) -> Vec<Finding> {
+    let Room {
+        disk_bytes,
+        open_files,
+        wanted_files,
+    } = room;
+    let mut found = Vec::new();
+    if disk_bytes < LITTLE_DISK {
+        found.push(Finding {
+            id: "disk-nearly-full",
+            severity: if disk_bytes < LEAST_DISK {
+                Severity::Error
+            } else {
+                Severity::Warning
+            },
+            key: state_dir.display().to_string(),
+            explanation: format!(
+                "{} MiB are left where the state directory lies: without room for its record no command runs",
+                disk_bytes / MEBIBYTE
+            ),
+            fix: "make room, or lower [output] quota_bytes and [output] keep_days in countersign.toml"
+                .to_owned(),
+            repair: None,
+        });
+    }
+    if open_files < wanted_files {
+        found.push(Finding {
+            id: "few-open-files",
+            severity: Severity::Warning,
+            key: "limits.max_connections".to_owned(),
+            explanation: format!(
+                "a server may have {open_files} files open and would have {wanted_files} with as many connections and \
+                 commands as the settings let in: it would refuse some before that"
+            ),
+            fix: "LimitNOFILE= of its unit (or ulimit -Hn), or lower [limits] max_connections and max_running".to_owned(),
+            repair: None,
+        });
+    }
+    found
+}
+
+/// A clock that is a little ahead elsewhere is no trouble.
+const CLOCK_TOLERANCE: Duration = Duration::from_mins(2);
+
+fn clock(ahead: Duration) -> Option<Finding> {
+    (ahead > CLOCK_TOLERANCE).then(|| Finding {
+        id: "clock-set-back",
+        severity: Severity::Warning,
+        key: "clock".to_owned(),
+        explanation: format!(
+            "files of the server were written {} minutes from now: the clock was set back. Deadlines of approvals go on \
+             from the later time, and nodes whose clock is right are refused",
+            ahead.as_secs() / 60
+        ),
+        fix: "set the clock right (timedatectl set-ntp true)".to_owned(),
+        repair: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{
@@ -700,6 +807,12 @@ mod tests {
             us: 1000,
             isolation: IsolationState::Confined { scopes: Scopes::Kept },
             server: ServerState::Running,
+            room: Room {
+                disk_bytes: LITTLE_DISK,
+                open_files: 1000,
+                wanted_files: 1000,
+            },
+            ahead: Some(CLOCK_TOLERANCE),
         }
     }
 
@@ -720,6 +833,8 @@ mod tests {
             isolation: None,
             sandbox: AgentSandbox::Unneeded,
             sandbox_remarks: Vec::new(),
+            wanted_security: Some((Security::Allowlist, "tools.exec.security".to_owned())),
+            wanted_ask: None,
         }
     }
 
@@ -1020,6 +1135,61 @@ mod tests {
                 mode: 0o600
             })
         );
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_told() {
+        let disk = |bytes: u64| move |s: &mut Snapshot| s.room.disk_bytes = bytes;
+        check(
+            disk(LITTLE_DISK - 1),
+            &[("disk-nearly-full", Severity::Warning, "/state")],
+        );
+        check(
+            disk(LEAST_DISK - 1),
+            &[("disk-nearly-full", Severity::Error, "/state")],
+        );
+        check(
+            |s| s.room.open_files = 999,
+            &[("few-open-files", Severity::Warning, "limits.max_connections")],
+        );
+        check(
+            |s| s.ahead = Some(CLOCK_TOLERANCE + Duration::from_millis(1)),
+            &[("clock-set-back", Severity::Warning, "clock")],
+        );
+    }
+
+    #[test]
+    fn settings_that_ask_for_more_than_the_document_gives_are_told() {
+        let asks_for = |security: Security, ask: Ask| {
+            move |s: &mut Snapshot| {
+                for rules in &mut s.agents {
+                    rules.wanted_security = Some((security, "tools.exec.security".to_owned()));
+                    rules.wanted_ask = Some((ask, "tools.exec.ask".to_owned()));
+                }
+            }
+        };
+        check(asks_for(Security::Deny, Ask::Always), &[]);
+        check(
+            asks_for(Security::Full, Ask::Off),
+            &[
+                ("layers-disagree", Severity::Info, "tools.exec.security"),
+                ("layers-disagree", Severity::Info, "tools.exec.ask"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_safe_bin_that_says_nothing_about_arguments_can_be_given_none() {
+        let mut snapshot = sound();
+        let bin = |code| {
+            let message = "it is odd".to_owned();
+            vec![("column".to_owned(), lint::Remark { code, message })]
+        };
+        snapshot.safe_bins = bin(RemarkCode::SafeBinWithoutProfile);
+        let name = "column".to_owned();
+        assert_eq!(findings(&snapshot)[0].repair, Some(Repair::Scaffold { name }));
+        snapshot.safe_bins = bin(RemarkCode::SafeBinRefused);
+        assert_eq!(findings(&snapshot)[0].repair, None);
     }
 
     #[test]

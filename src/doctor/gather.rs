@@ -6,11 +6,14 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
+use rustix::process::{Resource, getrlimit};
+
 use super::{
-    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes,
-    ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Room,
+    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
 };
 use crate::{
     approvals::{
@@ -118,8 +121,49 @@ pub fn gather(
         us,
         isolation,
         server,
+        room: room(state_dir, settings.as_deref()),
+        ahead: ahead(state_dir, settings.as_deref(), now),
     };
     (snapshot, settings)
+}
+
+/// Descriptors of a connection or a waiting exec, and of a run: control, spool, input and what is opened to start it.
+const FILES_PER_RUN: u64 = 6;
+
+/// What the server itself has open: database, listeners, runner.
+const FILES_OF_A_SERVER: u64 = 256;
+
+fn room(state_dir: &StateDir, settings: Option<&Settings>) -> Room {
+    // Where it will be, while it is not there yet.
+    let place = state_dir.root().ancestors().find(|place| place.exists());
+    let disk = place.and_then(|place| rustix::fs::statvfs(place).ok());
+    let wanted_files = settings.map_or(0, |settings| {
+        let limits = &settings.server.limits;
+        let count = |limit: usize| u64::try_from(limit).unwrap_or(u64::MAX);
+        count(limits.max_connections)
+            .saturating_add(count(limits.max_running).saturating_mul(FILES_PER_RUN))
+            .saturating_add(FILES_OF_A_SERVER)
+    });
+    Room {
+        disk_bytes: disk.map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize)),
+        // A server takes all it may have.
+        open_files: getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX),
+        wanted_files,
+    }
+}
+
+/// Files that a server writes with every command are never older than its clock.
+fn ahead(state_dir: &StateDir, settings: Option<&Settings>, now: UnixMillis) -> Option<Duration> {
+    let mut written = vec![state_dir.server_json(), state_dir.audit_head()];
+    written.extend(settings.map(|settings| state_dir.ledger(&settings.server)));
+    let newest = written
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok()?.modified().ok())
+        .filter_map(|time| time.duration_since(UNIX_EPOCH).ok())
+        .filter_map(|since| i64::try_from(since.as_millis()).ok())
+        .max()?;
+    let newest = UnixMillis::new(newest);
+    (newest > now).then(|| newest.since(now))
 }
 
 /// Finds the sandbox of each agent that may need one. An image is looked for once.
@@ -355,7 +399,15 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
              value,
          }| (value, source),
     );
+    let spoken = |source: &str| source != "default";
+    let wanted_security = policy
+        .security(&agent)
+        .pop()
+        .map(|said| (said.value, said.source));
+    let wanted_ask = policy.ask(&agent).pop().map(|said| (said.value, said.source));
     AgentRules {
+        wanted_security: wanted_security.filter(|(_value, source)| spoken(source)),
+        wanted_ask: wanted_ask.filter(|(_value, source)| spoken(source)),
         isolation: policy.exec(&agent).isolation,
         sandbox: AgentSandbox::Unneeded,
         sandbox_remarks: Vec::new(),

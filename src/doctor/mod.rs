@@ -13,6 +13,6 @@ pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
 pub use gather::{Trials, TryConfining, TrySandbox, gather};
 pub use snapshot::{
-    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Scopes,
-    ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Room,
+    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
 };

@@ -1,6 +1,6 @@
 //! What doctor judges: plain values, as they were seen.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{
     approvals::document::LostRules,
@@ -44,6 +44,21 @@ pub struct Snapshot {
     pub isolation: IsolationState,
     /// Whether a server runs on the state directory.
     pub server: ServerState,
+    /// What the machine has left for a server.
+    pub room: Room,
+    /// How far into the future the newest file of a server was written.
+    pub ahead: Option<Duration>,
+}
+
+/// What the machine has left for a server. What cannot be found out is as much as anybody wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that we may still write where the state directory lies.
+    pub disk_bytes: u64,
+    /// Open files that a server may have.
+    pub open_files: u64,
+    /// Open files that it would have if every limit of the settings were reached.
+    pub wanted_files: u64,
 }
 
 /// How the state directory was found.
@@ -124,6 +139,10 @@ pub struct AgentRules {
     pub security: (Security, String),
     /// Effective ask, and the key that set it.
     pub ask: (Ask, String),
+    /// The security that the settings ask for, where they say any.
+    pub wanted_security: Option<(Security, String)>,
+    /// The ask that they ask for, where they say any.
+    pub wanted_ask: Option<(Ask, String)>,
     /// Effective fallback, and the key that set it.
     pub ask_fallback: (Security, String),
     /// The level that it was put on, if it was.

@@ -9,6 +9,7 @@ pub mod gateway;
 pub mod heads;
 mod host;
 pub mod login_path;
+pub mod node;
 mod patching;
 pub mod path_lookup;
 pub mod run_path;

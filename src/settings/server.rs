@@ -181,42 +181,42 @@ server_settings! {
     #[doc = "`[bridge]`: nodes."]
     bridge: Bridge {
         #[doc = "Whether nodes may connect."]
-        enabled: bool, "enabled" as Flag = true, Restart, Later;
+        enabled: bool, "enabled" as Flag = true, Restart, Now;
         #[doc = "Overrides `countersign/bridge.token`."]
-        token: Option<Secret>, "token" as Maybe<SecretText> = null, Restart, Later;
+        token: Option<Secret>, "token" as Maybe<SecretText> = null, Restart, Now;
         #[doc = "Heartbeat, advertised and sent."]
-        tick: Duration, "tick_ms" as Millis<100> = 30_000, Restart, Later;
+        tick: Duration, "tick_ms" as Millis<100> = 30_000, Restart, Now;
         #[doc = "Until hello must have come."]
-        handshake_timeout: Duration, "handshake_timeout_ms" as Millis<1> = 15_000, Restart, Later;
+        handshake_timeout: Duration, "handshake_timeout_ms" as Millis<1> = 15_000, Restart, Now;
         #[doc = "For calls other than `system.run`."]
-        invoke_timeout: Duration, "invoke_timeout_ms" as Millis<1> = 30_000, Live, Later;
+        invoke_timeout: Duration, "invoke_timeout_ms" as Millis<1> = 30_000, Live, Now;
         #[doc = "Largest frame after hello."]
-        max_frame_bytes: usize, "max_frame_bytes" as Count<65_536, HUGE> = 26_214_400, Restart, Later;
+        max_frame_bytes: usize, "max_frame_bytes" as Count<65_536, HUGE> = 26_214_400, Restart, Now;
         #[doc = "Send buffer of one connection."]
-        max_buffer_bytes: usize, "max_buffer_bytes" as Count<65_536, HUGE> = 52_428_800, Restart, Later;
+        max_buffer_bytes: usize, "max_buffer_bytes" as Count<65_536, HUGE> = 52_428_800, Restart, Now;
         #[doc = "Connections at once."]
-        max_nodes: usize, "max_nodes" as Count<1, MANY> = 2000, Restart, Later;
+        max_nodes: usize, "max_nodes" as Count<1, MANY> = 2000, Restart, Now;
         #[doc = "Commands added to the platform's list."]
-        allow_commands: Vec<String>, "allow_commands" as List<Text> = [], Live, Later;
+        allow_commands: Vec<String>, "allow_commands" as List<Text> = [], Live, Now;
         #[doc = "Commands taken from the platform's list."]
-        deny_commands: Vec<String>, "deny_commands" as List<Text> = [], Live, Later;
+        deny_commands: Vec<String>, "deny_commands" as List<Text> = [], Live, Now;
     }
     #[doc = "`[ipc]`: the approvals socket."]
     ipc: Ipc {
         #[doc = "Who hosts it."]
-        role: IpcRole, "role" as Word<IpcRole> = "auto", Restart, Later;
+        role: IpcRole, "role" as Word<IpcRole> = "auto", Restart, Now;
         #[doc = "Refuse the plain form."]
-        require_v2: bool, "require_v2" as Flag = false, Live, Later;
+        require_v2: bool, "require_v2" as Flag = false, Live, Now;
         #[doc = "Believe an attached decision that no approval of ours backs."]
-        trust_attached: bool, "trust_attached" as Flag = false, Live, Later;
+        trust_attached: bool, "trust_attached" as Flag = false, Live, Now;
         #[doc = "New connections per second and peer; 0 switches both limits off."]
-        rate_limit: u64, "rate_limit" as Whole<0, MANY> = 50, Live, Later;
+        rate_limit: u64, "rate_limit" as Whole<0, MANY> = 50, Live, Now;
         #[doc = "How many of them at once."]
-        rate_burst: u64, "rate_burst" as Whole<0, MANY> = 200, Live, Later;
+        rate_burst: u64, "rate_burst" as Whole<0, MANY> = 200, Live, Now;
         #[doc = "Connections at once; 0 is off."]
-        max_connections: usize, "max_connections" as Count<0, MANY> = 64, Live, Later;
+        max_connections: usize, "max_connections" as Count<0, MANY> = 64, Live, Now;
         #[doc = "Prompts of one session at once; 0 is off."]
-        max_prompts_per_session: usize, "max_prompts_per_session" as Count<0, MANY> = 8, Live, Later;
+        max_prompts_per_session: usize, "max_prompts_per_session" as Count<0, MANY> = 8, Live, Now;
     }
     #[doc = "`[approvals]`: asking people."]
     approvals: Approvals {

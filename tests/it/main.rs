@@ -56,6 +56,8 @@ mod docs_agents;
 #[cfg(test)]
 mod doctor;
 #[cfg(test)]
+mod doctor_states;
+#[cfg(test)]
 mod document_concurrency;
 #[cfg(test)]
 mod entries;

@@ -1,0 +1,1 @@
+//! The Bridge: frames, handshake, device identity, methods (`bridge.md`).

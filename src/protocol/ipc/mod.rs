@@ -1,0 +1,1 @@
+//! The approvals socket: lines, proofs, replay, replies (`ipc.md`).

@@ -1,0 +1,5 @@
+//! The product's wires, as values: what may be said in which order, and what it means. Pure; time and randomness come
+//! from outside.
+
+pub mod bridge;
+pub mod ipc;

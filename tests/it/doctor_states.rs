@@ -1,0 +1,284 @@
+//! Broken and risky states, one at a time: each is found by its id and not without it.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{Finished, Scratch, countersign, run_program, write_file, write_file_mode};
+
+fn doctor(state: &Path, arguments: &[&str]) -> Finished {
+    let call = countersign()
+        .args(&["doctor", "--json"])
+        .args(arguments)
+        .env("OPENCLAW_STATE_DIR", state);
+    run_program(&call)
+}
+
+fn report(state: &Path, arguments: &[&str]) -> Value {
+    let doctor = doctor(state, arguments);
+    serde_json::from_str(&doctor.stdout).unwrap_or_else(|error| panic!("{error}: {doctor:?}"))
+}
+
+/// The ids and severities that are found.
+fn found(state: &Path) -> Vec<(String, String)> {
+    let report = report(state, &[]);
+    let findings = report["findings"].as_array().expect("findings");
+    findings
+        .iter()
+        .map(|finding| {
+            for member in ["key", "explanation", "fix"] {
+                assert!(
+                    !finding[member].as_str().unwrap_or_default().is_empty(),
+                    "{finding:#}"
+                );
+            }
+            let text = |member: &str| finding[member].as_str().expect(member).to_owned();
+            (text("id"), text("severity"))
+        })
+        .collect()
+}
+
+fn config(state: &Path, exec: &Value) {
+    write_file(
+        &state.join("openclaw.json"),
+        &json!({ "tools": { "exec": exec } }).to_string(),
+    );
+}
+
+fn server(state: &Path, text: &str) {
+    write_file(&state.join("countersign/countersign.toml"), text);
+}
+
+fn document(state: &Path, agents: &Value) {
+    let document = json!({ "version": 1, "agents": agents });
+    write_file_mode(&state.join("exec-approvals.json"), &document.to_string(), 0o600);
+}
+
+fn allowlist(state: &Path, entry: &Value) {
+    document(state, &json!({ "main": { "allowlist": [entry] } }));
+}
+
+/// A state directory in order.
+fn sound(state: &Path) {
+    fs::create_dir_all(state.join("countersign")).expect("a directory");
+    fs::set_permissions(state.join("countersign"), fs::Permissions::from_mode(0o700)).expect("its mode");
+    config(
+        state,
+        &json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }),
+    );
+    server(state, "[approvals]\nalways_reachable = true\n");
+    document(state, &json!({}));
+}
+
+type Prepare = fn(&Path);
+
+/// What is found, how bad it is, and what leads to it.
+const STATES: &[(&str, &str, Prepare)] = &[
+    ("settings-broken", "error", |state| {
+        config(state, &json!({ "ask": "maybe" }))
+    }),
+    ("settings-broken", "error", |state| {
+        server(state, "[http]\nlisten = 7\n")
+    }),
+    ("settings-group-writable", "warning", |state| {
+        let path = state.join("openclaw.json");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o660)).expect("its mode");
+    }),
+    ("listens-to-everybody", "warning", |state| {
+        server(
+            state,
+            "[http]\nlisten = \"0.0.0.0:18790\"\ninsecure_bind = true\n",
+        );
+    }),
+    ("metrics-for-everybody", "warning", |state| {
+        server(state, "[telemetry]\nmetrics_listen = \"0.0.0.0:9464\"\n");
+    }),
+    ("tls-files-refused", "error", |state| {
+        server(
+            state,
+            "[tls]\ncert = \"/nonexistent/c\"\nkey = \"/nonexistent/k\"\n",
+        );
+    }),
+    ("isolation-same-user", "error", |state| {
+        server(state, "[exec]\nisolation = \"same-user\"\n")
+    }),
+    ("document-missing", "info", |state| {
+        fs::remove_file(state.join("exec-approvals.json")).expect("the document");
+    }),
+    ("document-refused", "error", |state| {
+        write_file_mode(&state.join("exec-approvals.json"), "{", 0o600);
+    }),
+    ("document-warning", "warning", |state| {
+        let path = state.join("exec-approvals.json");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).expect("its mode");
+    }),
+    ("everything-runs", "warning", |state| {
+        config(
+            state,
+            &json!({ "host": "gateway", "security": "full", "ask": "off" }),
+        );
+    }),
+    ("silence-allows", "warning", |state| {
+        document(state, &json!({ "main": { "askFallback": "full" } }));
+        config(
+            state,
+            &json!({ "host": "gateway", "security": "full", "ask": "always" }),
+        );
+    }),
+    ("questions-need-a-connected-approver", "info", |state| {
+        server(state, "")
+    }),
+    ("layers-disagree", "info", |state| {
+        document(state, &json!({ "main": { "security": "deny" } }))
+    }),
+    ("layers-disagree", "info", |state| {
+        document(state, &json!({ "main": { "ask": "always" } }))
+    }),
+    ("sandbox-unavailable", "warning", |state| {
+        config(state, &json!({ "host": "sandbox" }));
+        server(state, "[sandbox]\nbackend = \"off\"\n");
+    }),
+    ("safe-bin-refused", "info", |state| {
+        config(
+            state,
+            &json!({ "host": "gateway", "security": "allowlist", "safeBins": ["jq"] }),
+        );
+    }),
+    ("safe-bin-refused", "info", |state| {
+        config(
+            state,
+            &json!({ "host": "gateway", "security": "allowlist", "safeBins": ["python3"] }),
+        );
+    }),
+    ("safe-bin-without-profile", "info", |state| {
+        config(
+            state,
+            &json!({ "host": "gateway", "security": "allowlist", "safeBins": ["column"] }),
+        );
+    }),
+    ("rule-interpreter", "warning", |state| {
+        allowlist(state, &json!({ "id": "a", "pattern": "/usr/bin/python3" }))
+    }),
+    ("rule-too-broad", "warning", |state| {
+        allowlist(state, &json!({ "id": "a", "pattern": "*" }))
+    }),
+    ("rule-writable-directory", "warning", |state| {
+        allowlist(state, &json!({ "id": "a", "pattern": "/tmp/**" }))
+    }),
+    ("rule-missing-file", "info", |state| {
+        allowlist(
+            state,
+            &json!({ "id": "a", "pattern": "/usr/bin/there-is-no-such-program" }),
+        );
+    }),
+    ("rule-shadowed", "info", |state| {
+        let entries =
+            json!([{ "id": "a", "pattern": "/usr/bin/*" }, { "id": "b", "pattern": "/usr/bin/git" }]);
+        document(state, &json!({ "main": { "allowlist": entries } }));
+    }),
+    ("grant-expired", "info", |state| {
+        let grants = json!([{ "id": "a", "pattern": "/usr/bin/git", "expiresAtMs": 1 }]);
+        document(state, &json!({ "main": { "grants": grants } }));
+    }),
+    ("file-not-private", "warning", |state| {
+        write_file_mode(&state.join("countersign/operator.token"), "t", 0o640);
+    }),
+    ("ledger-unread", "warning", |state| {
+        write_file_mode(&state.join("countersign/countersign.db"), "no ledger", 0o600);
+    }),
+    ("server-left", "info", |state| {
+        let gone = json!({ "url": "http://127.0.0.1:1", "pid": 1, "version": "0", "startedAtMs": 1 });
+        write_file_mode(&state.join("countersign/server.json"), &gone.to_string(), 0o600);
+    }),
+    ("clock-set-back", "warning", |state| {
+        let head = state.join("countersign/audit.head");
+        write_file_mode(&head, "", 0o600);
+        let later = SystemTime::now() + Duration::from_hours(1);
+        File::options()
+            .write(true)
+            .open(&head)
+            .and_then(|file| file.set_modified(later))
+            .expect("its time");
+    }),
+    ("few-open-files", "warning", |state| {
+        server(state, "[limits]\nmax_connections = 4000000000\n")
+    }),
+    ("setting-ignored", "info", |state| {
+        let text = json!({ "gateway": { "nodes": { "pairing": { "autoApproveLocal": true } } } });
+        write_file(&state.join("openclaw.json"), &text.to_string());
+    }),
+];
+
+#[test]
+fn each_broken_state_is_found_and_a_sound_one_is_not() {
+    let scratch = Scratch::new();
+    let state = scratch.dir("sound");
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("its mode");
+    sound(&state);
+    let in_order = found(&state);
+    let mut wrong = Vec::new();
+    for (number, (id, severity, prepare)) in STATES.iter().enumerate() {
+        // What the machine itself brings along is there either way.
+        let is_there_anyway = in_order.iter().any(|(there, _)| there == id);
+        let state = scratch.dir(&format!("state-{number}"));
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("its mode");
+        sound(&state);
+        prepare(&state);
+        let seen = found(&state);
+        let expected = ((*id).to_owned(), (*severity).to_owned());
+        if !seen.contains(&expected) || (is_there_anyway && *id != "isolation-same-user") {
+            wrong.push(format!(
+                "{number} {id} ({severity}): {seen:?}, in order: {in_order:?}"
+            ));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[test]
+fn what_can_be_mended_without_loosening_is() {
+    let scratch = Scratch::new();
+    let state = scratch.path();
+    sound(&state);
+    config(
+        &state,
+        &json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss", "safeBins": ["column", "jq"] }),
+    );
+    let token = state.join("countersign/operator.token");
+    write_file_mode(&token, "t", 0o644);
+
+    // What an agent runs changes no policy.
+    let inside = countersign()
+        .args(&["doctor", "--json", "--fix"])
+        .env("OPENCLAW_STATE_DIR", &state)
+        .env("OPENCLAW_SHELL", "exec");
+    run_program(&inside);
+    let policy = || fs::read_to_string(state.join("openclaw.json")).expect("the settings");
+    assert!(!policy().contains("safeBinProfiles"), "{}", policy());
+
+    let fixed = report(&state, &["--fix"]);
+    let repaired = fixed["repaired"].as_array().expect("repaired").clone();
+    assert!(
+        repaired.contains(&json!("safe-bin-without-profile")),
+        "{repaired:?}"
+    );
+    let settings: Value = serde_json::from_str(&policy()).expect("JSON");
+    let exec = &settings["tools"]["exec"];
+    assert_eq!(exec["safeBinProfiles"], json!({ "column": {} }));
+    assert_eq!(
+        (&exec["security"], &exec["ask"], &exec["safeBins"]),
+        (&json!("allowlist"), &json!("on-miss"), &json!(["column", "jq"]))
+    );
+    let mode = fs::metadata(&token).expect("the token").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let left = found(&state);
+    assert!(left.iter().any(|(id, _)| id == "safe-bin-refused"), "{left:?}");
+    for mended in ["safe-bin-without-profile", "file-not-private"] {
+        assert!(!left.iter().any(|(id, _)| id == mended), "{left:?}");
+    }
+}
