@@ -54,6 +54,8 @@ mod docs;
 #[cfg(test)]
 mod docs_agents;
 #[cfg(test)]
+mod docs_commands;
+#[cfg(test)]
 mod doctor;
 #[cfg(test)]
 mod doctor_states;
