@@ -68,6 +68,7 @@ struct Bare {
 }
 
 impl Bare {
+    #[expect(clippy::disallowed_methods, reason = "the engine is that of whoever measures")]
     async fn start() -> Self {
         let socket = std::env::var("DOCKER_HOST").expect("DOCKER_HOST names the engine");
         let api = Docker::connect_with_unix(&socket, 60, API_DEFAULT_VERSION).expect("an engine");

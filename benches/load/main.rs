@@ -14,6 +14,7 @@
 //! * `echo`: a byte through a program on a terminal and back; only with `--features test-hooks`, since it has no
 //!   server that would let it start anything
 //! * `throughput`: a gigabyte of output through one run, beside a pipe
+//! * `nodes`: many nodes that are connected; what a call of one costs beside an echo over a WebSocket
 //! * `leaks`: what a thousand short background runs leave behind
 //!
 //! The bare server does the same work by the shortest way, and is asked by the same client in the same run, in
@@ -23,7 +24,7 @@
 //! `--window-ms MS` (1000), `--clients 1,32`; approval, isolation, sandbox, docker, echo: `--rounds N` (300); pending:
 //! `--pending N` (1000);
 //! sse: `--subscribers N` (1000), `--rate EVENTS` a second (100), `--seconds S` (10); explain:
-//! `--entries 10,10000,100000`.
+//! `--entries 10,10000,100000`; nodes: `--nodes N` (500), `--rounds N` (300).
 
 #![expect(clippy::print_stdout, reason = "a report is what a load harness is for")]
 
@@ -36,6 +37,7 @@ mod exec;
 mod explain;
 mod isolation;
 mod leaks;
+mod nodes;
 mod options;
 mod pending;
 mod reference;
@@ -91,6 +93,9 @@ fn main() {
         }
         if options.wants("throughput") {
             throughput::measure().await;
+        }
+        if options.wants("nodes") {
+            nodes::measure(&options).await;
         }
         if options.wants("leaks") {
             leaks::measure().await;

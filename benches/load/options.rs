@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 11] = [
+const MEASURES: [&str; 12] = [
     "exec",
     "approval",
     "pending",
@@ -14,6 +14,7 @@ const MEASURES: [&str; 11] = [
     "docker",
     "echo",
     "throughput",
+    "nodes",
     "leaks",
 ];
 
@@ -31,6 +32,7 @@ pub(crate) struct Options {
     pub(crate) rate: u32,
     pub(crate) seconds: u32,
     pub(crate) entries: Vec<usize>,
+    pub(crate) nodes: usize,
 }
 
 impl Options {
@@ -48,6 +50,7 @@ impl Options {
             rate: 100,
             seconds: 10,
             entries: vec![10, 10_000, 100_000],
+            nodes: 500,
         };
         while let Some(argument) = arguments.next() {
             let mut value = || {
@@ -65,6 +68,7 @@ impl Options {
                 "--subscribers" => options.subscribers = number(&value()),
                 "--rate" => options.rate = number(&value()),
                 "--seconds" => options.seconds = number(&value()),
+                "--nodes" => options.nodes = number(&value()),
                 "--entries" => options.entries = numbers(&value()),
                 // What cargo itself passes to every bench target.
                 "--bench" => {}

@@ -212,6 +212,19 @@ impl Server {
         }
     }
 
+    /// Where its web sockets are.
+    pub(crate) fn web_socket(&self, path: &str) -> String {
+        format!("ws://{}{path}", self.address)
+    }
+
+    /// What a node presents at first.
+    pub(crate) fn bridge_token(&self) -> String {
+        let state = self.state.as_ref().expect("a server with a state directory");
+        let token = fs::read_to_string(state.path().join("countersign/bridge.token"))
+            .expect("the token of the Bridge");
+        token.trim().to_owned()
+    }
+
     /// From starting the program to its ready line.
     pub(crate) const fn start_time(&self) -> Duration {
         self.start_time

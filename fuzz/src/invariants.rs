@@ -13,13 +13,19 @@ use countersign::{
         rendering::{PlanItem, StepKind},
         syntax::{List, Segment, WordClass},
     },
+    domain::{ApprovalDecision, UnixMillis},
     fuzzing,
     patch::{self, Line, Operation, Patch},
     policy::{
         allowlist::{Analysis, AnalysisVerdict, SegmentReport},
         pattern::{ArgumentMatch, ArgumentPattern, ExecutablePattern, PathCase, PatternCache},
     },
+    protocol::ipc::{self, Judged, NonceMemory},
     runner::run_file::RunFileState,
+    session::{
+        directive::{self, Directive, Parsed},
+        text as session_text,
+    },
     settings::{ConfigValue, KeyEdit, KeyPath, MapEnvironment, StateDir, config_edit},
 };
 
@@ -41,7 +47,60 @@ pub(crate) const TARGETS: &[(&str, Check)] = &[
     ("display", displayed),
     ("env_policy", judged_env),
     ("patch", patched),
+    ("directive", directed),
+    ("ipc_line", ipc_line),
+    ("bridge_frame", bridge_frame),
 ];
+
+/// Whatever people write, a directive is one of few, and nothing is handed back that they did not write.
+fn directed(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let Parsed { directives, cleaned } = directive::parse(text);
+    assert!(directives.len() <= directive::MAX_DIRECTIVES);
+    if directives.is_empty() {
+        assert_eq!(cleaned, text);
+    }
+    let mut written = text.chars();
+    let is_kept = |character: char| written.any(|other| other == character);
+    assert!(
+        cleaned.chars().filter(|c| !c.is_whitespace()).all(is_kept),
+        "{cleaned:?} of {text:?}"
+    );
+    for directive in directives {
+        match directive {
+            Directive::SetExec(set) => {
+                assert!(!set.is_empty());
+                assert!(set.node.is_none_or(|node| directive::node_name(&node).is_some()));
+            }
+            Directive::Approve { approval, .. } => {
+                assert!(
+                    approval.len() >= 8
+                        && !approval.contains(|c: char| !matches!(c, 'a'..='z' | '0'..='9' | '-'))
+                );
+            }
+            Directive::BadExec(bad) => {
+                assert!(!session_text::exec_bad(&bad).contains(is_escaped_in_display));
+            }
+            Directive::BadElevated(typed) => {
+                assert!(!session_text::elevated_bad(&typed).contains(is_escaped_in_display));
+            }
+            Directive::ShowExec
+            | Directive::ShowElevated
+            | Directive::SetElevated(_)
+            | Directive::BadApprove => {}
+        }
+    }
+}
+
+/// A frame of the Bridge is read as what it is, however often it is written again.
+fn bridge_frame(data: &[u8]) {
+    assert_ne!(
+        fuzzing::bridge_frame(data),
+        Some(false),
+        "{:?}",
+        String::from_utf8_lossy(data)
+    );
+}
 
 /// What was read prints as a script that reads as the same.
 fn parse_and_render(data: &[u8]) {
@@ -630,4 +689,51 @@ fn printed_patch(patch: &Patch) -> String {
     }
     lines.push("*** End Patch".to_owned());
     lines.join("\n")
+}
+
+/// A line of the approvals socket, judged as one of a peer that knows the token: whatever it is, it is acted on only with
+/// its proof, it counts once, and what is refused is answered by lines that a runner reads as a refusal.
+fn ipc_line(data: &[u8]) {
+    const TOKEN: &str = "token";
+    let mut nonces = NonceMemory::default();
+    let mut judge = |line: &[u8]| {
+        ipc::Desk {
+            token: TOKEN,
+            now: UnixMillis::new(1_700_000_000_000),
+            not_before: UnixMillis::new(0),
+            nonces: &mut nonces,
+            policy: ipc::Policy::default(),
+        }
+        .judge(line)
+    };
+    match judge(data) {
+        Judged::Exec { order, .. } => {
+            assert!(
+                order
+                    .argv
+                    .first()
+                    .is_some_and(|program| !program.trim().is_empty())
+            );
+            assert!(matches!(judge(data), Judged::Refused(_)), "it counts once");
+        }
+        Judged::Ask { question, .. } => assert!(!question.command.trim().is_empty()),
+        Judged::Open(_) => {}
+        Judged::Refused(replies) => {
+            assert!(!replies.lines().is_empty(), "nothing ends in silence");
+            let expected = ipc::Expected::plain("nobody's".to_owned());
+            for line in replies.lines() {
+                assert!(line.is_ascii() && !line.contains('\n'));
+                assert_ne!(
+                    expected.decision(line.as_bytes()),
+                    Some(ApprovalDecision::AllowOnce)
+                );
+                assert!(!matches!(
+                    expected.exec(line.as_bytes()),
+                    Some(ipc::ExecAnswer::Ran(_))
+                ));
+            }
+        }
+    }
+    let expected = ipc::Expected::plain("id".to_owned());
+    drop((expected.decision(data), expected.exec(data)));
 }

@@ -35,6 +35,9 @@ pub enum StartError {
     /// Commands cannot run under the account that is wanted.
     #[error(transparent)]
     Account(#[from] AccountProblem),
+    /// A node host was started by root for commands of another account.
+    #[error("a node host does not give root up")]
+    NodeHostOfRoot,
     /// The runner cannot be started.
     #[error(transparent)]
     Runner(#[from] RunnerError),

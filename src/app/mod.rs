@@ -5,14 +5,17 @@
 //! request. Entry points: [`Prepared::new`], then [`serve()`].
 
 mod apart;
+mod engine_room;
 mod error;
 mod housekeeping;
 mod prepare;
 mod serve;
 mod sight;
+mod socket;
 mod witness;
 
 pub use apart::AccountProblem;
+pub use engine_room::{EngineRoom, Opened};
 pub use error::StartError;
 pub use prepare::Prepared;
 pub use serve::{Invitation, Ready, serve};

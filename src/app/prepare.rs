@@ -70,30 +70,59 @@ impl Prepared {
     /// # Errors
     /// [`StartError`] says what has to change; nothing is left running.
     pub fn new(options: &StartOptions, environment: &Arc<dyn Environment>) -> Result<Self, StartError> {
+        Self::of_role(Role::Server, options, environment)
+    }
+
+    /// The same for the node host of the state directory, which has files of its own there and listens nowhere.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn for_node_host(
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
+        Self::of_role(Role::NodeHost, options, environment)
+    }
+
+    /// The state directory.
+    pub const fn state_dir(&self) -> &StateDir {
+        &self.state_dir
+    }
+
+    fn of_role(
+        role: Role,
+        options: &StartOptions,
+        environment: &Arc<dyn Environment>,
+    ) -> Result<Self, StartError> {
         // First of all: what commands get back, before anything here changes it.
         let limits = InheritedLimits::of_this_process();
         forbid_dumping().map_err(StartError::system(
             "this process cannot be protected from being read",
         ))?;
-        match Place::find(options, environment.as_ref())? {
-            Place::Beside(state_dir) => Self::beside(state_dir, limits, options, environment),
-            Place::Keeper(state_dir, accounts) => {
+        match (Place::find(options, environment.as_ref())?, role) {
+            (Place::Beside(state_dir), role) => {
+                Self::beside(role, role.in_directory(state_dir), limits, options, environment)
+            }
+            (Place::Keeper(state_dir, accounts), Role::Server) => {
                 Self::by_keeper(&state_dir, &accounts, limits, options, environment)
             }
-            Place::Unit(state_dir, wanted) => {
-                Self::by_unit(&state_dir, &wanted, limits, options, environment)
+            (Place::Keeper(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
+            (Place::Unit(state_dir, wanted), role) => {
+                let state_dir = role.in_directory(state_dir);
+                Self::by_unit(role, &state_dir, &wanted, limits, options, environment)
             }
         }
     }
 
     /// Commands run under the server's own account.
     fn beside(
+        role: Role,
         state_dir: StateDir,
         limits: InheritedLimits,
         options: &StartOptions,
         environment: &Arc<dyn Environment>,
     ) -> Result<Self, StartError> {
-        let loaded = Loaded::new(&state_dir, options, environment)?;
+        let loaded = Loaded::new(role, &state_dir, options, environment)?;
         let current = loaded.settings.current();
         let server = &current.server;
         if server.exec.run_as.is_some() {
@@ -139,7 +168,7 @@ impl Prepared {
         let state_dir = state_dir.clone().with_home(commands.home.clone());
         let loaded = own
             .act_as(|| {
-                let loaded = Loaded::new(&state_dir, options, environment)?;
+                let loaded = Loaded::new(Role::Server, &state_dir, options, environment)?;
                 apart::make_attach(&state_dir)?;
                 Ok::<_, StartError>(loaded)
             })
@@ -194,6 +223,7 @@ impl Prepared {
     /// Commands run under an account of their own, by way of a unit of that account: nothing of this server is or was
     /// root.
     fn by_unit(
+        role: Role,
         state_dir: &StateDir,
         wanted: &str,
         limits: InheritedLimits,
@@ -203,7 +233,7 @@ impl Prepared {
         let commands = apart::other_account(wanted)?;
         // `~` is the home of whoever runs what is configured with it.
         let state_dir = state_dir.clone().with_home(commands.home.clone());
-        let loaded = Loaded::new(&state_dir, options, environment)?;
+        let loaded = Loaded::new(role, &state_dir, options, environment)?;
         let current = loaded.settings.current();
         let exec = &current.server.exec;
         if exec.run_as.as_deref() != Some(wanted) {
@@ -283,6 +313,22 @@ impl Prepared {
     }
 }
 
+/// What is being prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Server,
+    NodeHost,
+}
+
+impl Role {
+    fn in_directory(self, state_dir: StateDir) -> StateDir {
+        match self {
+            Self::Server => state_dir,
+            Self::NodeHost => state_dir.of_node_host(),
+        }
+    }
+}
+
 /// What is read of the state directory before anything is started.
 struct Loaded {
     settings: Arc<SettingsStore>,
@@ -292,6 +338,7 @@ struct Loaded {
 
 impl Loaded {
     fn new(
+        role: Role,
         state_dir: &StateDir,
         options: &StartOptions,
         environment: &Arc<dyn Environment>,
@@ -302,7 +349,9 @@ impl Loaded {
         let settings = Arc::new(settings);
         let current = settings.current();
         let log = Log::start(&current.server.telemetry)?;
+        // A node host listens nowhere, so nothing of the server's certificate concerns it.
         let tls = TlsFiles::of(state_dir, &current.server)
+            .filter(|_files| role == Role::Server)
             .map(|files| LiveTls::load(files).map(Arc::new))
             .transpose()?;
         Ok(Self { settings, log, tls })

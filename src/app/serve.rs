@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -14,23 +14,21 @@ use zeroize::Zeroizing;
 
 use super::{
     Prepared, StartError,
+    engine_room::{EngineRoom, Opened},
     housekeeping::{self, LiveSettings},
-    sight::Sight,
+    socket,
     witness::Witness,
 };
 use crate::{
-    approvals::store::DocumentStore,
+    auth::SharedSecret,
+    bridge::{Bridge, BridgeParts, NodeHub},
     clock::{Clock, Ids},
     domain::{Actor, Isolation, Secret},
-    engine::{Engine, EngineParts, PolicyFiles, standing::PolicyHold, tokens::Tokens},
-    hosts::{
-        gateway::GatewayHost,
-        sandbox::{SandboxHost, SandboxOptions},
-    },
+    engine::{Engine, Unstarted, tokens::Tokens},
+    hosts::node::NodeLink,
     http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
-    ledger::{Ledger, LedgerConfig, LedgerThread},
+    ipc::Joined,
     lifecycle::{self, ServerFile, Signals, Stop},
-    runner::Runner,
     settings::{Server, StateDir},
     sys::fs::create_private_file,
     tls::LiveTls,
@@ -39,8 +37,6 @@ use crate::{
 /// How long connections may take to finish once every run is settled. Whoever waits for a background run or a
 /// person waits on at the next server.
 const CONNECTIONS: Duration = Duration::from_secs(2);
-/// How long the engine's own tasks may take after that.
-const TASKS: Duration = Duration::from_secs(5);
 
 /// A server that answers.
 #[derive(Debug, Clone)]
@@ -88,12 +84,7 @@ pub async fn serve(
     let stop = Stop::default();
     let mut server = Running::start(prepared, clock, ids).await?;
     let closing = CancellationToken::new();
-    let state = AppState::new(
-        Arc::clone(&server.engine),
-        Arc::clone(&server.tokens),
-        server.ready.endpoint,
-        closing.clone(),
-    );
+    let state = AppState::new(Arc::clone(&server.bridge), server.ready.endpoint, closing.clone());
     server.ready.login_link = match invitation {
         Invitation::None => None,
         Invitation::LoginLink => login_link(&state).await,
@@ -105,20 +96,16 @@ pub async fn serve(
     lifecycle::notify(NotifyState::Ready);
 
     let Running {
-        engine,
-        gateway,
-        sandbox,
-        live_settings,
-        sight,
+        engine_room,
+        bridge,
         listeners,
         metrics_listener,
-        ledger,
-        ledger_thread,
-        tokens: _,
+        socket,
         ready: _,
         started_at: _,
         state_dir: _,
     } = server;
+    let engine = Arc::clone(&engine_room.engine);
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
@@ -133,25 +120,19 @@ pub async fn serve(
             }
         }
     });
+    let asked = tokio::spawn(socket::serve(Arc::clone(&engine), socket, closing.clone()));
     tokio::spawn(follow_signals(
         signals,
         stop.clone(),
         Arc::clone(&engine),
-        Arc::clone(&live_settings),
+        Arc::clone(&engine_room.live_settings),
     ));
-    let mut witness = Witness::new(ledger.watch_sealed_head());
+    let mut witness = Witness::new(engine_room.ledger.watch_sealed_head());
     let beside = async {
         tokio::join!(
             witness.follow(),
-            live_settings.follow(&engine),
-            async {
-                match &sight {
-                    Some(sight) => sight.keep().await,
-                    None => std::future::pending().await,
-                }
-            },
-            housekeeping::prune(&ledger, &gateway, engine.settings(), &**engine.clock()),
-            housekeeping::prune_sandboxes(&sandbox),
+            engine_room.keep(),
+            housekeeping::prune_sandboxes(&engine_room.sandbox),
             lifecycle::feed_watchdog(),
         )
     };
@@ -169,12 +150,15 @@ pub async fn serve(
     }
 
     closing.cancel();
-    settle_connections(connections, &hang_up, &abort).await;
-    if timeout(TASKS, engine.finish_tasks()).await.is_err() {
-        tracing::warn!("some tasks did not end in time; the next start settles what they left");
+    tokio::join!(
+        bridge.shut_down(),
+        settle_connections(connections, &hang_up, &abort)
+    );
+    if asked.await.is_err() {
+        tracing::error!("the approvals socket had panicked");
     }
     drop(engine);
-    stop_ledger(ledger_thread).await;
+    engine_room.close().await;
     witness.tell();
     drop(written);
     tracing::info!("stopped");
@@ -203,16 +187,11 @@ async fn follow_signals(signals: Signals, stop: Stop, engine: Arc<Engine>, live_
 
 /// Everything of a server that answers.
 struct Running {
-    engine: Arc<Engine>,
-    gateway: GatewayHost,
-    sandbox: SandboxHost,
-    live_settings: Arc<LiveSettings>,
-    sight: Option<Sight>,
+    engine_room: EngineRoom,
+    bridge: Arc<Bridge>,
     listeners: Bound,
     metrics_listener: Option<Bound>,
-    ledger: Ledger,
-    ledger_thread: LedgerThread,
-    tokens: Arc<Tokens>,
+    socket: Joined,
     ready: Ready,
     started_at: i64,
     state_dir: StateDir,
@@ -220,41 +199,14 @@ struct Running {
 
 impl Running {
     async fn start(prepared: Prepared, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Self, StartError> {
-        let Prepared {
-            state_dir,
-            settings,
-            log,
-            tls,
-            runner,
-            clients,
-            hidden,
-            account,
-            sight,
-            shell,
-            environment,
-            boot_id,
-            own_binary,
-        } = prepared;
         let started_at = clock.now().get();
+        let tls = prepared.tls.clone();
+        let state_dir = prepared.state_dir.clone();
+        let settings = Arc::clone(&prepared.settings);
         let current = settings.current();
         let server = &current.server;
-        let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
-        let documents = DocumentStore::open(
-            state_dir.document(server),
-            home.clone(),
-            Arc::clone(&clock),
-            Arc::clone(&ids),
-        );
-        let documents = Arc::new(documents);
-        let policy_hold = Arc::new(PolicyHold::open(
-            Arc::clone(&settings),
-            Arc::clone(&documents),
-            Arc::clone(&clock),
-            &state_dir,
-        ));
-        let policy = Arc::new(PolicyFiles::new(Arc::clone(&policy_hold)));
-        let config = ledger_config(&state_dir, server, boot_id.clone());
-        let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
+        let opened = Opened::new(prepared, Arc::clone(&clock), Arc::clone(&ids))?;
+        let ledger = &opened.ledger;
         // From here on the directory is ours: the ledger holds its lock.
         let listeners = http::bind(&listen_options(&state_dir, server, tls.clone())).await?;
         let metrics_listener = bind_metrics(server).await?;
@@ -264,69 +216,35 @@ impl Running {
             .await?;
         ensure_bridge_token(&state_dir.bridge_token(), &*ids)
             .map_err(StartError::system("bridge.token cannot be written"))?;
-        let runner = runner
-            .watch()
-            .map_err(StartError::system("the runner cannot be watched"))?;
-        let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output())
-            .with_files(sight.as_ref().map(Sight::files).unwrap_or_default());
-        let gateway = match (account, hidden) {
-            (Some(account), _) => gateway.with_account(
-                account.identity.uid,
-                state_dir.attach(),
-                server.output.max_run_bytes,
-            ),
-            (None, Some(hidden)) => gateway.with_confinement(hidden),
-            (None, None) => gateway,
-        };
-        let clients = clients
-            .map(Runner::watch)
-            .transpose()
-            .map_err(StartError::system("the runner of clients cannot be watched"))?;
-        let gateway = match clients {
-            Some(clients) => gateway.with_clients(clients),
-            None => gateway,
-        };
-        let options = SandboxOptions::new(&state_dir, server, settings.server_file(), settings.environment());
-        let sandbox = SandboxHost::new(options, gateway.clone());
-        let live_settings = Arc::new(LiveSettings::new(Arc::clone(&settings), ledger.clone(), log, tls));
-        let engine = Engine::new(EngineParts {
-            clock,
+        let secret = bridge_secret(&state_dir.bridge_token(), server)
+            .map_err(StartError::system("bridge.token cannot be read"))?;
+        let hub = NodeHub::load(ledger.clone(), settings, Arc::clone(&clock)).await?;
+        let nodes: Arc<dyn NodeLink> = Arc::<NodeHub>::clone(&hub);
+        let engine_room = opened.into_engine_room(nodes, Unstarted::StartAgain).await?;
+        let engine = &engine_room.engine;
+        let heard: Weak<Engine> = Arc::downgrade(engine);
+        hub.set_sink(heard);
+        let socket = socket::join(engine, server.ipc.role, &state_dir, &state_dir.document(server)).await;
+        let bridge = Bridge::new(BridgeParts {
+            hub,
+            engine: Arc::clone(engine),
+            tokens,
+            secret,
             ids,
-            state_dir: state_dir.clone(),
-            home,
-            settings,
-            documents,
-            policy_hold,
-            ledger: ledger.clone(),
-            gateway: gateway.clone(),
-            sandbox: sandbox.clone(),
-            shell,
-            environment,
-            boot_id,
-            own_binary,
         });
-        engine.recover().await?;
-        engine.begin();
-        // What the policy is from the start; whatever differs from it later is told of.
-        drop(engine.look_at_policy());
         let ready = Ready {
             endpoint: listeners.endpoint(),
             socket: listeners.unix_socket().map(Path::to_path_buf),
-            isolation: gateway.isolation(),
+            isolation: engine_room.gateway.isolation(),
             metrics: metrics_listener.as_ref().map(Bound::endpoint),
             login_link: None,
         };
         Ok(Self {
-            engine,
-            gateway,
-            sandbox,
-            live_settings,
-            sight,
+            engine_room,
+            bridge,
             listeners,
             metrics_listener,
-            ledger,
-            ledger_thread,
-            tokens,
+            socket,
             ready,
             started_at,
             state_dir,
@@ -356,15 +274,16 @@ fn ensure_bridge_token(path: &Path, ids: &dyn Ids) -> std::io::Result<()> {
     }
 }
 
-fn ledger_config(state_dir: &StateDir, server: &Server, boot_id: String) -> LedgerConfig {
-    LedgerConfig {
-        path: state_dir.ledger(server),
-        audit_key: state_dir.audit_key(),
-        audit_head: state_dir.audit_head(),
-        boot_id,
-        readers: server.database.max_connections,
-        tuning: housekeeping::tuning(server),
+/// The shared secret: the setting, else the file. A file that somebody emptied opens nothing.
+fn bridge_secret(path: &Path, server: &Server) -> std::io::Result<Option<SharedSecret>> {
+    let secret = match &server.bridge.token {
+        Some(token) => SharedSecret::of(token.expose()),
+        None => SharedSecret::of(&Zeroizing::new(std::fs::read_to_string(path)?)),
+    };
+    if secret.is_none() {
+        tracing::warn!("the shared secret of the Bridge is empty: no new node can ask to be let in");
     }
+    Ok(secret)
 }
 
 fn listen_options(state_dir: &StateDir, server: &Server, tls: Option<Arc<LiveTls>>) -> ListenOptions {
@@ -415,12 +334,5 @@ async fn settle_connections(
     hang_up.cancel();
     if connections.await.is_err() {
         tracing::error!("the listeners had panicked");
-    }
-}
-
-/// Writes what is queued and seals the audit head.
-async fn stop_ledger(thread: LedgerThread) {
-    if tokio::task::spawn_blocking(move || thread.stop()).await.is_err() {
-        tracing::error!("the ledger could not be stopped in order");
     }
 }

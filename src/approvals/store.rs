@@ -464,7 +464,8 @@ impl DocumentStore {
         document.agents.get_or_insert_default();
     }
 
-    fn new_token(&self) -> Secret {
+    /// A token that nobody knows yet.
+    pub fn new_token(&self) -> Secret {
         let mut bytes = [0; TOKEN_BYTES];
         self.ids.secret_bytes(&mut bytes);
         Secret::new(BASE64_URL_SAFE_NO_PAD.encode(bytes))

@@ -11,5 +11,5 @@ mod throttle;
 
 pub use keyring::{Key, Keyring};
 pub use scopes::{ScopeConflict, check_scopes};
-pub use secret::{SecretDigest, SignInSecret, SignInSecretKind, TokenSecret};
+pub use secret::{NodeSecret, SecretDigest, SharedSecret, SignInSecret, SignInSecretKind, TokenSecret};
 pub use throttle::{Limited, Policy, Rate, Standing, Throttle, ThrottleRates};

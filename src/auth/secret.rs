@@ -84,6 +84,48 @@ impl SignInSecret {
     }
 }
 
+/// What every token of a paired node begins with.
+const NODE_PREFIX: &str = "csn_";
+
+/// The token that a node comes back with: four characters and 43 base64url characters.
+#[derive(Debug, Clone)]
+pub struct NodeSecret(Secret);
+
+impl NodeSecret {
+    /// Makes a new secret from 32 bytes that nobody can guess.
+    pub fn generate(ids: &dyn Ids) -> Self {
+        Self(generate(NODE_PREFIX, ids))
+    }
+
+    /// What the ledger stores.
+    pub fn digest(&self) -> SecretDigest {
+        SecretDigest::of(self.0.expose())
+    }
+
+    /// The secret, for the one answer that shows it.
+    pub fn into_secret(self) -> Secret {
+        self.0
+    }
+}
+
+/// The secret that opens the first connection of every node: kept as its digest, so that comparing says nothing about
+/// how much of a guess was right.
+#[derive(Debug, Clone)]
+pub struct SharedSecret(SecretDigest);
+
+impl SharedSecret {
+    /// Takes the text of a file or a setting; `None` for an empty one, which must open nothing.
+    pub fn of(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(SecretDigest::of(text)))
+    }
+
+    /// Whether somebody presents it.
+    pub fn is(&self, presented: &str) -> bool {
+        SecretDigest::of(presented) == self.0
+    }
+}
+
 /// SHA-256 of a secret's text.
 #[derive(Debug, Clone, Copy)]
 pub struct SecretDigest([u8; 32]);
@@ -102,6 +144,11 @@ impl SecretDigest {
     /// The digest of a presented secret of this kind; `None` when the text cannot be one.
     pub fn of_presented_sign_in(kind: SignInSecretKind, text: &str) -> Option<Self> {
         is_well_formed(kind.prefix(), text).then(|| Self::of(text))
+    }
+
+    /// The digest of a presented node token; `None` when the text cannot be one.
+    pub fn of_presented_node(text: &str) -> Option<Self> {
+        is_well_formed(NODE_PREFIX, text).then(|| Self::of(text))
     }
 
     /// A digest as the ledger keeps it, lower-case hex; `None` for any other text.
@@ -214,6 +261,26 @@ mod tests {
                 assert_eq!(digest, (kind == made).then(|| secret.digest()), "{kind:?}");
             }
         }
+    }
+
+    #[test]
+    fn an_empty_shared_secret_opens_nothing() {
+        assert!(SharedSecret::of("").is_none());
+        assert!(SharedSecret::of(" \n").is_none());
+        let secret = SharedSecret::of("word\n").unwrap();
+        assert!(secret.is("word"));
+        assert!(!secret.is("") && !secret.is("wor") && !secret.is("word\n"));
+    }
+
+    #[test]
+    fn a_node_token_is_no_other_secret() {
+        let made = NodeSecret::generate(&SystemIds);
+        let digest = made.digest();
+        let text = made.into_secret();
+        assert_eq!(SecretDigest::of_presented_node(text.expose()), Some(digest));
+        assert_eq!(SecretDigest::of_presented(text.expose()), None);
+        let token = TokenSecret::generate(&SystemIds);
+        assert_eq!(SecretDigest::of_presented_node(token.expose()), None);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::{
     approver::ApproverArgs, audit::AuditCommand, completions::CompletionsArgs, config::ConfigCommand,
     context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
     exec::ExecArgs, hook::HookArgs, init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs,
-    policy::PolicyCommand, process::ProcessArgs, runner::RunnerArgs, runs::RunsCommand, serve::ServeArgs,
-    token::TokenCommand,
+    node::NodeCommand, nodes::NodesCommand, policy::PolicyCommand, process::ProcessArgs, runner::RunnerArgs,
+    runs::RunsCommand, serve::ServeArgs, session::SessionCommand, token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -73,9 +73,18 @@ pub(crate) enum Command {
     /// See and change openclaw.json
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Be a node: run commands for a gateway, if this machine's own policy allows them
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// See and change what a session overrides
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// Look at what ran
     #[command(subcommand)]
     Runs(RunsCommand),
+    /// See the nodes, and decide which machines become one
+    #[command(subcommand)]
+    Nodes(NodesCommand),
     /// Show the retained events, or follow new ones
     Events(EventsArgs),
     /// Read and check the audit record

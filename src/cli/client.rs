@@ -207,10 +207,34 @@ impl Client {
         self.json(request, Patience::Long).await
     }
 
+    /// Changes a part of a resource.
+    pub(crate) async fn patch(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
+        self.json(
+            self.request(Method::PATCH, path, &Vec::new())?.json(body),
+            Patience::Quick,
+        )
+        .await
+    }
+
     /// Removes a resource.
     pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
         self.json(self.request(Method::DELETE, path, &Vec::new())?, Patience::Quick)
             .await
+    }
+
+    /// Changes a resource that a query tells apart from others.
+    pub(crate) async fn change(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &Query,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let mut request = self.request(method, path, query)?;
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        self.json(request, Patience::Quick).await
     }
 
     /// Reads a resource as bytes, piece by piece.

@@ -82,6 +82,11 @@ impl Console {
         io::stdin().is_terminal() && self.stderr_is_terminal
     }
 
+    /// Whether somebody sits at a terminal that a command can be connected to.
+    pub(crate) fn can_connect(self) -> bool {
+        self.is_read_by_people() && io::stdin().is_terminal()
+    }
+
     /// Text in a tone, where tones are shown.
     pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
         if self.color {

@@ -27,6 +27,7 @@ use crate::{
         confined::Confined,
         sandbox::{Backends, SandboxOptions, Unusable},
     },
+    ipc,
     lifecycle::ServerFile,
     settings::{
         ConfigFile, EffectiveValue, KeyEdit, KeyPath, Settings, StartOptions, StateDir, Step, config_edit,
@@ -130,6 +131,7 @@ fn examine(
         &doctor::Trials {
             confining: &Confined::check,
             sandbox: &try_sandbox,
+            socket: &ipc::check_place,
         },
     );
     (doctor::findings(&snapshot), settings)

@@ -13,7 +13,8 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    hook, init, login_link, man, mcp, openapi, policy, process, runner, runs, serve, token,
+    hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve, session,
+    token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -56,6 +57,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Serve(args) => serve::run(context, args),
         // Neither does it have any other thread.
         Command::Runner(args) => runner::run(context, args),
+        // Nor does the node host.
+        Command::Node(command) => node::run(context, command),
         Command::Demo(args) => with_runtime(demo::run(context, args)),
         Command::Exec(args) => with_runtime(exec::run(context, args)),
         Command::ApplyPatch(args) => with_runtime(apply_patch::run(context, args)),
@@ -68,7 +71,9 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Config(command) => config::run(context, command),
         Command::Policy(command) => with_runtime(policy::run(context, command)),
         Command::Process(args) => with_runtime(process::run(context, args)),
+        Command::Session(command) => with_runtime(session::run(context, command)),
         Command::Runs(command) => with_runtime(runs::run(context, command)),
+        Command::Nodes(command) => with_runtime(nodes::run(context, command)),
         Command::Events(args) => with_runtime(events::run(context, args)),
         Command::Audit(command) => with_runtime(audit::run(context, command)),
         Command::Token(command) => with_runtime(token::run(context, command)),

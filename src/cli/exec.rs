@@ -2,7 +2,8 @@
 //!
 //! Every call carries an idempotency key of its own, so that a connection that drops can ask again without
 //! anything running twice. The call asks not to wait for a person; the wait is here, where the time left can be
-//! shown, by looking at the run.
+//! shown, by looking at the run. With `--pty` at a terminal the command goes on in the background at once, and whoever
+//! sits there is connected to it ([`super::sitting`]).
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
@@ -19,7 +20,7 @@ use super::{
     exit::ExitStatus,
     explain,
     failure::Failure,
-    value,
+    sitting, value,
 };
 use crate::{
     clock::{Ids as _, SystemIds},
@@ -43,6 +44,7 @@ pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
   countersign exec --agent build --timeout 10m -- cargo test
   countersign exec --no-wait -- make deploy     # 75 while a person is asked
   countersign exec --explain -- git push        # what would happen, and why
+  countersign exec --pty -- htop                # at a terminal: keys go to it
 
 Exit codes: the command's own; 128+n for signal n; 124 time limit; 126 could not start; 77 denied;
 75 still pending or running; 69 server unavailable; 64 usage."
@@ -80,7 +82,7 @@ pub(crate) struct ExecArgs {
     /// Kill the command after this time; 0s for no limit
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     timeout: Option<Duration>,
-    /// Give it a pseudo-terminal
+    /// Give it a pseudo-terminal; at a terminal it is connected to yours
     #[arg(long)]
     pty: bool,
     /// Put it into the background at once
@@ -109,7 +111,7 @@ pub(crate) struct ExecArgs {
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Gateway)?;
-    let body = body_of(&args)?;
+    let mut body = body_of(&args)?;
     if args.explain {
         return explain::run(context, &client, &body).await;
     }
@@ -117,9 +119,14 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         .idempotency_key
         .clone()
         .unwrap_or_else(|| SystemIds.random().to_string());
+    let sits = args.pty && !args.background && !args.no_wait && context.console.can_connect();
+    if sits && let Some(members) = body.as_object_mut() {
+        members.insert("background".to_owned(), json!(true));
+    }
     let answer = submit(context, &client, &["v1", "exec"], &body, &key).await?;
     show_warnings(context, &answer);
     match value::string(&answer, "status") {
+        "approval-pending" | "running" | "queued" if sits => sit(context, &client, answer).await,
         "approval-pending" if args.no_wait => {
             show_pending(context, &answer);
             finish_unended(context, &answer)
@@ -283,7 +290,7 @@ async fn only_run_since(client: &Client, body: &Value, since: UnixMillis) -> Res
     }
 }
 
-fn interrupted(what: &str) -> Failure {
+pub(super) fn interrupted(what: &str) -> Failure {
     Failure::new("interrupted", what).exit(ExitStatus::INTERRUPTED)
 }
 
@@ -326,8 +333,60 @@ pub(super) fn finish_unended(context: &Context, answer: &Value) -> Result<ExitSt
     Ok(ExitStatus::PENDING)
 }
 
-/// Looks at the run until it has ended, with the time left on a terminal; Ctrl-C cancels it.
+/// Connects this terminal to the command once it runs.
+async fn sit(context: &Context, client: &Client, answer: Value) -> Result<ExitStatus, Failure> {
+    if value::string(&answer, "status") == "approval-pending" {
+        show_pending(context, &answer);
+    }
+    let run = match wait_until(context, client, &answer, Until::Running).await? {
+        Waited::Run(run) => run,
+        Waited::Cancelled(exit) => return Ok(exit),
+    };
+    if value::string(&run, "status") != "running" || value::string(&run, "sessionId").is_empty() {
+        return wait_until_ended(context, client, &run).await;
+    }
+    let run_id = value::string(&run, "runId");
+    sitting::connect(context, client, &run).await?;
+    let ended = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
+    if value::string(&ended, "status") == "running" {
+        return finish_unended(context, &ended);
+    }
+    show_end(context, &ended);
+    Ok(ExitStatus::of_run(&ended))
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// It runs, or has ended.
+    Running,
+    /// It has ended.
+    Ended,
+}
+
+/// What came of waiting.
+#[derive(Debug)]
+enum Waited {
+    /// The run as it is then.
+    Run(Value),
+    /// It was cancelled from here.
+    Cancelled(ExitStatus),
+}
+
 async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) -> Result<ExitStatus, Failure> {
+    match wait_until(context, client, answer, Until::Ended).await? {
+        Waited::Run(run) => finish(context, client, run).await,
+        Waited::Cancelled(exit) => Ok(exit),
+    }
+}
+
+/// Looks at the run, with the time left on a terminal; Ctrl-C cancels it.
+async fn wait_until(
+    context: &Context,
+    client: &Client,
+    answer: &Value,
+    until: Until,
+) -> Result<Waited, Failure> {
     let run_id = value::string(answer, "runId");
     let expires_at = answer
         .get("expiresAtMs")
@@ -341,7 +400,9 @@ async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) ->
     loop {
         let looked = tokio::select! {
             looked = async { sleep(pause).await; client.get(&path, &Vec::new()).await } => looked,
-            _interrupted = tokio::signal::ctrl_c() => return cancel(context, client, run_id).await,
+            _interrupted = tokio::signal::ctrl_c() => {
+                return cancel(context, client, run_id).await.map(Waited::Cancelled);
+            }
         };
         pause = (pause * 2).min(SLOWEST_LOOK);
         let run = match looked {
@@ -363,12 +424,16 @@ async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) ->
                 let text = format!("waiting for a decision on {slug} … {} left", clock_face(left));
                 context.console.progress_if_new(&mut shown, text);
             }
+            "running" if until == Until::Running => {
+                context.console.end_progress();
+                return Ok(Waited::Run(run));
+            }
             "queued" | "running" => context
                 .console
                 .progress_if_new(&mut shown, "running …".to_owned()),
             _ => {
                 context.console.end_progress();
-                return finish(context, client, run).await;
+                return Ok(Waited::Run(run));
             }
         }
     }
@@ -398,7 +463,12 @@ async fn finish(context: &Context, client: &Client, run: Value) -> Result<ExitSt
         return Err(denied(&run));
     }
     output(context, client, &run).await?;
-    if let Some(note) = ending_note(&run) {
+    show_end(context, &run);
+    Ok(exit)
+}
+
+fn show_end(context: &Context, run: &Value) {
+    if let Some(note) = ending_note(run) {
         let painted = if std::io::stderr().is_terminal() {
             context.console.paint(Tone::Caution, &note)
         } else {
@@ -406,7 +476,6 @@ async fn finish(context: &Context, client: &Client, run: Value) -> Result<ExitSt
         };
         context.console.note(&painted);
     }
-    Ok(exit)
 }
 
 /// A denial that came after the wait looks like one that came at once.

@@ -8,6 +8,7 @@ mod entry;
 
 mod demo;
 mod init;
+mod node;
 mod runner;
 mod serve;
 
@@ -24,12 +25,14 @@ mod explain;
 mod hook;
 mod login_link;
 mod mcp;
+mod nodes;
 mod policy;
 mod policy_change;
 mod policy_held;
 mod policy_test;
 mod process;
 mod runs;
+mod session;
 mod token;
 
 mod completions;
@@ -41,6 +44,7 @@ mod client;
 mod context;
 mod discover;
 mod follow;
+mod sitting;
 mod sse;
 
 mod console;

@@ -72,6 +72,9 @@ pub(crate) struct ListArgs {
     /// Only on this host
     #[arg(long)]
     host: Option<Host>,
+    /// Only on this node, by its whole id
+    #[arg(long, value_name = "ID")]
+    node: Option<String>,
     /// Only commands that contain this text
     #[arg(long = "search", value_name = "TEXT")]
     search: Option<String>,
@@ -121,6 +124,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     query.extend(args.agent.map(|agent| ("agentId", agent.to_string())));
     query.extend(args.session.map(|session| ("sessionKey", session.to_string())));
     query.extend(args.host.map(|host| ("host", host.to_string())));
+    query.extend(args.node.map(|node| ("nodeId", node)));
     query.extend(args.search.map(|text| ("q", text)));
     query.extend(
         args.since

@@ -127,7 +127,7 @@ fn announce(console: Console, ready: &Ready) {
 }
 
 /// One line per error; the last of them is the failure itself.
-fn explain(console: Console, error: &StartError) -> Failure {
+pub(super) fn explain(console: Console, error: &StartError) -> Failure {
     match error {
         StartError::Settings(problems) => {
             let mut lines = problems.iter().map(ToString::to_string);
@@ -185,6 +185,12 @@ fn explain(console: Console, error: &StartError) -> Failure {
         StartError::Account(problem) => Failure::new("run-as", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("sudo countersign serve --run-as ACCOUNT, where ACCOUNT is whom agents work as, neither root nor the server"),
+        StartError::NodeHostOfRoot => Failure::new("run-as", error.to_string())
+            .exit(ExitStatus::CONFIG)
+            .hint(
+                "start it as the account that owns the state directory, with the runner as a unit of its own: sudo \
+                 systemctl enable --now countersign-runner@ACCOUNT.socket",
+            ),
         StartError::Shell(problem) => Failure::new("shell", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("[exec] shell = \"/bin/sh\" in countersign.toml"),

@@ -28,10 +28,28 @@ impl Pinned {
                     detail: "the text or the arguments, and what the sandbox is, which finds the programs itself",
                 };
             }
+            Bound::OnNode { plan: Some(_), .. } => {
+                return Self {
+                    pinning: Pinning::Path,
+                    detail: "the arguments, and the plan that the node made of them, with which it compares what it starts",
+                };
+            }
+            Bound::OnNode { plan: None, .. } => {
+                return Self {
+                    pinning: Pinning::Text,
+                    detail: "the text or the arguments, and the node, which finds the programs itself",
+                };
+            }
             Bound::Patch { .. } => {
                 return Self {
                     pinning: Pinning::Exact,
                     detail: "the patch and the directory that it is applied to; its hunks find their lines by their text",
+                };
+            }
+            Bound::Elsewhere => {
+                return Self {
+                    pinning: Pinning::Text,
+                    detail: "the text that was shown; whoever asked starts it and answers for what it runs",
                 };
             }
             Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),

@@ -8,7 +8,8 @@ use std::{
 
 use super::{
     AgentRules, AgentSandbox, DirectoryState, DocumentState, Finding, IsolationState, PrivateFile, Remark,
-    Repair, Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, TlsState,
+    Repair, Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState,
+    TlsState,
 };
 use crate::{
     approvals::document::LostRules,
@@ -48,11 +49,13 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
             .iter()
             .filter_map(|file| private(file, snapshot.us)),
     );
+    found.extend(node_host(snapshot));
     found.extend(snapshot.edits.iter().map(edit));
     found.extend(snapshot.lost.iter().map(|lost| lost_rules(lost, snapshot)));
     found.extend(rules(snapshot));
     found.extend(snapshot.safe_bins.iter().map(safe_bin));
     found.extend(unbound_tokens(&snapshot.unbound_tokens));
+    found.extend(socket(snapshot));
     found.extend(server(&snapshot.server));
     found.extend(room(snapshot.room, &snapshot.state_dir));
     found.extend(snapshot.ahead.and_then(clock));
@@ -688,6 +691,51 @@ fn private(file: &PrivateFile, us: u32) -> Option<Finding> {
     })
 }
 
+/// The node host's identity has the shape of the product's first generation, which the present one wants to migrate
+/// before it starts (`bridge.md` 5.3).
+fn node_host(snapshot: &Snapshot) -> Option<Finding> {
+    let identity = snapshot.state_dir.join("identity/device.json");
+    let file = snapshot.private.iter().find(|file| file.path == identity)?;
+    Some(Finding {
+        id: "node-identity-beside",
+        severity: Severity::Info,
+        key: file.path.display().to_string(),
+        explanation: "the key of a node host lies here: an OpenClaw of protocol 4 that shares this state directory does \
+                      not start beside it"
+            .to_owned(),
+        fix: "give that OpenClaw, or the node (countersign --state-dir DIR node run), a state directory of its own"
+            .to_owned(),
+        repair: None,
+    })
+}
+
+fn socket(snapshot: &Snapshot) -> Option<Finding> {
+    match &snapshot.socket {
+        SocketState::Fine => None,
+        SocketState::Refused { path, why } => Some(Finding {
+            id: "approvals-socket",
+            severity: Severity::Warning,
+            key: path.display().to_string(),
+            explanation: format!("the approvals socket cannot be used: {why}"),
+            fix: format!(
+                "name another place as socket.path in {}, or set [ipc] role = \"off\" in countersign.toml",
+                snapshot.document_path.display()
+            ),
+            repair: None,
+        }),
+        SocketState::NoToken => Some(Finding {
+            id: "approvals-socket-token",
+            severity: Severity::Warning,
+            key: snapshot.document_path.display().to_string(),
+            explanation: "[ipc] role is client, and the approvals document has no socket.token: nobody is asked there"
+                .to_owned(),
+            fix: "start the program that hosts the socket once, or set [ipc] role = \"auto\" in countersign.toml"
+                .to_owned(),
+            repair: None,
+        }),
+    }
+}
+
 fn server(server: &ServerState) -> Option<Finding> {
     match server {
         ServerState::Running | ServerState::NotRunning => None,
@@ -806,6 +854,7 @@ mod tests {
             unbound_tokens: Ok(Vec::new()),
             us: 1000,
             isolation: IsolationState::Confined { scopes: Scopes::Kept },
+            socket: SocketState::Fine,
             server: ServerState::Running,
             room: Room {
                 disk_bytes: LITTLE_DISK,
@@ -814,6 +863,23 @@ mod tests {
             },
             ahead: Some(CLOCK_TOLERANCE),
         }
+    }
+
+    #[test]
+    fn a_socket_that_cannot_be_used_is_told_with_its_way_out() {
+        let mut snapshot = sound();
+        snapshot.socket = SocketState::Refused {
+            path: "/run/loose/s".into(),
+            why: "its directory is not ours alone".to_owned(),
+        };
+        let found = findings(&snapshot);
+        assert_eq!(
+            (found[0].id, found[0].key.as_str()),
+            ("approvals-socket", "/run/loose/s")
+        );
+        assert!(found[0].fix.contains("/state/exec-approvals.json"));
+        snapshot.socket = SocketState::NoToken;
+        assert_eq!(findings(&snapshot)[0].id, "approvals-socket-token");
     }
 
     fn same_user() -> IsolationState {
@@ -1117,6 +1183,22 @@ mod tests {
                 "approvals.always_reachable",
             )],
         );
+    }
+
+    #[test]
+    fn the_identity_of_a_node_host_is_told_of() {
+        let mut snapshot = sound();
+        snapshot.private.push(PrivateFile {
+            path: snapshot.state_dir.join("identity/device.json"),
+            mode: 0o600,
+            owner: 1000,
+            wanted: 0o600,
+        });
+        let found: Vec<_> = findings(&snapshot)
+            .iter()
+            .map(|finding| (finding.id, finding.severity))
+            .collect();
+        assert_eq!(found, [("node-identity-beside", Severity::Info)]);
     }
 
     #[test]

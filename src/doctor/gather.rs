@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::{
     AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Room,
-    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
+    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
 };
 use crate::{
     approvals::{
@@ -41,7 +41,7 @@ use crate::{
         lint::RemarkCode,
     },
     settings::{
-        Environment, IsolationChoice, PolicyConfig, SandboxMode, Server, Settings, SettingsFinding,
+        Environment, IpcRole, IsolationChoice, PolicyConfig, SandboxMode, Server, Settings, SettingsFinding,
         SettingsProblem, SettingsStore, StartOptions, StateDir, is_open_address,
     },
     sys::namespace::has_scopes,
@@ -55,6 +55,10 @@ pub type TryConfining<'a> =
 /// Looks which backend a server with these settings would have for sandboxes of an image.
 pub type TrySandbox<'a> = dyn Fn(&SandboxOptions, &str) -> Result<Backend, Unusable> + 'a;
 
+/// Looks whether the approvals socket that a document names, or the one beside it, can be hosted or used; where, and why
+/// not, in words.
+pub type TrySocket<'a> = dyn Fn(Option<&str>, &Path, Option<&Path>) -> Result<(), (PathBuf, String)> + 'a;
+
 /// What is tried on this machine as a server would do it in earnest.
 #[expect(missing_debug_implementations, reason = "functions")]
 pub struct Trials<'a> {
@@ -62,6 +66,8 @@ pub struct Trials<'a> {
     pub confining: &'a TryConfining<'a>,
     /// Whether there is a sandbox.
     pub sandbox: &'a TrySandbox<'a>,
+    /// Whether there is a place for the approvals socket.
+    pub socket: &'a TrySocket<'a>,
 }
 
 /// Looks at a state directory. Whether a server runs on it is for the caller to find out.
@@ -120,6 +126,9 @@ pub fn gather(
         unbound_tokens: unbound_tokens(state_dir, settings.as_deref(), now),
         us,
         isolation,
+        socket: settings.as_deref().map_or(SocketState::Fine, |settings| {
+            socket_state(settings, &document, state_dir, trials.socket)
+        }),
         server,
         room: room(state_dir, settings.as_deref()),
         ahead: ahead(state_dir, settings.as_deref(), now),
@@ -353,6 +362,27 @@ fn remark(finding: &SettingsFinding) -> Remark {
     }
 }
 
+fn socket_state(
+    settings: &Settings,
+    document: &store::Snapshot,
+    state_dir: &StateDir,
+    try_socket: &TrySocket<'_>,
+) -> SocketState {
+    let role = settings.server.ipc.role;
+    if role == IpcRole::Off || matches!(document.status, DocumentStatus::Refused(_)) {
+        return SocketState::Fine;
+    }
+    let socket = document.document().and_then(|document| document.socket.as_ref());
+    if role == IpcRole::Client && socket.is_none_or(|socket| socket.token.is_none()) {
+        return SocketState::NoToken;
+    }
+    let named = socket.and_then(|socket| socket.path.as_deref());
+    match try_socket(named, &state_dir.document(&settings.server), state_dir.home()) {
+        Ok(()) => SocketState::Fine,
+        Err((path, why)) => SocketState::Refused { path, why },
+    }
+}
+
 fn document_state(snapshot: &store::Snapshot) -> DocumentState {
     match &snapshot.status {
         DocumentStatus::Missing => DocumentState::Missing,
@@ -387,6 +417,7 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
         security: &policy.security(&agent),
         ask: &policy.ask(&agent),
         session: Wanted::default(),
+        elevated: Wanted::default(),
         call: Wanted::default(),
         document: &document.policy(agent.as_str()),
     });
@@ -452,6 +483,9 @@ fn private_files(state_dir: &StateDir, settings: Option<&Settings>) -> Vec<Priva
         (state_dir.audit_key(), FILE),
         (state_dir.audit_head(), FILE),
         (state_dir.server_json(), FILE),
+        (state_dir.device_identity(), FILE),
+        (state_dir.device_tokens(), FILE),
+        (state_dir.node_json(), FILE),
     ];
     if let Some(settings) = settings {
         wanted.push((state_dir.ledger(&settings.server), FILE));
@@ -499,6 +533,7 @@ mod tests {
             &Trials {
                 confining: &|_state_dir, _server, _file, _environment| Ok(()),
                 sandbox: &|_options, _image| Ok(Backend::Builtin),
+                socket: &|_named, _document, _home| Ok(()),
             },
         )
         .0

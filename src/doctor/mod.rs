@@ -11,8 +11,8 @@ mod snapshot;
 
 pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
-pub use gather::{Trials, TryConfining, TrySandbox, gather};
+pub use gather::{Trials, TryConfining, TrySandbox, TrySocket, gather};
 pub use snapshot::{
     AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Room,
-    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, TlsState,
+    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
 };

@@ -42,6 +42,8 @@ pub struct Snapshot {
     pub us: u32,
     /// The level that commands on the gateway host reach.
     pub isolation: IsolationState,
+    /// The approvals socket.
+    pub socket: SocketState,
     /// Whether a server runs on the state directory.
     pub server: ServerState,
     /// What the machine has left for a server.
@@ -215,6 +217,22 @@ pub struct PrivateFile {
     pub owner: u32,
     /// The mode it should have.
     pub wanted: u32,
+}
+
+/// Whether the approvals socket can be what the settings say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SocketState {
+    /// It can, or nothing is wanted of it.
+    Fine,
+    /// It cannot lie where it should, or be used there.
+    Refused {
+        /// Where.
+        path: PathBuf,
+        /// Why, in words.
+        why: String,
+    },
+    /// Another UI is to be asked, and the document names no token.
+    NoToken,
 }
 
 /// Whether a server runs on the state directory.

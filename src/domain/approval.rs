@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Command, Host, RunId, Security, SessionKey, UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, Host, RunId, Security, SessionKey,
+    UnixMillis, name::vocabulary,
 };
 
 vocabulary! {
@@ -369,6 +370,14 @@ pub enum Bound {
         /// What comes before the `PATH` of the sandbox.
         path_prepend: Option<String>,
     },
+    /// The command on a node, which finds the programs itself.
+    OnNode {
+        /// What the node is to start, as it is asked.
+        argv: Vec<String>,
+        /// What the node made of that, as JSON text exactly as it came; `None` for a node that says nothing beforehand.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        plan: Option<String>,
+    },
     /// A patch of files below the working directory, applied by whoever leads the run.
     Patch {
         /// Exactly as it was sent.
@@ -380,6 +389,8 @@ pub enum Bound {
         /// What lies in there and may be changed nevertheless.
         spared: Vec<String>,
     },
+    /// Nothing here: whoever asked starts it, and only the answer was wanted. No host of this server starts one.
+    Elsewhere,
 }
 
 /// Everything an approval covers. Two requests with equal digests would do the same thing.
@@ -475,6 +486,14 @@ pub struct ApprovalCard {
     pub segments: serde_json::Value,
     /// Hash of the approvals document it was judged under.
     pub document_hash: String,
+    /// Whether the call was elevated; whether it still may be is looked at again before it starts.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub elevated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The record of one approval (`http-api.md`, approval object).
@@ -503,9 +522,19 @@ pub struct Approval {
 }
 
 impl Approval {
+    /// Whether only the answer was wanted: whoever asked starts the command, this server never does.
+    pub const fn is_run_elsewhere(&self) -> bool {
+        matches!(self.card.binding.bound, Bound::Elsewhere)
+    }
+
     /// Whether the deadline has come.
     pub fn is_due(&self, now: UnixMillis) -> bool {
         now >= self.expires_at
+    }
+
+    /// What counts of it at this moment.
+    pub fn standing(&self, now: UnixMillis) -> ApprovalStanding {
+        ApprovalStanding::of(&self.state, self.is_due(now))
     }
 }
 

@@ -8,6 +8,7 @@ mod actor;
 mod approval;
 mod ids;
 pub(crate) mod name;
+mod pairing;
 mod policy;
 mod precondition;
 mod process;
@@ -16,6 +17,7 @@ mod request;
 mod run;
 mod secret;
 mod sign_in;
+mod steps;
 mod terminal;
 mod time;
 mod token;
@@ -29,6 +31,10 @@ pub use approval::{
 };
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
+pub use pairing::{
+    Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
+    PairingNeed, PairingRequest, Standing, node_name,
+};
 pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
@@ -40,6 +46,10 @@ pub use run::{
 };
 pub use secret::Secret;
 pub use sign_in::SignIn;
+pub use steps::{
+    Aftermath, Answering, ApprovalStanding, Expiring, LaunchStanding, Launching, Reach, Recovery,
+    RelaunchStanding, Traces, after_launch, recover, relaunch,
+};
 pub use terminal::TerminalSize;
 pub use time::UnixMillis;
 pub use token::{Principal, Scope, Token};

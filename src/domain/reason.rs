@@ -49,6 +49,8 @@ vocabulary! {
         ServerRestart = "server-restart",
         /// The supervisor died; the outcome is unknown.
         RunnerLost = "runner-lost",
+        /// Allowed, and whoever asked runs it: what became of it is not known here.
+        RunElsewhere = "run-elsewhere",
         /// Cancelled over the API or because the client left.
         Cancelled = "cancelled",
         /// The server shut down.
@@ -76,7 +78,11 @@ impl Reason {
             | Self::Preflight
             | Self::RateLimited => RunStatus::Denied,
             Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => RunStatus::Failed,
-            Self::NodeDisconnected | Self::ServerRestart | Self::RunnerLost => RunStatus::Lost,
+            // Permission was given and used up, and no outcome will be heard of: what `lost` says. Neither `completed`
+            // (nobody saw it end) nor `cancelled` (it was allowed) would be true.
+            Self::NodeDisconnected | Self::ServerRestart | Self::RunnerLost | Self::RunElsewhere => {
+                RunStatus::Lost
+            }
             Self::Cancelled | Self::Shutdown => RunStatus::Cancelled,
         }
     }

@@ -77,10 +77,16 @@ impl RunStatus {
                 to,
                 Self::Asking | Self::Launching | Self::Denied | Self::Cancelled | Self::Failed
             ),
-            // A person's yes queues the run; the launch comes after.
+            // A person's yes queues the run; the launch comes after. Where only the answer was wanted there is no launch:
+            // whoever asked runs the command, and its outcome is not known here (`Reason::RunElsewhere`).
             Self::Asking => matches!(
                 to,
-                Self::Requested | Self::Launching | Self::Denied | Self::Cancelled | Self::Failed
+                Self::Requested
+                    | Self::Launching
+                    | Self::Denied
+                    | Self::Cancelled
+                    | Self::Failed
+                    | Self::Lost
             ),
             // Denied: what was judged is no longer what the host found when it was about to start it.
             Self::Launching => matches!(

@@ -20,6 +20,7 @@ use crate::{
     },
     hosts::{
         eyes::{self, Blind},
+        node::UNKNOWN_DIRECTORY,
         path_lookup::SystemLookup,
         workdir::Workdir,
     },
@@ -101,6 +102,9 @@ impl Engine {
         now: &PolicyView,
         spent: &[EntryId],
     ) -> Result<Analysis, Blind> {
+        if let Some(node) = &call.node {
+            return self.analyse_on_node(node, call, now, spent);
+        }
         let lookup = self.path_lookup(&call.agent, &now.settings);
         let files = Files {
             lookup: &lookup,
@@ -143,7 +147,13 @@ impl Engine {
             });
             Entries::Indexed(&many)
         };
-        let grants = document.grants(agent);
+        let on_node = call.node.is_some();
+        let grants = if on_node {
+            // Uses of grants of a node are counted there.
+            Vec::new()
+        } else {
+            document.grants(agent)
+        };
         let grants: Vec<Grant<'_>> = grants
             .iter()
             .map(|listed| Grant {
@@ -162,7 +172,7 @@ impl Engine {
                 sha256: listed.item.sha256.as_deref(),
             })
             .collect();
-        let rules = document.deny_rules(agent);
+        let rules = now.deny_rules(&call.agent);
         let deny_rules: Vec<DenyRule<'_>> = rules
             .iter()
             .map(|listed| DenyRule {
@@ -176,10 +186,18 @@ impl Engine {
         let exec = now.settings.policy.exec(&call.agent);
         let path_policy = &now.settings.server.policy;
         let profiles = safe_bin_profiles(&exec.safe_bin_profiles);
-        let system = self.path_lookup(&call.agent, &now.settings);
-        let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
-        let skills = Self::skills(call, now);
-        let cwd = call.workdir.path.to_string_lossy();
+        // Directories and skills of this machine say nothing about another one.
+        let (trusted_dirs, skills) = if on_node {
+            (Arc::default(), Vec::new())
+        } else {
+            let system = self.path_lookup(&call.agent, &now.settings);
+            let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
+            (trusted_dirs, Self::skills(call, now))
+        };
+        let cwd = match &call.node {
+            Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
+            None => call.workdir.path.to_string_lossy(),
+        };
         Ok(allowlist::analyze(
             &call.command,
             &AnalysisRequest {
@@ -209,7 +227,7 @@ impl Engine {
     }
 
     fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
-        let allowed = now.effective(&call.agent, call.wanted).auto_allow_skills.value;
+        let allowed = now.effective(&call.agent, call.wishes()).auto_allow_skills.value;
         let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
         table
             .map(|bin| SkillBin {
@@ -237,13 +255,12 @@ impl Engine {
             return false;
         }
         let is_denied_by = |view: &PolicyView| {
-            if view.document.deny_rules(binding.agent.as_str()).is_empty() {
+            if view.deny_rules(&binding.agent).is_empty() {
                 return false;
             }
-            let Ok(workdir) = Workdir::at(Path::new(&binding.cwd), self.gateway.files()) else {
+            let Ok(call) = self.call_of_binding(binding, now) else {
                 return true;
             };
-            let call = Call::of_binding(binding, workdir);
             let analysis = self.analyse(&call, view, &[]);
             analysis.map_or(true, |analysis| analysis.denylisted.is_some())
         };

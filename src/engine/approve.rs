@@ -5,12 +5,13 @@ use std::{path::Path, sync::Arc, time::Duration};
 use crate::{
     approvals::binding,
     domain::{
-        Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Binding, Command, EntryId,
-        Principal, Reason, RunId, Security, TerminalSize,
+        Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Binding,
+        Command, EntryId, Host, Principal, Reason, RunId, Security, TerminalSize,
     },
     engine::{
         Engine,
         call::Call,
+        delivery::Answers,
         exec::{Admitted, Attempt, Leaving, admitted},
         judge::{self, Judgement, PolicyNow},
         live::Holder,
@@ -24,11 +25,11 @@ use crate::{
     },
     ledger::{
         self, AskOutcome, Asking, ChosenPattern, Decide, DecideOutcome, Expire, ExpireOutcome, Fallback,
-        GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome, NotAllowed,
+        GrantUse, NewApproval, NewRun, NoRoute, NoRouteOutcome, NotAllowed, Undecided,
         launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
     },
     policy::{
-        combine::Wanted,
+        combine::{Effective, Wanted},
         gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
     },
     settings::Settings,
@@ -52,13 +53,31 @@ impl Engine {
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
         let run = call.to_new_run(run_id.clone(), judged, self.isolation_of_call(call, settings));
-        let approval = NewApproval {
+        let mut approval = NewApproval {
             id: self.ids.approval_id(),
-            card: judged.to_card(spec),
+            card: ApprovalCard {
+                elevated: call.asked.is_elevated(),
+                ..judged.to_card(spec)
+            },
             timeout: settings.server.approvals.timeout,
             revises: None,
         };
-        if !self.is_approver_reachable(settings) {
+        let mut prompt = None;
+        let is_reachable = match call.answers {
+            // Silence must not start it: the asker counts on a person.
+            Answers::Approvers if call.is_of_peer() => {
+                approval.card.needs_person = true;
+                true
+            }
+            Answers::Approvers => {
+                prompt = self.reach_prompt().await;
+                prompt.is_some() || self.is_approver_reachable(settings)
+            }
+            Answers::Promised => true,
+            Answers::Fallback => false,
+            Answers::Refused => return self.deny(call, judged, Reason::ApprovalRequired, key).await,
+        };
+        if !is_reachable {
             return self
                 .ask_nobody(call, judged, (run, leaving), approval, settings, key)
                 .await;
@@ -75,9 +94,12 @@ impl Engine {
                 })
                 .await?,
         )? {
-            Admitted::New(AskOutcome::Asked(_approval)) => {
+            Admitted::New(AskOutcome::Asked(approval)) => {
                 hooks::reach("engine.asked");
                 self.deadlines.notify_one();
+                if let Some(prompt) = prompt {
+                    self.ask_prompt(prompt, *approval);
+                }
                 Ok(Attempt::Follow(run_id))
             }
             Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
@@ -99,10 +121,11 @@ impl Engine {
         let (slot, fallback) = match verdict {
             FallbackVerdict::Run => {
                 let slot = self.take_slot(&call.agent, settings).await?;
-                if slot.was_waited_for()
-                    && self.rebind(&judged.binding, &self.policy_now())? != judged.binding
-                {
-                    return Ok(Attempt::Stale);
+                if slot.was_waited_for() {
+                    let now = Box::pin(self.policy_for(&judged.binding)).await?;
+                    if self.rebind(&judged.binding, &now)? != judged.binding {
+                        return Ok(Attempt::Stale);
+                    }
                 }
                 (Some(slot), Fallback::Run(judged.terms(settings)))
             }
@@ -126,7 +149,7 @@ impl Engine {
                 let custody = Custody {
                     slot,
                     holder: self.holder_of(call, leaving),
-                    stdin_open: call.background || call.pty,
+                    stdin_open: call.stdin_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
@@ -206,7 +229,7 @@ impl Engine {
                 if applied {
                     self.note_answer(&approval);
                     self.broker.touch(&approval.run_id);
-                    if approval.state.status() == ApprovalStatus::Allowed {
+                    if approval.state.status() == ApprovalStatus::Allowed && !approval.is_run_elsewhere() {
                         let (engine, id) = (Arc::clone(self), approval.id.clone());
                         self.launches
                             .spawn(async move { engine.launch_approved(&id).await });
@@ -260,7 +283,14 @@ impl Engine {
             return Err(Blind.into());
         }
         for _ in 0..ATTEMPTS {
-            let now = self.policy_now();
+            let now = match Box::pin(self.policy_for(&approval.card.binding)).await {
+                // A node that is away may be back in time; nothing of the run has left yet.
+                Err(ExecError::NodeUnavailable { detail }) if self.is_too_late(&approval) => {
+                    self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
+                    return Ok(());
+                }
+                now => now?,
+            };
             if let Some(reason) = self.is_stricter_now(&approval, &now) {
                 self.end_run(
                     &run_id,
@@ -293,6 +323,7 @@ impl Engine {
                 binding: self.rebind(&approval.card.binding, &now)?,
                 stamp: now.stamp(),
                 start_by: now.settings().server.approvals.start_by,
+                node: now.node.as_ref().and_then(|node| node.launch()),
             };
             match self.ledger.launch(launch).await? {
                 ApprovedOutcome::Launched(permit) => {
@@ -324,6 +355,18 @@ impl Engine {
         Err(ExecError::Overloaded)
     }
 
+    /// Whether what a person allowed must not start any more.
+    fn is_too_late(&self, approval: &Approval) -> bool {
+        let start_by = self.settings.current().server.approvals.start_by;
+        match &approval.state {
+            ApprovalState::Allowed { at, .. } => self.clock.now() > *at + start_by,
+            ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. } => true,
+        }
+    }
+
     /// Who a run goes on for that somebody was asked about.
     fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
         match (is_awaited, is_keyed) {
@@ -337,10 +380,18 @@ impl Engine {
         Ok(self.ledger.is_keyed(run_id).await?)
     }
 
+    /// What counts at this moment for what was asked about.
+    fn effective_for(&self, approval: &Approval, now: &PolicyNow) -> Effective {
+        let card = &approval.card;
+        let Binding { agent, session, .. } = &card.binding;
+        let asked = self.asked_again(agent, session, (card.elevated, &approval.requested_by), now);
+        now.effective(agent, asked.wishes(Wanted::default()))
+    }
+
     /// Whether the policy of this moment forbids what a person allowed under an earlier one.
     fn is_stricter_now(&self, approval: &Approval, now: &PolicyNow) -> Option<Reason> {
         let binding = &approval.card.binding;
-        let effective = now.effective(&binding.agent, Wanted::default());
+        let effective = self.effective_for(approval, now);
         if now.is_tool_denied(&binding.agent, &binding.command) {
             return Some(Reason::ToolDenied);
         }
@@ -362,6 +413,9 @@ impl Engine {
 
     /// Ends an approval whose deadline has come, with what its fallback says.
     pub(super) async fn expire(self: &Arc<Self>, approval: &Approval, expiry: Expiry) {
+        if approval.is_run_elsewhere() {
+            return self.expire_question(approval).await;
+        }
         let card = &approval.card;
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
@@ -370,8 +424,10 @@ impl Engine {
             if self.is_draining() {
                 return;
             }
-            let now = self.policy_now();
-            let effective = now.effective(&card.binding.agent, Wanted::default());
+            let seen = Box::pin(self.policy_for(&card.binding)).await;
+            let is_seen = seen.is_ok();
+            let now = seen.unwrap_or_else(|_away| self.policy_now());
+            let effective = self.effective_for(approval, &now);
             // Whatever became stricter since it was asked counts, and entries and grants that have gone do not.
             let covering = self.still_covering(card, &now, &spent);
             let security = card.security.min(effective.security.value);
@@ -396,9 +452,12 @@ impl Engine {
             };
             let unanswered = match expiry {
                 Expiry::Live => Unanswered::Timeout(after),
+                Expiry::NobodyThere => Unanswered::NoRoute,
                 Expiry::FoundAfterRestart => Unanswered::FoundExpired,
             };
             let (slot, fallback) = match gate::fallback(&input, unanswered) {
+                // Nobody allowed it, and its node is away.
+                FallbackVerdict::Run if !is_seen => (None, Fallback::deny(Reason::ApprovalTimeout)),
                 FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
                 FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
                     Ok(slot) => match self.rebind(&card.binding, &now) {
@@ -408,11 +467,12 @@ impl Engine {
                                 stamp: now.stamp(),
                                 grants: covering.map_or_else(Vec::new, |cover| cover.grants),
                                 start_by: now.settings().server.approvals.start_by,
+                                node: now.node.as_ref().and_then(|node| node.launch()),
                             };
                             (Some(slot), Fallback::Run(terms))
                         }
                         // Nobody allowed it, and what would run cannot be seen.
-                        Err(Blind) => (None, Fallback::deny(Reason::ApprovalTimeout)),
+                        Err(Blind) => (None, Fallback::deny(expiry.reason())),
                     },
                     Err(_full) => (None, Fallback::deny(Reason::RateLimited)),
                 },
@@ -422,6 +482,7 @@ impl Engine {
                 .expire(Expire {
                     approval: approval.id.clone(),
                     fallback,
+                    why: expiry.why(),
                 })
                 .await
             {
@@ -460,6 +521,19 @@ impl Engine {
         self.broker.touch(&approval.run_id);
     }
 
+    /// Ends a question about a command that somebody else starts. What its fallback says is theirs to find out.
+    async fn expire_question(&self, approval: &Approval) {
+        let expire = Expire {
+            approval: approval.id.clone(),
+            fallback: Fallback::deny(Reason::ApprovalTimeout),
+            why: Undecided::Timeout,
+        };
+        if let Err(error) = self.ledger.expire(expire).await {
+            tracing::error!(approval.id = %approval.id, error = &error as &dyn std::error::Error, "a question cannot be expired yet");
+        }
+        self.broker.touch(&approval.run_id);
+    }
+
     /// What covers a command at this moment that was covered when it was asked about; `None` when it was not, or is not
     /// any more. `spent` are grants found to have no use left.
     fn still_covering(
@@ -469,10 +543,10 @@ impl Engine {
         spent: &[EntryId],
     ) -> Option<StillCovering> {
         let binding = &card.binding;
-        let workdir = Workdir::at(Path::new(&binding.cwd), self.gateway.files())
+        let call = self
+            .call_of_binding(binding, now)
             .ok()
             .filter(|_| card.satisfied)?;
-        let call = Call::of_binding(binding, workdir);
         let mut cover = StillCovering::default();
         for view in now.views() {
             let analysis = self.analyse(&call, view, spent).ok()?;
@@ -504,6 +578,10 @@ impl Engine {
     /// # Errors
     /// [`Blind`] when it cannot be looked at now; it may well be what it was.
     pub(super) fn rebind(&self, approved: &Binding, now: &PolicyNow) -> Result<Binding, Blind> {
+        if approved.host == Host::Node {
+            let seen = now.node.as_ref();
+            return seen.map(|node| node.rebind(approved)).ok_or(Blind);
+        }
         let mut present = approved.clone();
         let directory = match Workdir::at(Path::new(&approved.cwd), self.gateway.files()) {
             Err(WorkdirError::Blind(blind)) => return Err(blind),
@@ -565,4 +643,22 @@ pub(super) enum Expiry {
     Live,
     /// By a server that started after it: then nothing is ever let through.
     FoundAfterRestart,
+    /// It has not come, but the only one who could have answered went away without an answer.
+    NobodyThere,
+}
+
+impl Expiry {
+    const fn why(self) -> Undecided {
+        match self {
+            Self::Live | Self::FoundAfterRestart => Undecided::Timeout,
+            Self::NobodyThere => Undecided::NoRoute,
+        }
+    }
+
+    const fn reason(self) -> Reason {
+        match self {
+            Self::Live | Self::FoundAfterRestart => Reason::ApprovalTimeout,
+            Self::NobodyThere => Reason::NoApprover,
+        }
+    }
 }

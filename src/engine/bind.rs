@@ -113,9 +113,12 @@ fn started<'a>(
                 | BoundAction::Settle { .. } => None,
             })
             .collect(),
-        Bound::Rendered { .. } | Bound::Text { .. } | Bound::Inside { .. } | Bound::Patch { .. } => {
-            Vec::new()
-        }
+        Bound::Rendered { .. }
+        | Bound::Text { .. }
+        | Bound::Inside { .. }
+        | Bound::OnNode { .. }
+        | Bound::Patch { .. }
+        | Bound::Elsewhere => Vec::new(),
     };
     let others: Vec<_> = executables
         .iter()

@@ -15,9 +15,12 @@ use crate::{
     },
     engine::{
         Engine,
+        delivery::Answers,
         judge::{Judgement, PolicyNow},
+        node::OnNode,
         reply::ExecError,
         sandboxed::{self, Sight},
+        session::Asked,
     },
     hosts::{
         eyes::Files,
@@ -26,9 +29,9 @@ use crate::{
     },
     ledger::NewRun,
     policy::{
-        combine::Wanted,
+        combine::{Wanted, Wishes},
         gate::Verdict,
-        host::{self, Elevation, HostLayers, HostRefusal},
+        host::{self, HostLayers, HostRefusal},
         layers::Resolved,
     },
     settings::{IsolationChoice, Settings, Tool},
@@ -37,7 +40,7 @@ use crate::{
 /// Finds the directory of a call that names none, or makes it.
 pub(super) type Workspace = fn(&Path, &Files) -> Result<Workdir, WorkdirError>;
 
-/// A call on the gateway host or in a sandbox, ready to be judged.
+/// A call on the gateway host, in a sandbox or on a node, ready to be judged.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -54,9 +57,13 @@ pub(super) struct Call {
     pub(super) workdir_named: bool,
     /// Where it runs when that is not the gateway host.
     pub(super) sandbox: Option<Arc<Placement>>,
+    /// The node that it runs on, when it is one; then `workdir` is as the node calls it, and `.` where nobody named it.
+    pub(super) node: Option<Arc<OnNode>>,
     /// Runs there instead of being asked about.
     pub(super) diverted: bool,
     pub(super) env: EnvOverrides,
+    /// What its session puts on top of the configuration, and being elevated.
+    pub(super) asked: Asked,
     /// Only tightens.
     pub(super) wanted: Wanted,
     pub(super) timeout: Option<Duration>,
@@ -67,6 +74,8 @@ pub(super) struct Call {
     pub(super) background: bool,
     /// Has a pseudo-terminal.
     pub(super) pty: bool,
+    /// Who would answer a question about it.
+    pub(super) answers: Answers,
 }
 
 impl Call {
@@ -81,14 +90,17 @@ impl Call {
             workdir,
             workdir_named: true,
             sandbox: None,
+            node: None,
             diverted: false,
             env: EnvOverrides::default(),
+            asked: Asked::default(),
             wanted: Wanted::default(),
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             yield_after: None,
             approval_wait: Duration::ZERO,
             background: true,
             pty: binding.pty,
+            answers: Answers::Approvers,
         }
     }
 
@@ -117,8 +129,10 @@ impl Call {
             workdir,
             workdir_named: true,
             sandbox: None,
+            node: None,
             diverted: false,
             env: EnvOverrides::default(),
+            asked: Asked::default(),
             wanted: Wanted {
                 security: Some(run.security),
                 ask: Some(run.ask),
@@ -128,7 +142,13 @@ impl Call {
             approval_wait: Duration::ZERO,
             background: run.background,
             pty: run.pty,
+            answers: Answers::Approvers,
         }
+    }
+
+    /// What is wanted of security and ask besides the configuration.
+    pub(super) fn wishes(&self) -> Wishes {
+        self.asked.wishes(self.wanted)
     }
 
     /// The time limit as a binding has it: 0 is none.
@@ -137,16 +157,26 @@ impl Call {
             .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Where it runs.
+    pub(super) const fn host(&self) -> Host {
+        match (&self.sandbox, &self.node) {
+            (Some(_), _) => Host::Sandbox,
+            (None, Some(_)) => Host::Node,
+            (None, None) => Host::Gateway,
+        }
+    }
+
+    /// Whether its standard input stays open; nothing can be written to a command on a node.
+    pub(super) const fn stdin_open(&self) -> bool {
+        self.node.is_none() && (self.background || self.pty)
+    }
+
     /// The run that this call becomes.
     pub(super) fn to_new_run(&self, id: RunId, judged: &Judgement, isolation: Isolation) -> NewRun {
         NewRun {
             id,
-            host: if self.sandbox.is_some() {
-                Host::Sandbox
-            } else {
-                Host::Gateway
-            },
-            node_id: None,
+            host: self.host(),
+            node_id: self.node.as_ref().map(|node| node.info.node_id.clone()),
             agent: self.agent.clone(),
             session: self.session.clone(),
             command: self.command.clone(),
@@ -186,16 +216,21 @@ impl Engine {
         &self,
         caller: &Principal,
         request: ExecRequest,
+        asked: Asked,
         now: &PolicyNow,
         sight: &Sight,
     ) -> Result<Call, ExecError> {
-        let host = Self::resolve_place_now(caller, &request, now, sight)?;
-        if let (Host::Sandbox, Sight::Usable(backend)) = (host.value, sight) {
-            return self.settle_inside(caller, request, *backend, Workdir::workspace, now.settings());
-        }
-        let env = env_policy::check_overrides(&request.env)
-            .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
-        self.settle(caller, request, env, Workdir::workspace, now.settings())
+        let host = Self::resolve_place_now(caller, &request, &asked, now, sight)?;
+        let call = if let (Host::Sandbox, Sight::Usable(backend)) = (host.value, sight) {
+            self.settle_inside(caller, request, *backend, Workdir::workspace, now.settings())?
+        } else if host.value == Host::Node {
+            self.settle_on_node(caller, request, &asked, now)?
+        } else {
+            let env = env_policy::check_overrides(&request.env)
+                .map_err(|blocked| ExecError::BlockedEnv { names: blocked.names })?;
+            self.settle(caller, request, env, Workdir::workspace, now.settings())?
+        };
+        Ok(Call { asked, ..call })
     }
 
     /// Where a call goes under the policy of this moment; every policy that has to let it through must lead to the same
@@ -203,12 +238,13 @@ impl Engine {
     pub(super) fn resolve_place_now(
         caller: &Principal,
         request: &ExecRequest,
+        asked: &Asked,
         now: &PolicyNow,
         sight: &Sight,
     ) -> Result<Resolved<Host>, ExecError> {
-        let place = Self::resolve_place(caller, request, now.settings(), sight)?;
+        let place = Self::resolve_place(caller, request, asked, now.settings(), sight)?;
         for view in now.views().skip(1) {
-            let other = Self::resolve_place(caller, request, &view.settings, sight)?;
+            let other = Self::resolve_place(caller, request, asked, &view.settings, sight)?;
             if other.value != place.value {
                 return Err(ExecError::ConfigConflict {
                     detail: format!(
@@ -226,6 +262,7 @@ impl Engine {
     fn resolve_place(
         caller: &Principal,
         request: &ExecRequest,
+        asked: &Asked,
         settings: &Settings,
         sight: &Sight,
     ) -> Result<Resolved<Host>, ExecError> {
@@ -234,7 +271,6 @@ impl Engine {
             pty,
             host,
             node,
-            elevated,
             agent,
             session,
             ..
@@ -242,10 +278,9 @@ impl Engine {
         if !caller.may_act_for(agent) {
             return Err(ExecError::AgentNotAllowed);
         }
-        refuse_what_is_not_there(*elevated)?;
-        refuse_terminal_on_node(*pty, agent, *host, settings)?;
+        refuse_terminal_on_node(*pty, agent, asked, *host, settings)?;
         refuse_chat_commands(command)?;
-        let place = Self::resolve_host(agent, session, *host, node.as_deref(), settings, sight)?;
+        let place = Self::resolve_host(agent, session, asked, *host, node.as_deref(), settings, sight)?;
         if place.value == Host::Gateway {
             refuse_less_than_demanded(agent, settings)?;
         }
@@ -322,14 +357,17 @@ impl Engine {
             workdir,
             workdir_named: named.is_some(),
             sandbox,
+            node: None,
             diverted: false,
             env,
+            asked: Asked::default(),
             wanted: Wanted { security, ask },
             timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
             yield_after,
             approval_wait,
             background: background && may_background,
             pty,
+            answers: Answers::Approvers,
             agent,
             session,
         }
@@ -351,10 +389,11 @@ impl Engine {
         }
     }
 
-    /// Resolves the host of a call; no command runs on a node yet.
+    /// Resolves the host of a call.
     pub(super) fn resolve_host(
         agent: &AgentId,
         session: &SessionKey,
+        asked: &Asked,
         call: Option<HostChoice>,
         node: Option<&str>,
         settings: &Settings,
@@ -362,15 +401,19 @@ impl Engine {
     ) -> Result<Resolved<Host>, ExecError> {
         let resolved = host::resolve_host(HostLayers {
             configured: &settings.policy.host(agent),
-            session: None,
+            session: asked.host(&settings.policy, agent),
             call,
             sandbox: sight.of_session(agent, session, settings),
-            elevation: Elevation::None,
+            elevation: asked.elevation(),
         });
         let host = resolved.map_err(|refusal| match &refusal {
             HostRefusal::NotAllowed { key, .. } => ExecError::HostNotAllowed {
                 detail: refusal.to_string(),
-                hint: format!("set {key} to auto or to the wanted host"),
+                hint: if key == "session" {
+                    "/exec host=auto in the session, or run: countersign session clear".to_owned()
+                } else {
+                    format!("set {key} to auto or to the wanted host")
+                },
             },
             HostRefusal::SandboxUnavailable { key } => {
                 sandboxed::no_sandbox(key, agent, session, settings, sight)
@@ -381,17 +424,12 @@ impl Engine {
                 detail: "node can be named only where the host is node".to_owned(),
             });
         }
-        match host.value {
-            Host::Gateway | Host::Sandbox => Ok(host),
-            Host::Node => Err(ExecError::NodeUnavailable {
-                detail: "this version cannot run commands on nodes yet".to_owned(),
-            }),
-        }
+        Ok(host)
     }
 }
 
 /// An agent that is taken out of a level runs nothing where every run must have it.
-fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) -> Result<(), ExecError> {
+pub(super) fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) -> Result<(), ExecError> {
     let demanded = settings.server.exec.isolation;
     let is_demanded = match demanded {
         IsolationChoice::Confined | IsolationChoice::SeparateUser => true,
@@ -411,30 +449,22 @@ fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) -> Result<(),
 fn refuse_terminal_on_node(
     pty: bool,
     agent: &AgentId,
+    asked: &Asked,
     call: Option<HostChoice>,
     settings: &Settings,
 ) -> Result<(), ExecError> {
     let configured = settings.policy.host(agent);
     let resolved = host::resolve_host(HostLayers {
         configured: &configured,
-        session: None,
+        session: asked.host(&settings.policy, agent),
         call,
         sandbox: host::Sandbox::Inactive,
-        elevation: Elevation::None,
+        elevation: asked.elevation(),
     });
     if pty && resolved.is_ok_and(|resolved| resolved.value == Host::Node) {
         return Err(ExecError::InvalidRequest {
             path: "pty",
             message: "a command on a node cannot have a pseudo-terminal".to_owned(),
-        });
-    }
-    Ok(())
-}
-
-fn refuse_what_is_not_there(elevated: bool) -> Result<(), ExecError> {
-    if elevated {
-        return Err(ExecError::ElevatedUnavailable {
-            gates: vec!["tools.elevated is not available in this version".to_owned()],
         });
     }
     Ok(())

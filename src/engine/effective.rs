@@ -5,13 +5,14 @@ use crate::{
     domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         Engine,
+        node::NodeView,
         sandboxed::{self, Sight},
         standing::{HeldEdit, Standing},
     },
     policy::{
         combine::Wanted,
         host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
-        layers::{Resolved, Spoken},
+        layers::{Layer, Resolved, Spoken},
     },
     settings::{SandboxScope, Settings, WorkspaceAccess},
 };
@@ -47,8 +48,10 @@ pub struct EffectivePolicy {
     pub isolation: Isolation,
     /// The sandbox of the session.
     pub sandbox: SandboxState,
-    /// The approvals document.
+    /// The approvals document of this machine.
     pub document: DocumentView,
+    /// The node that a call without a name would run on, where the host is one.
+    pub on_node: Option<NodeView>,
     /// An edit of `openclaw.json` that does not count yet.
     pub held_config: Option<HeldEdit>,
     /// Why an edit of a settings file is not in force.
@@ -95,9 +98,10 @@ impl Engine {
         let sight = self.see_sandbox(agent, now.settings()).await;
         let sandbox = SandboxState::of(&sight, agent, session, now.settings());
         let policy = &now.settings().policy;
-        let effective = now.effective(agent, Wanted::default());
+        let asked = self.asked_by_session(agent, session, &now);
         let resolved = resolved_host(
             &policy.host(agent),
+            asked.host(policy, agent),
             sight.of_session(agent, session, now.settings()),
         );
         let host = match host {
@@ -107,15 +111,29 @@ impl Engine {
             },
             None => resolved,
         };
+        let (now, on_node) = if host.value == Host::Node {
+            let (now, node) = Box::pin(self.look_at_node(agent, asked.node(), now)).await;
+            (now, Some(node))
+        } else {
+            (now, None)
+        };
+        let policy = &now.settings().policy;
+        let effective = now.effective(agent, asked.wishes(Wanted::default()));
         let exec = policy.exec(agent);
-        let node = policy.node(agent);
+        let mut node = policy.node(agent);
+        node.extend(
+            asked
+                .node()
+                .map(|node| Spoken::new(Layer::Session, "session", node.to_owned())),
+        );
         EffectivePolicy {
             agent: agent.clone(),
             session: session.clone(),
             approvals_apply: host.value != Host::Sandbox,
             isolation: match host.value {
                 Host::Sandbox => Isolation::Sandbox,
-                Host::Gateway | Host::Node => self.isolation_of(agent, now.settings()),
+                Host::Node => Isolation::Node,
+                Host::Gateway => self.isolation_of(agent, now.settings()),
             },
             sandbox,
             host,
@@ -132,6 +150,7 @@ impl Engine {
             strict_delegation: exec.strict_delegation.clone(),
             on_miss: exec.on_miss.clone(),
             document: DocumentView::of(&standing),
+            on_node,
             held_config: standing.held_config.clone(),
             config_error: self.config_error(&standing),
         }
@@ -170,11 +189,15 @@ impl SandboxState {
 }
 
 /// Where a call without a host of its own would go, also when that is a sandbox that is not there.
-fn resolved_host(configured: &[Spoken<HostChoice>], sandbox: Sandbox) -> Resolved<Host> {
+fn resolved_host(
+    configured: &[Spoken<HostChoice>],
+    session: Option<HostChoice>,
+    sandbox: Sandbox,
+) -> Resolved<Host> {
     let resolve = |sandbox| {
         let layers = HostLayers {
             configured,
-            session: None,
+            session,
             call: None,
             sandbox,
             elevation: Elevation::None,

@@ -13,8 +13,10 @@ use crate::{
     engine::{
         Engine,
         call::Call,
+        delivery::{self, Delivery},
         judge::{Judgement, PolicyNow},
         live::{Holder, LiveRun},
+        node::Purpose,
         reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
         sandboxed::{self, Diversion, Making},
         slots::{Slot, SlotLimits},
@@ -79,11 +81,22 @@ impl Engine {
         request: ExecRequest,
         key: Option<IdempotencyKey>,
     ) -> Result<ExecReply, ExecError> {
+        self.exec_telling(caller, request, key, |_run_id| {}).await
+    }
+
+    /// [`Self::exec`], telling of the run that is followed instead of being started at once.
+    pub(super) async fn exec_telling(
+        self: &Arc<Self>,
+        caller: &Principal,
+        request: ExecRequest,
+        key: Option<IdempotencyKey>,
+        mut followed: impl FnMut(&RunId) + Send,
+    ) -> Result<ExecReply, ExecError> {
+        let keyed = key.as_ref().map(|key| key.leaving);
+        let key = key.map(|key| ledger_key(caller, key)).transpose()?;
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        let keyed = key.as_ref().map(|key| key.leaving);
-        let key = key.map(|key| ledger_key(caller, key)).transpose()?;
         if let Some(run_id) = self.known_run(key.as_ref()).await? {
             let standing = self.policy_hold.look();
             let default = standing.settings.policy.exec(&request.agent).background_after;
@@ -99,10 +112,40 @@ impl Engine {
             };
             return self.follow(&run_id, patience).await;
         }
+        let Begun {
+            way,
+            patience,
+            not_diverted,
+        } = self.begin_call(caller, request, key.zip(keyed), None).await?;
+        let reply = match way {
+            Way::Started(live) => self.follow_live(&live, patience).await,
+            Way::Follow(run_id) => {
+                // From before anybody is told: who answers at once must find that the run is waited for.
+                let _awaited = self.broker.subscribe(&run_id);
+                followed(&run_id);
+                self.follow(&run_id, patience).await
+            }
+        };
+        reply.map(|reply| match not_diverted {
+            Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
+            None => reply,
+        })
+    }
+
+    /// Judges a call and does what the verdict says, again as long as the policy changes in between. `delivery` says how
+    /// it came, where that was not over this machine's own API.
+    pub(super) async fn begin_call(
+        self: &Arc<Self>,
+        caller: &Principal,
+        request: ExecRequest,
+        key: Option<(ledger::IdempotencyKey, Leaving)>,
+        delivery: Option<Delivery>,
+    ) -> Result<Begun, ExecError> {
+        let (key, keyed) = key.unzip();
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
-            let mut look = self.look(caller, request.clone(), &spent).await?;
+            let mut look = self.look(caller, request.clone(), delivery, &spent).await?;
             let mut slot = None;
             if look.judged.verdict == Verdict::Run {
                 self.make_ready(&look.call).await?;
@@ -110,11 +153,12 @@ impl Engine {
                 let taken = self.take_slot(&look.call.agent, look.now.settings()).await?;
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
-                    look = self.look(caller, request.clone(), &spent).await?;
+                    look = self.look(caller, request.clone(), delivery, &spent).await?;
                     self.make_ready(&look.call).await?;
                 }
                 slot = (look.judged.verdict == Verdict::Run).then_some(taken);
             }
+            delivery::expect_in_time(delivery, self.clock.now())?;
             let Look {
                 now,
                 call,
@@ -131,12 +175,12 @@ impl Engine {
                     keyed.unwrap_or(Leaving::Kills)
                 },
             };
-            let reply = match self
+            let way = match self
                 .attempt_detached(&call, (judged, slot), &now, key.clone(), patience.leaving)
                 .await?
             {
-                Attempt::Started(live) => self.follow_live(&live, patience).await,
-                Attempt::Follow(run_id) => self.follow(&run_id, patience).await,
+                Attempt::Started(live) => Way::Started(live),
+                Attempt::Follow(run_id) => Way::Follow(run_id),
                 Attempt::Stale => {
                     stale += 1;
                     continue;
@@ -147,9 +191,10 @@ impl Engine {
                     continue;
                 }
             };
-            return reply.map(|reply| match not_diverted {
-                Some(why) => reply.with_warning(sandboxed::not_diverted(&why)),
-                None => reply,
+            return Ok(Begun {
+                way,
+                patience,
+                not_diverted,
             });
         }
         Err(ExecError::Overloaded)
@@ -161,12 +206,29 @@ impl Engine {
         &self,
         caller: &Principal,
         request: ExecRequest,
+        delivery: Option<Delivery>,
         spent: &[EntryId],
     ) -> Result<Look, ExecError> {
         let now = self.policy_now();
-        let sight = self.look_at_sandbox(&request.agent, &now).await;
-        let call = self.prepare(caller, request, &now, &sight)?;
-        let judged = self.judge(&call, &now, spent)?;
+        if let Some(delivery) = delivery {
+            let call = self.prepare_delivered(caller, request, delivery, &now)?;
+            let judged = self.judge(&call, &now, spent)?;
+            return Ok(Look {
+                now,
+                call: Arc::new(call),
+                judged,
+                not_diverted: None,
+            });
+        }
+        let asked = self.asked_by_call(caller, &request, &now)?;
+        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
+        let call = self.prepare(caller, request, asked, &now, &sight)?;
+        let (now, call, judged) = if call.node.is_some() {
+            Box::pin(self.look_on_node(call, now, spent, Purpose::Call)).await?
+        } else {
+            let judged = self.judge(&call, &now, spent)?;
+            (now, call, judged)
+        };
         let mut look = Look {
             now,
             call: Arc::new(call),
@@ -248,7 +310,7 @@ impl Engine {
         }
     }
 
-    async fn deny(
+    pub(super) async fn deny(
         &self,
         call: &Call,
         judged: &Judgement,
@@ -308,7 +370,7 @@ impl Engine {
                 let custody = Custody {
                     slot,
                     holder: self.holder_of(call, leaving),
-                    stdin_open: call.background || call.pty,
+                    stdin_open: call.stdin_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
@@ -467,6 +529,23 @@ impl Engine {
             .await?
             .ok_or(ExecError::Storage(StorageTrouble::Unavailable))
     }
+}
+
+/// A call that was judged, and what the verdict came to.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub(super) way: Way,
+    patience: Patience,
+    not_diverted: Option<String>,
+}
+
+/// Where the run of a call is to be found.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// It runs here.
+    Started(Arc<LiveRun>),
+    /// Its record says how it stands.
+    Follow(RunId),
 }
 
 /// A call under the policy of one moment.

@@ -19,8 +19,10 @@ use crate::{
         call::{Call, Workspace},
         entry_indexes::EntryIndexes,
         judge::{Judgement, PolicyNow},
+        node::{NodeView, Purpose},
         reply::ExecError,
         sandboxed::{Diversion, Making, Sight},
+        session::Asked,
     },
     hosts::{eyes::Blind, path_lookup::SystemLookup, sandbox::Placement, workdir::Workdir},
     policy::{
@@ -58,6 +60,8 @@ pub struct Explanation {
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
+    /// The node that it would run on.
+    pub node: Option<NodeView>,
     /// The sandbox that it would run in.
     pub sandbox: Option<SandboxView>,
     /// Whether it would run there instead of being asked about (`tools.exec.onMiss`).
@@ -120,9 +124,10 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let now = self.policy_now();
-        let sight = self.look_at_sandbox(&request.agent, &now).await;
-        let host = Self::resolve_place_now(caller, &request, &now, &sight)?;
-        let alternatives = alternatives(&request, host.value, now.settings(), &sight);
+        let asked = self.asked_by_call(caller, &request, &now)?;
+        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
+        let host = Self::resolve_place_now(caller, &request, &asked, &now, &sight)?;
+        let alternatives = alternatives(&request, &asked, host.value, now.settings(), &sight);
         let bad_command = bad_command(&request.command);
         let inside = match (host.value, &sight) {
             (Host::Sandbox, Sight::Usable(backend)) => Some(*backend),
@@ -139,12 +144,25 @@ impl Engine {
         let (workspace, settings): (Workspace, _) = (Workdir::future_workspace, now.settings());
         let call = match inside {
             Some(backend) => self.settle_inside_with(caller, request, env, backend, workspace, settings)?,
+            None if host.value == Host::Node => {
+                self.settle_on_node_with(caller, request, env, &asked, &now)?
+            }
             None => self.settle(caller, request, env, workspace, settings)?,
         };
+        let call = Call { asked, ..call };
+        let is_judged = bad_command.is_none() && blocked_env.is_empty();
+        let (now, call) = if call.node.is_some() && is_judged {
+            let look = self.look_on_node(call, now, &[], Purpose::Explanation);
+            let (now, call, _judged) = Box::pin(look).await?;
+            (now, call)
+        } else {
+            (now, call)
+        };
+        let settings = now.settings();
         let approver_reachable = self.is_approver_reachable(now.settings());
         let effective = match &call.sandbox {
             Some(_) => Effective::without_approvals(),
-            None => now.effective(&call.agent, call.wanted),
+            None => now.effective(&call.agent, call.wishes()),
         };
         let refused = |analysis, outcome, blocked_env| Explanation {
             host: host.clone(),
@@ -158,6 +176,7 @@ impl Engine {
             approver_reachable,
             would_persist: Vec::new(),
             pinned: None,
+            node: call.node.as_deref().map(NodeView::of),
             sandbox: call
                 .sandbox
                 .as_deref()
@@ -218,6 +237,7 @@ impl Engine {
         };
         let outcome = outcome(&judged, approver_reachable);
         Ok(Explanation {
+            node: call.node.as_deref().map(NodeView::of),
             sandbox: None,
             diverted: false,
             not_diverted,
@@ -292,11 +312,17 @@ impl Engine {
 }
 
 /// The other hosts that the call could name instead.
-fn alternatives(request: &ExecRequest, resolved: Host, settings: &Settings, sight: &Sight) -> Vec<Host> {
+fn alternatives(
+    request: &ExecRequest,
+    asked: &Asked,
+    resolved: Host,
+    settings: &Settings,
+    sight: &Sight,
+) -> Vec<Host> {
     let mut hosts = Vec::new();
     let ExecRequest { agent, session, .. } = request;
     for choice in HostChoice::ALL {
-        let named = Engine::resolve_host(agent, session, Some(*choice), None, settings, sight);
+        let named = Engine::resolve_host(agent, session, asked, Some(*choice), None, settings, sight);
         if let Ok(Resolved { value, .. }) = named
             && value != resolved
             && !hosts.contains(&value)

@@ -8,6 +8,7 @@ use std::{cmp::Reverse, sync::Arc};
 use crate::{
     approvals::{
         binding,
+        document::{DenyRule, Listed},
         store::{DocumentStatus, Snapshot},
     },
     command::{PathLookup as _, env_policy},
@@ -15,12 +16,18 @@ use crate::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Reason, Security, Why,
     },
-    engine::{Engine, analyse, call::Call, preflight, reply::ExecError},
+    engine::{
+        Engine, analyse,
+        call::Call,
+        node::{OnNode, Prepared},
+        preflight,
+        reply::ExecError,
+    },
     hosts::eyes::Blind,
-    ledger::{GrantUse, PolicyStamp, launch::LaunchTerms},
+    ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms},
     policy::{
         allowlist::Analysis,
-        combine::{self, Effective, PolicyLayers, Wanted},
+        combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
         gate::{self, AskSpec, Coverage, GateInput, Verdict},
     },
     settings::{Settings, Tool},
@@ -38,9 +45,13 @@ pub(super) struct Judgement {
     pub(super) grants: Vec<GrantUse>,
     /// The overrides that reach the command.
     pub(super) env: EnvOverrides,
+    /// What it is launched with on its node.
+    pub(super) node: Option<NodeLaunch>,
     /// What the look at its scripts found, in words.
     preflight: Option<String>,
     refusal: Option<String>,
+    /// Why its node would not run it, in words.
+    node_refusal: Option<String>,
 }
 
 /// The policy of one moment: what counts, and while an edit is held the files as they are besides.
@@ -49,13 +60,18 @@ pub(super) struct PolicyNow {
     pub(super) counted: PolicyView,
     edited: Option<PolicyView>,
     stamp: PolicyStamp,
+    /// The node that it is the policy of.
+    pub(super) node: Option<Arc<OnNode>>,
 }
 
 /// Settings and a document that are judged by together.
 #[derive(Debug)]
 pub(super) struct PolicyView {
     pub(super) settings: Arc<Settings>,
+    /// The approvals document of the machine that executes.
     pub(super) document: Arc<Snapshot>,
+    /// That of this machine, where another one executes: only its deny rules count then.
+    pub(super) local: Option<Arc<Snapshot>>,
 }
 
 impl PolicyNow {
@@ -73,12 +89,33 @@ impl PolicyNow {
         std::iter::once(&self.counted).chain(&self.edited)
     }
 
+    /// The same for calls on a node, whose own document takes the place of this machine's.
+    pub(super) fn on_node(mut self, node: Arc<OnNode>) -> Self {
+        for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
+            let before = std::mem::replace(&mut view.document, node.document());
+            // Seen for the second time, it has one already.
+            view.local.get_or_insert(before);
+        }
+        self.node = Some(node);
+        self
+    }
+
+    /// The same for calls on a node that is not known.
+    pub(super) fn without_document(mut self) -> Self {
+        for view in std::iter::once(&mut self.counted).chain(&mut self.edited) {
+            let silent = Arc::new(Snapshot::of_accepted(None, String::new()));
+            view.local = Some(std::mem::replace(&mut view.document, silent));
+        }
+        self
+    }
+
     /// Combines every layer for an agent; while an edit is held each value is the stricter one.
-    pub(super) fn effective(&self, agent: &AgentId, wanted: Wanted) -> Effective {
-        let counted = self.counted.effective(agent, wanted);
+    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+        let wishes = wishes.into();
+        let counted = self.counted.effective(agent, wishes);
         match &self.edited {
             None => counted,
-            Some(edited) => counted.strictest(edited.effective(agent, wanted)),
+            Some(edited) => counted.strictest(edited.effective(agent, wishes)),
         }
     }
 
@@ -90,15 +127,50 @@ impl PolicyNow {
 
 impl PolicyView {
     /// Combines every layer for an agent.
-    pub(super) fn effective(&self, agent: &AgentId, wanted: Wanted) -> Effective {
+    pub(super) fn effective(&self, agent: &AgentId, wishes: impl Into<Wishes>) -> Effective {
+        let Wishes {
+            session,
+            elevated,
+            call,
+        } = wishes.into();
         let policy = &self.settings.policy;
+        // Deny rules that cannot be read forbid everything, also elsewhere.
+        let is_unreadable = |local: &Arc<Snapshot>| local.document().is_none();
+        let document = if self.local.as_ref().is_some_and(is_unreadable) {
+            DocumentPolicy::refused()
+        } else {
+            self.document.policy(agent.as_str())
+        };
         combine::combine(PolicyLayers {
             security: &policy.security(agent),
             ask: &policy.ask(agent),
-            session: Wanted::default(),
-            call: wanted,
-            document: &self.document.policy(agent.as_str()),
+            session,
+            elevated,
+            call,
+            document: &document,
         })
+    }
+
+    /// The deny rules that count for an agent, in matching order.
+    pub(super) fn deny_rules(&self, agent: &AgentId) -> Vec<Listed<'_, DenyRule>> {
+        let documents = std::iter::once(&self.document).chain(&self.local);
+        documents
+            .flat_map(|document| document.deny_rules(agent.as_str()))
+            .collect()
+    }
+
+    /// Why a document that counts cannot be used, in words.
+    fn refusal(&self) -> Option<String> {
+        let refusal = |document: &Arc<Snapshot>| match &document.status {
+            DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
+            DocumentStatus::Missing | DocumentStatus::Ok => None,
+        };
+        match &self.local {
+            None => refusal(&self.document),
+            Some(local) => refusal(local).or_else(|| {
+                refusal(&self.document).map(|why| format!("of the node's own approvals document: {why}"))
+            }),
+        }
     }
 
     fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
@@ -119,14 +191,17 @@ impl Engine {
         let edited = standing.edited.as_ref().map(|(settings, document)| PolicyView {
             settings: Arc::clone(settings),
             document: Arc::clone(document),
+            local: None,
         });
         PolicyNow {
             counted: PolicyView {
                 settings: Arc::clone(&standing.settings),
                 document: Arc::clone(&standing.document),
+                local: None,
             },
             edited,
             stamp: standing.stamp(),
+            node: None,
         }
     }
 
@@ -154,7 +229,7 @@ impl Engine {
         stamp: PolicyStamp,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        let effective = now.effective(&call.agent, call.wanted);
+        let effective = now.effective(&call.agent, call.wishes());
         self.expect_in_workspace(call, now)?;
         let tool_denied = now.is_tool_denied(&call.agent, &call.command);
         let analysis = self.analyse_if_it_matters(call, now, &effective, spent)?;
@@ -194,18 +269,17 @@ impl Engine {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
             Some(_) | None => call.env.clone(),
         };
-        let looks_at_scripts =
-            preflight::applies(&effective) && matches!(verdict, Verdict::Run | Verdict::Ask(_));
-        let (binding, preflight) =
-            self.bind(call, now, &effective, (analysis.as_ref(), looks_at_scripts), &env)?;
-        let verdict = if preflight.is_some() {
-            Verdict::Deny(Reason::Preflight)
+        let is_open = matches!(verdict, Verdict::Run | Verdict::Ask(_));
+        let (binding, preflight) = if let Some(node) = &call.node {
+            (node.bind(call, &env), None)
         } else {
-            verdict
+            let looks_at_scripts = is_open && preflight::applies(&effective);
+            self.bind(call, now, &effective, (analysis.as_ref(), looks_at_scripts), &env)?
         };
-        let refusal = match &now.document.status {
-            DocumentStatus::Refused(refusal) => Some(refusal.to_string()),
-            DocumentStatus::Missing | DocumentStatus::Ok => None,
+        let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
+            Some(Prepared::Refused(reason, why)) if is_open => (Verdict::Deny(*reason), Some(why.clone())),
+            Some(_) | None if preflight.is_some() => (Verdict::Deny(Reason::Preflight), None),
+            Some(_) | None => (verdict, None),
         };
         Ok(Judgement {
             grants: analysis
@@ -218,8 +292,10 @@ impl Engine {
             input,
             verdict,
             binding,
+            node: call.node.as_ref().and_then(|node| node.launch()),
             preflight,
-            refusal,
+            refusal: now.refusal(),
+            node_refusal,
         })
     }
 
@@ -244,8 +320,10 @@ impl Engine {
                 effective.ask.value == Ask::Always
                     || exec.strict_inline_eval.value
                     || !call.env.is_empty()
-                    || (preflight::applies(effective) && preflight::may_concern(&call.command))
-                    || !now.document.deny_rules(call.agent.as_str()).is_empty()
+                    || (call.node.is_none()
+                        && preflight::applies(effective)
+                        && preflight::may_concern(&call.command))
+                    || !now.deny_rules(&call.agent).is_empty()
             }
         };
         matters.then(|| self.analyse(call, now, spent)).transpose()
@@ -290,7 +368,9 @@ impl Engine {
                 | Bound::Text { .. }
                 | Bound::Rendered { .. }
                 | Bound::Inside { .. }
-                | Bound::Patch { .. },
+                | Bound::OnNode { .. }
+                | Bound::Patch { .. }
+                | Bound::Elsewhere,
                 None,
             ) => Vec::new(),
         };
@@ -340,6 +420,7 @@ fn how_to_loosen(source: &str) -> String {
         "default" => "set tools.exec.security to allowlist in openclaw.json, or run: countersign init --preset cautious"
             .to_owned(),
         "call" => "leave security out of the call".to_owned(),
+        "session" => "/exec security=allowlist in the session, or run: countersign session clear".to_owned(),
         source => format!("set {source} to allowlist"),
     }
 }
@@ -363,8 +444,19 @@ impl Judgement {
             stamp,
             grants: Vec::new(),
             env,
+            node: None,
             refusal: None,
             preflight: None,
+            node_refusal: None,
+        }
+    }
+
+    /// The same of a command whose script must not run, since this was found in it.
+    pub(super) fn refused_by_preflight(self, found: String) -> Self {
+        Self {
+            verdict: Verdict::Deny(Reason::Preflight),
+            preflight: Some(found),
+            ..self
         }
     }
 
@@ -414,6 +506,7 @@ impl Judgement {
             stamp: self.stamp.clone(),
             grants: self.grants.clone(),
             start_by: settings.server.approvals.start_by,
+            node: self.node.clone(),
         }
     }
 
@@ -441,6 +534,7 @@ impl Judgement {
                 .as_ref()
                 .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
             document_hash: self.stamp.document_hash.clone(),
+            elevated: false,
         }
     }
 
@@ -491,6 +585,9 @@ impl Judgement {
 
     /// A denial in words, and the command or key that would change it.
     pub(super) fn explain_denial(&self, agent: &AgentId, reason: Reason) -> (Option<String>, Option<String>) {
+        if let Some(why) = &self.node_refusal {
+            return (Some(why.clone()), None);
+        }
         match reason {
             Reason::SecurityDeny => (
                 Some(format!("security is deny ({})", self.effective.security.source)),
@@ -548,6 +645,7 @@ impl Judgement {
             | Reason::NodeDisconnected
             | Reason::ServerRestart
             | Reason::RunnerLost
+            | Reason::RunElsewhere
             | Reason::Cancelled
             | Reason::Shutdown => {
                 let finding = self
@@ -564,6 +662,11 @@ impl Judgement {
 
     /// The command that would add the first executable that nothing covers.
     fn hint_to_allow(&self, agent: &AgentId) -> Option<String> {
+        if self.binding.host == Host::Node {
+            return Some(
+                "add an entry to the approvals document of the node, on the node or over the API".to_owned(),
+            );
+        }
         let analysis = self
             .analysis
             .as_ref()

@@ -12,9 +12,11 @@ use tokio::sync::watch;
 
 use crate::{
     domain::{AgentId, Host, KillCause, OutputStream, Run, RunId, TerminalSize, UnixMillis},
-    hosts::gateway::RunControl,
+    engine::node::NodeControl,
+    hosts::gateway::{InputClosed, RunControl},
     output::{Capture, Captured},
     runner::{INLINE_BYTES, InlineFrames},
+    terminal::CursorKeys,
 };
 
 /// A run with a supervisor that this server talks to.
@@ -23,7 +25,7 @@ pub(super) struct LiveRun {
     pub(super) run_id: RunId,
     pub(super) agent: AgentId,
     pub(super) host: Host,
-    control: RunControl,
+    control: Control,
     capture: Mutex<Capture>,
     /// Where its exact output is so far.
     recent: Mutex<Recent>,
@@ -47,12 +49,85 @@ pub(super) struct NewLiveRun {
     pub(super) run_id: RunId,
     pub(super) agent: AgentId,
     pub(super) host: Host,
-    pub(super) control: RunControl,
+    pub(super) control: Control,
     pub(super) capture: Capture,
     pub(super) holder: Holder,
     pub(super) recent: Recent,
     pub(super) terminal: Option<TerminalSize>,
     pub(super) now: UnixMillis,
+}
+
+/// Who can be told something about a live run.
+#[derive(Debug)]
+pub(super) enum Control {
+    /// Its supervisor.
+    Supervisor(RunControl),
+    /// The task that speaks with its node, which takes neither input nor sizes.
+    Node(NodeControl),
+}
+
+impl Control {
+    pub(super) fn kill(&self, cause: KillCause) {
+        match self {
+            Self::Supervisor(control) => control.kill(cause),
+            Self::Node(control) => control.kill(cause),
+        }
+    }
+
+    fn background(&self) {
+        match self {
+            Self::Supervisor(control) => control.background(),
+            // Nothing of it depends on this server.
+            Self::Node(_) => {}
+        }
+    }
+
+    pub(super) fn stored(&self) {
+        match self {
+            Self::Supervisor(control) => control.stored(),
+            Self::Node(_) => {}
+        }
+    }
+
+    /// Writes to its standard input.
+    ///
+    /// # Errors
+    /// [`InputClosed`] when it takes none.
+    pub(super) async fn write_input(&self, bytes: &[u8]) -> Result<(), InputClosed> {
+        match self {
+            Self::Supervisor(control) => control.write_input(bytes).await,
+            Self::Node(_) => Err(InputClosed),
+        }
+    }
+
+    pub(super) fn close_input(&self) {
+        match self {
+            Self::Supervisor(control) => control.close_input(),
+            Self::Node(_) => {}
+        }
+    }
+
+    fn resize(&self, size: TerminalSize) {
+        match self {
+            Self::Supervisor(control) => control.resize(size),
+            Self::Node(_) => {}
+        }
+    }
+
+    pub(super) fn cursor_keys(&self) -> CursorKeys {
+        match self {
+            Self::Supervisor(control) => control.cursor_keys(),
+            Self::Node(_) => CursorKeys::Normal,
+        }
+    }
+
+    /// The node that has it, where one has.
+    pub(super) fn node_id(&self) -> Option<&str> {
+        match self {
+            Self::Supervisor(_) => None,
+            Self::Node(control) => Some(control.node_id()),
+        }
+    }
 }
 
 /// Who a run goes on for.
@@ -191,7 +266,7 @@ impl LiveRun {
         self.outlives_caller.store(true, Ordering::SeqCst);
     }
 
-    pub(super) const fn control(&self) -> &RunControl {
+    pub(super) const fn control(&self) -> &Control {
         &self.control
     }
 

@@ -10,15 +10,19 @@ pub mod reply;
 mod analyse;
 mod bind;
 mod call;
+mod delivery;
 mod entry_indexes;
 mod judge;
 mod preflight;
 
 mod approve;
+pub mod ask_only;
 mod exec;
 mod persist;
+pub mod prompter;
 mod revise;
 mod slots;
+pub mod socket;
 
 pub mod environment;
 mod live;
@@ -29,7 +33,9 @@ mod supervise;
 mod system_event;
 mod warnings;
 
+pub mod node;
 mod sandboxed;
+pub mod session;
 
 mod recover;
 mod shutdown;
@@ -52,12 +58,15 @@ pub mod tokens;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{Arc, OnceLock, Weak, atomic::AtomicBool},
 };
 
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use delivery::{
+    Answers, Delivered, Delivery, Invocation, InvocationState, Preview, PreviewRule, Unstarted,
+};
 pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
@@ -68,7 +77,8 @@ use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
     engine::{environment::HostEnvironment, standing::PolicyHold},
-    hosts::{gateway::GatewayHost, heads::Heads, sandbox::SandboxHost, shell::HostShell},
+    events::ToldSessions,
+    hosts::{gateway::GatewayHost, heads::Heads, node::NodeLink, sandbox::SandboxHost, shell::HostShell},
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
     settings::{SettingsStore, StateDir},
@@ -97,6 +107,8 @@ pub struct EngineParts {
     pub gateway: GatewayHost,
     /// The sandbox host.
     pub sandbox: SandboxHost,
+    /// The way to nodes.
+    pub nodes: Arc<dyn NodeLink>,
     /// The shell for text as it was written.
     pub shell: HostShell,
     /// What commands inherit.
@@ -110,6 +122,8 @@ pub struct EngineParts {
 /// The engine. Shared by every front door.
 #[derive(Debug)]
 pub struct Engine {
+    /// Itself, for what begins where nobody holds it: nodes speak on their own.
+    this: Weak<Self>,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     home: PathBuf,
@@ -119,6 +133,8 @@ pub struct Engine {
     ledger: Ledger,
     gateway: GatewayHost,
     sandbox: SandboxHost,
+    nodes: Arc<dyn NodeLink>,
+    seen_nodes: node::SeenNodes,
     shell: HostShell,
     environment: HostEnvironment,
     boot_id: String,
@@ -128,11 +144,15 @@ pub struct Engine {
     indexes: entry_indexes::EntryIndexes,
     heads: Heads,
     broker: Arc<Broker>,
+    /// Another UI that is asked, where there is one.
+    prompter: OnceLock<Arc<dyn prompter::Prompter>>,
+    socket: socket::SocketState,
     live: live::LiveRuns,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
     stats: EngineStats,
     use_notes: persist::UseNotes,
+    session: Arc<session::SessionState>,
     policy_seen: watch::PolicySeen,
     /// Wakes the task that ends questions in time.
     deadlines: Notify,
@@ -159,6 +179,7 @@ impl Engine {
             ledger,
             gateway,
             sandbox,
+            nodes,
             shell,
             environment,
             boot_id,
@@ -166,7 +187,12 @@ impl Engine {
         } = parts;
         let workspaces = [state_dir.workspace(), state_dir.countersign().join("sandboxes")];
         let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
-        let engine = Self {
+        let most = settings.current().server.limits.max_sessions;
+        let sessions = Arc::new(session::SessionState::new(most));
+        let keeper: Arc<dyn ToldSessions> = Arc::<session::SessionState>::clone(&sessions);
+        ledger.feed().keep_told(keeper);
+        Arc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             protected: analyse::protected(
                 state_dir.root(),
                 documents.path(),
@@ -182,6 +208,8 @@ impl Engine {
             ledger,
             gateway,
             sandbox,
+            nodes,
+            seen_nodes: node::SeenNodes::default(),
             shell,
             environment,
             boot_id,
@@ -190,19 +218,21 @@ impl Engine {
             indexes: entry_indexes::EntryIndexes::default(),
             heads: Heads::default(),
             broker: Arc::default(),
+            prompter: OnceLock::new(),
+            socket: socket::SocketState::default(),
             live: live::LiveRuns::default(),
             process: process::ProcessState::default(),
             slots: Arc::default(),
             stats: EngineStats::default(),
             use_notes: persist::UseNotes::default(),
+            session: sessions,
             policy_seen: watch::PolicySeen::default(),
             deadlines: Notify::new(),
             draining: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
             launches: TaskTracker::new(),
-        };
-        Arc::new(engine)
+        })
     }
 
     /// The ledger.

@@ -13,7 +13,9 @@ use crate::{
         document::{Document, Entry, Use},
         store::{Base, DocumentStatus},
     },
-    domain::{Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Pattern, Persist, UnixMillis},
+    domain::{
+        Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Host, Pattern, Persist, UnixMillis,
+    },
     engine::{
         Engine,
         call::Call,
@@ -69,6 +71,13 @@ impl Engine {
         else {
             return;
         };
+        if approval.card.binding.host == Host::Node {
+            // The node stores them in its own document when it is told of the answer.
+            if let Err(error) = self.ledger.persist_done(approval.id.clone()).await {
+                tracing::error!(approval.id = %approval.id, error = %error, "cannot record that a node stores the entries");
+            }
+            return;
+        }
         hooks::reach("engine.before-persist");
         let entries: Vec<(EntryId, Entry)> = approval
             .chosen_patterns
@@ -162,7 +171,10 @@ impl Engine {
 
     /// Notes that a run used the entries that let it through.
     pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
-        let Some(analysis) = &judged.analysis else { return };
+        // The entries of a node are in its own document, and it notes its own uses.
+        let Some(analysis) = judged.analysis.as_ref().filter(|_| call.node.is_none()) else {
+            return;
+        };
         let mut notes = self.use_notes.0.lock().unwrap_or_else(PoisonError::into_inner);
         for used in &judged.grants {
             if notes.grants.len() < MAX_NOTES {

@@ -1,7 +1,7 @@
 //! The look at a script before its run (`exec-tool.md` 7): which files, and that what was looked at is what runs.
 
 use std::{
-    io::Read as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -11,12 +11,15 @@ use crate::{
     command::preflight::{self, Language, MAX_SCRIPT_BYTES},
     domain::{Ask, Bound, BoundScript, Command, Security, hex},
     engine::Engine,
-    hosts::path_lookup::SystemLookup,
+    hosts::{path_lookup::SystemLookup, sandbox::Enclosure},
     policy::{
         allowlist::{Analysis, SegmentReport},
         combine::Effective,
     },
-    sys::fs::path_of,
+    sys::{
+        beneath::{Reach, Root},
+        fs::path_of,
+    },
 };
 
 /// Scripts of one command that are looked at.
@@ -50,6 +53,30 @@ pub(super) fn may_concern(command: &Command) -> bool {
 }
 
 impl Engine {
+    /// Looks at the script of a command in a sandbox, where a shell takes the text as it is. A file of the workspace is the
+    /// same file out here; it is looked for from the working directory on, without leaving it by a link.
+    pub(super) fn preflight_inside(command: &Command, cwd: &Path, enclosure: &Enclosure) -> Option<String> {
+        let (language, name) = match command {
+            Command::Shell(text) => preflight::script_of_text(text)?,
+            Command::Argv(words) => {
+                let (program, arguments) = words.split_first()?;
+                preflight::script_of(program, arguments.iter().map(String::as_str))?
+            }
+            Command::Patch(_) => return None,
+        };
+        let (workspace, below) = enclosure.shown_at(cwd)?;
+        let within = Path::new(name);
+        let within = if within.is_absolute() {
+            within.strip_prefix(cwd).ok()?
+        } else {
+            within
+        };
+        let root = Root::open(workspace, Reach::Beneath).ok()?;
+        let directory = root.below(&below).ok()?;
+        let content = read_small(directory.open_regular(within).ok()?)?;
+        Some(preflight::check(language, &content)?.describe(name))
+    }
+
     /// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
     /// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
     /// run is bound to, and is not run.
@@ -104,6 +131,10 @@ fn read_inside(path: &Path, directory: &Path, lookup: &SystemLookup) -> Option<V
     if !path_of(&file).ok()?.starts_with(directory) {
         return None;
     }
+    read_small(file)
+}
+
+fn read_small(file: impl io::Read) -> Option<Vec<u8>> {
     let mut content = Vec::new();
     let room = MAX_SCRIPT_BYTES + 1;
     file.take(room).read_to_end(&mut content).ok()?;

@@ -31,6 +31,8 @@ pub struct Readiness {
     pub runner: Check,
     /// Where commands go to the sandbox unless something else is said, and one was looked for: whether there is one.
     pub sandbox: Option<Check>,
+    /// The approvals socket is hosted where it should be.
+    pub ipc: Check,
     /// The server is stopping.
     pub draining: bool,
 }
@@ -201,6 +203,11 @@ impl Engine {
                     .then(|| "the runner is gone; runs wait for another one, or fail".to_owned()),
             ),
             sandbox: self.sandbox_check(&standing.settings),
+            // Anybody may ask, and what stands against it names files of this machine.
+            ipc: Check::of(
+                self.misses_socket()
+                    .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
+            ),
             draining: self.is_draining(),
         }
     }

@@ -4,11 +4,15 @@
 use std::sync::Arc;
 
 use crate::{
-    domain::{Approval, ApprovalStatus, Binding, Exit, Host, Reason, Run, RunId, RunStatus, TerminalSize},
+    domain::{
+        self, Actor, Aftermath, Binding, Exit, Host, KillCause, Reason, Recovery, Run, RunId, RunStatus,
+        TerminalSize, Traces,
+    },
     engine::{
         Engine,
         approve::Expiry,
         call::Call,
+        delivery::Unstarted,
         live::{Ended, Holder, LiveState, Recent},
         outcome::{self, OutputSummary},
         supervise::{self, Custody, Ward},
@@ -20,10 +24,11 @@ use crate::{
         sandbox::Placement,
     },
     ledger::{
-        Finish, LaunchRecord, LedgerError, RunOutput, UnfinishedRun,
+        CancelOutcome, Finish, LaunchRecord, LedgerError, RunOutput, UnfinishedRun,
         launch::{Relaunch, RelaunchOutcome},
     },
     policy::gate::Verdict,
+    runner::run_file::Voided,
     sys::hooks,
 };
 
@@ -32,7 +37,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn recover(self: &Arc<Self>) -> Result<(), LedgerError> {
+    pub async fn recover(self: &Arc<Self>, unstarted: Unstarted) -> Result<(), LedgerError> {
         hooks::reach("engine.recover");
         let began = self.ledger.launched_since(self.policy_hold.quiet_since()).await?;
         self.policy_hold.begin(began);
@@ -52,22 +57,35 @@ impl Engine {
         let leftovers = self.ledger.running_leftovers().await?;
         let mut foreground = Vec::new();
         for unfinished in self.ledger.unfinished_runs().await? {
-            match (unfinished.run.status, &unfinished.launch, &unfinished.approval) {
-                (RunStatus::Asking, _, Some(approval)) => self.recover_asking(approval).await,
-                (RunStatus::Requested, _, Some(approval)) => {
-                    self.recover_requested(&unfinished.run.id, approval).await;
+            let (run, approval) = (&unfinished.run, unfinished.approval.as_ref());
+            let standing = approval.map(|approval| approval.standing(self.clock.now()));
+            let waits = matches!(run.status, RunStatus::Asking | RunStatus::Requested) && approval.is_some();
+            if waits && unstarted == Unstarted::Void {
+                self.withdraw_unstarted(run).await;
+                continue;
+            }
+            match (
+                domain::recover(run.status, unfinished.launch.is_some(), standing),
+                approval,
+            ) {
+                // A question whose time ran out meanwhile never lets anything start.
+                (Recovery::Expire, Some(approval)) => self.expire(approval, Expiry::FoundAfterRestart).await,
+                // Decided but without permission yet: goes on at step 4.
+                (Recovery::Launch, Some(approval)) => {
+                    let (engine, id) = (Arc::clone(self), approval.id.clone());
+                    self.launches
+                        .spawn(async move { engine.launch_approved(&id).await });
                 }
-                (RunStatus::Launching | RunStatus::Running, Some(_), _) => {
+                (Recovery::Wait | Recovery::Expire | Recovery::Launch, _) => {}
+                (Recovery::End(reason), _) => self.end_run(&run.id, reason, None).await,
+                (Recovery::Inspect, _) if run.host == Host::Node => self.recover_on_node(&unfinished).await?,
+                (Recovery::Inspect, _) => {
                     // A supervisor may still be ending its run; runs are waited for side by side.
                     let engine = Arc::clone(self);
                     foreground.push(
                         self.tasks
-                            .spawn(async move { engine.recover_launched(unfinished).await }),
+                            .spawn(async move { engine.recover_launched(unfinished, unstarted).await }),
                     );
-                }
-                (_, _, _) => {
-                    self.end_run(&unfinished.run.id, Reason::ServerRestart, None)
-                        .await;
                 }
             }
         }
@@ -86,67 +104,91 @@ impl Engine {
         Ok(())
     }
 
-    /// A question whose time ran out meanwhile never lets anything start.
-    async fn recover_asking(self: &Arc<Self>, approval: &Approval) {
-        match approval.state.status() {
-            ApprovalStatus::Pending if approval.is_due(self.clock.now()) => {
-                self.expire(approval, Expiry::FoundAfterRestart).await;
-            }
-            ApprovalStatus::Pending => {}
-            ApprovalStatus::Allowed => self.recover_requested(&approval.run_id, approval).await,
-            ApprovalStatus::Denied | ApprovalStatus::Expired | ApprovalStatus::Cancelled => {
-                self.end_run(&approval.run_id, Reason::ApprovalCancelled, None)
-                    .await;
+    /// A run that was asked about or allowed never starts any more, and its question is withdrawn.
+    async fn withdraw_unstarted(&self, run: &Run) {
+        let withdrawn = self
+            .ledger
+            .cancel(run.id.clone(), Reason::Shutdown, Actor::system())
+            .await;
+        match withdrawn {
+            Ok(CancelOutcome::Cancelled(_) | CancelOutcome::Ended(_)) => self.broker.touch(&run.id),
+            Ok(CancelOutcome::Started(_) | CancelOutcome::NotFound) | Err(_) => {
+                self.end_run(&run.id, Reason::NotStarted, None).await;
             }
         }
     }
 
-    /// Decided but without permission yet: goes on at step 4.
-    async fn recover_requested(self: &Arc<Self>, run_id: &RunId, approval: &Approval) {
-        if approval.state.status() == ApprovalStatus::Allowed {
-            let (engine, id) = (Arc::clone(self), approval.id.clone());
-            self.launches
-                .spawn(async move { engine.launch_approved(&id).await });
-        } else {
-            self.end_run(run_id, Reason::ApprovalCancelled, None).await;
-        }
-    }
-
-    async fn recover_launched(self: Arc<Self>, unfinished: UnfinishedRun) {
+    async fn recover_launched(self: Arc<Self>, unfinished: UnfinishedRun, unstarted: Unstarted) {
         let UnfinishedRun { run, launch, .. } = &unfinished;
         let Some(launch) = launch else { return };
         let run_id = &run.id;
-        let recovered = match self.gateway.recover(run_id).await {
-            Ok(recovered) => recovered,
-            Err(error) => {
-                tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "nobody knows what became of a run");
-                self.end_run(run_id, Reason::ServerRestart, Some(error.to_string()))
-                    .await;
-                return;
+        // A supervisor that an earlier server ordered may still take the fence while this one decides.
+        loop {
+            let recovered = match self.gateway.recover(run_id).await {
+                Ok(recovered) => recovered,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "nobody knows what became of a run");
+                    self.end_run(run_id, Reason::ServerRestart, Some(error.to_string()))
+                        .await;
+                    return;
+                }
+            };
+            let traces = match recovered {
+                Recovered::Exited { exit, spool: _ } => {
+                    self.finish_recovered(&unfinished, &exit).await;
+                    return;
+                }
+                Recovered::Attached(supervised) => {
+                    let custody = self.custody_again(run);
+                    let live = self.adopt(ward_again(run), *supervised, custody);
+                    if run.session_id.is_none() {
+                        self.let_go(&live).await;
+                    }
+                    return;
+                }
+                Recovered::NotStarted => Traces::None,
+                Recovered::Voided => Traces::Void,
+                Recovered::StartedAndGone => Traces::Started,
+            };
+            match domain::after_launch(traces, launch.boot_id == self.boot_id) {
+                Aftermath::StartAgain
+                    if unstarted == Unstarted::StartAgain && self.start_again(&unfinished, launch).await =>
+                {
+                    return;
+                }
+                Aftermath::StartAgain | Aftermath::Void => match self.void(run_id).await {
+                    Some(Voided::Locked | Voided::TooLate(_)) => {}
+                    Some(Voided::Done) | None => {
+                        self.end_run(run_id, Reason::NotStarted, None).await;
+                        return;
+                    }
+                },
+                Aftermath::Lost => {
+                    self.sweep_after(run).await;
+                    self.end_run(run_id, Reason::ServerRestart, None).await;
+                    return;
+                }
             }
-        };
-        match recovered {
-            Recovered::Exited { exit, spool: _ } => self.finish_recovered(&unfinished, &exit).await,
-            Recovered::Attached(supervised) => {
-                let custody = self.custody_again(run);
-                let live = self.adopt(ward_again(run), *supervised, custody);
-                if run.session_id.is_none() {
+        }
+    }
+
+    /// A run that may have reached its node: one that keeps a fence for it is asked once it is there, of another nobody knows.
+    /// It is not sent again, even if it may never have been.
+    async fn recover_on_node(self: &Arc<Self>, unfinished: &UnfinishedRun) -> Result<(), LedgerError> {
+        let run = &unfinished.run;
+        match self.ledger.node_launch(&run.id).await? {
+            Some(node) if node.fenced => {
+                let outlives_caller = run.background || unfinished.keyed;
+                let live = self.care_again(run, node, self.custody_again(run));
+                if !outlives_caller {
+                    live.kill(KillCause::Shutdown);
+                } else if run.session_id.is_none() {
                     self.let_go(&live).await;
                 }
             }
-            // The fence was never taken, so nothing ran; but on another boot nobody waits for it any more.
-            Recovered::NotStarted if launch.boot_id == self.boot_id => {
-                self.start_again(&unfinished, launch).await;
-            }
-            Recovered::NotStarted | Recovered::Voided => {
-                self.void(run_id).await;
-                self.end_run(run_id, Reason::NotStarted, None).await;
-            }
-            Recovered::StartedAndGone => {
-                self.sweep_after(run).await;
-                self.end_run(run_id, Reason::ServerRestart, None).await;
-            }
+            Some(_) | None => self.end_run(&run.id, Reason::ServerRestart, None).await,
         }
+        Ok(())
     }
 
     async fn finish_recovered(self: &Arc<Self>, unfinished: &UnfinishedRun, exit: &Exit) {
@@ -169,7 +211,7 @@ impl Engine {
         let warnings = self.warnings_after(&run.id, exit).await;
         end.detail = warnings::explain(end.detail, &warnings);
         let leftovers = self.gateway.attach_leftovers(&run.id).await;
-        let notice = self.exit_notice(&run.agent, run.host, &run.id, &end);
+        let notice = self.exit_notice(&run.agent, run.host, run.node_id.as_deref(), &run.id, &end);
         let finish = Finish {
             run_id: run.id.clone(),
             end,
@@ -218,8 +260,9 @@ impl Engine {
         }
     }
 
-    /// Starts a run that outlives its caller under the launch it already has, if everything is as it was.
-    async fn start_again(self: &Arc<Self>, unfinished: &UnfinishedRun, launch: &LaunchRecord) {
+    /// Starts a run that outlives its caller under the launch it already has, if everything is as it was. Whether it
+    /// did.
+    async fn start_again(self: &Arc<Self>, unfinished: &UnfinishedRun, launch: &LaunchRecord) -> bool {
         let run = &unfinished.run;
         let outlives_caller = run.background || unfinished.keyed;
         if outlives_caller
@@ -239,7 +282,7 @@ impl Engine {
                     if let Some(live) = live.filter(|_| run.session_id.is_none()) {
                         self.let_go(&live).await;
                     }
-                    return;
+                    return true;
                 }
                 Ok(RelaunchOutcome::NotPossible) => {}
                 Err(error) => {
@@ -247,8 +290,7 @@ impl Engine {
                 }
             }
         }
-        self.void(&run.id).await;
-        self.end_run(&run.id, Reason::NotStarted, None).await;
+        false
     }
 
     /// What the run would be now: as it was approved, or as the policy judges it at this moment; with its sandbox, if it
@@ -261,15 +303,22 @@ impl Engine {
         let run = &unfinished.run;
         let call = match run.host {
             Host::Sandbox => self.call_of_inside_run(run, &now).await?,
-            Host::Gateway | Host::Node => Call::of_run(run, self.gateway.files())?,
+            Host::Gateway => Call::of_run(run, self.gateway.files())?,
+            // Its fence is on the node: nobody here starts it again.
+            Host::Node => return None,
         };
         let judged = self.judge(&call, &now, &[]).ok()?;
         (judged.verdict == Verdict::Run).then_some((judged.binding, call.sandbox))
     }
 
-    pub(super) async fn void(&self, run_id: &RunId) {
-        if let Err(error) = self.gateway.void(run_id) {
-            tracing::error!(run.id = %run_id, error = %error, "a run that did not start cannot be made impossible");
+    /// Makes a run that did not start impossible to start; `None` when its file cannot be written.
+    pub(super) async fn void(&self, run_id: &RunId) -> Option<Voided> {
+        match self.gateway.void(run_id) {
+            Ok(voided) => Some(voided),
+            Err(error) => {
+                tracing::error!(run.id = %run_id, error = %error, "a run that did not start cannot be made impossible");
+                None
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::{
     hosts::{eyes::Blind, workdir::WorkdirError},
     output::Captured,
     patch::Patch,
+    session::gates::Gate,
 };
 
 /// The answer to an exec call that was not refused (`http-api.md`, "POST /v1/exec answers").
@@ -178,11 +179,25 @@ pub enum ExecError {
         /// What is missing.
         detail: String,
     },
+    /// No paired node is called so.
+    #[error("there is no such node")]
+    NodeNotFound {
+        /// How it was called, and where.
+        detail: String,
+    },
+    /// Several nodes are meant equally.
+    #[error("several nodes match")]
+    NodeAmbiguous {
+        /// How they were called, and where.
+        detail: String,
+        /// Which, by id and name.
+        candidates: Vec<(String, Option<String>)>,
+    },
     /// The call wants to leave the sandbox but may not.
     #[error("elevated access is not available")]
     ElevatedUnavailable {
-        /// The gates that failed.
-        gates: Vec<String>,
+        /// The gates that are closed.
+        gates: Vec<Gate>,
     },
     /// Tool policy takes the tool from the agent.
     #[error("the tool is denied")]

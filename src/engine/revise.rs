@@ -3,7 +3,7 @@
 //! The changed command is analysed and judged anew, for the same asker in the same place. It waits for an answer
 //! whatever the allowlist covers, and nothing but an answer lets it run.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use crate::{
     domain::{Approval, ApprovalId, ApprovalStatus, Command, EnvOverrides, Principal},
@@ -11,9 +11,9 @@ use crate::{
         Engine,
         approve::Expiry,
         call::{self, Call},
+        node::Purpose,
         reply::{DecideError, ExecError, ReviseError, StorageTrouble},
     },
-    hosts::workdir::Workdir,
     ledger::{NewApproval, Revise, ReviseOutcome},
     policy::{
         combine::Wanted,
@@ -55,7 +55,7 @@ impl Engine {
             return Err(ExecError::ShuttingDown.into());
         }
         let env = self.ledger.waiting_env(id).await.map_err(StorageTrouble::from)?;
-        let revise = self.changed(caller, &old, command, env)?;
+        let revise = Box::pin(self.changed(caller, &old, command, env)).await?;
         match self.ledger.revise(revise).await.map_err(StorageTrouble::from)? {
             ReviseOutcome::Revised { approval, old } => {
                 self.broker.touch(&old.run_id);
@@ -86,7 +86,7 @@ impl Engine {
 
     /// Judges the changed command as a call of the old one's asker. `env` is absent when the old approval holds its
     /// overrides no more, since it ended.
-    fn changed(
+    async fn changed(
         &self,
         caller: &Principal,
         old: &Approval,
@@ -102,30 +102,39 @@ impl Engine {
             }
             .into());
         }
-        let workdir = Workdir::at(Path::new(&binding.cwd), self.gateway.files()).map_err(ExecError::from)?;
+        if old.is_run_elsewhere() {
+            return Err(ExecError::InvalidRequest {
+                path: "command",
+                message:
+                    "whoever asked runs this command, as it stands; deny it and say what should be different"
+                        .to_owned(),
+            }
+            .into());
+        }
+        let now = Box::pin(self.policy_for(binding)).await?;
+        let place = self.call_of_binding(binding, &now).map_err(ExecError::from)?;
+        let asked = self.asked_again(
+            &binding.agent,
+            &binding.session,
+            (old.card.elevated, &old.requested_by),
+            &now,
+        );
         let call = Call {
-            agent: binding.agent.clone(),
-            session: binding.session.clone(),
             requested_by: old.requested_by.clone(),
             command,
-            workdir,
-            workdir_named: true,
-            sandbox: None,
-            diverted: false,
             env: env.unwrap_or_default(),
+            asked,
             // Whatever the first call tightened stays tight.
             wanted: Wanted {
                 security: Some(old.card.security),
                 ask: Some(old.card.ask),
             },
-            timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
-            yield_after: None,
-            approval_wait: Duration::ZERO,
-            background: true,
-            pty: binding.pty,
+            // Its node makes another plan of another command.
+            node: place.node.as_ref().map(|node| node.for_another_command().into()),
+            ..place
         };
-        let now = self.policy_now();
-        let judged = self.judge(&call, &now, &[])?;
+        let look = self.look_on_node(call, now, &[], Purpose::Call);
+        let (now, call, judged) = Box::pin(look).await?;
         let spec = match judged.verdict {
             Verdict::Deny(reason) => {
                 let (detail, hint) = judged.explain_denial(&call.agent, reason);
@@ -140,12 +149,13 @@ impl Engine {
         let mut card = judged.to_card(spec);
         // The asker never wanted this command: silence must not start it.
         card.needs_person = true;
+        card.elevated = old.card.elevated;
         Ok(Revise {
             revises: old.id.clone(),
             run: call.to_new_run(
                 self.ids.run_id(self.clock.now()),
                 &judged,
-                self.isolation_of(&call.agent, now.settings()),
+                self.isolation_of_call(&call, now.settings()),
             ),
             approval: NewApproval {
                 id: self.ids.approval_id(),

@@ -18,6 +18,7 @@ use crate::{
         environment::TERMINAL_KIND,
         judge::{Judgement, PolicyNow},
         reply::ExecError,
+        session::Asked,
         warnings,
     },
     hosts::{
@@ -80,10 +81,11 @@ pub(super) enum Making {
 
 impl Engine {
     /// Looks whether there is a sandbox, if that can matter for what an agent calls.
-    pub(super) async fn look_at_sandbox(&self, agent: &AgentId, now: &PolicyNow) -> Sight {
-        let matters = now
-            .views()
-            .any(|view| host::depends_on_sandbox(&view.settings.policy.host(agent), None));
+    pub(super) async fn look_at_sandbox(&self, agent: &AgentId, asked: &Asked, now: &PolicyNow) -> Sight {
+        let matters = now.views().any(|view| {
+            let policy = &view.settings.policy;
+            host::depends_on_sandbox(&policy.host(agent), asked.host(policy, agent))
+        });
         if !matters {
             return Sight::Unseen;
         }
@@ -200,7 +202,9 @@ impl Engine {
         let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
         // The files of the sandbox are others.
         let is_patch = matches!(call.command, Command::Patch(_));
-        if !is_miss || is_patch || call.sandbox.is_some() || !now.views().all(|view| may(&view.settings)) {
+        // Who is elevated wants out of there.
+        let stays_out = call.host() != Host::Gateway || call.asked.is_elevated();
+        if !is_miss || is_patch || stays_out || !now.views().all(|view| may(&view.settings)) {
             return Diversion::Unwanted;
         }
         match self.diverted(call, now.settings(), making).await {
@@ -272,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// Judges a call in a sandbox: only tool policy speaks about it.
+    /// Judges a call in a sandbox: only tool policy speaks about it, and the look at a script.
     pub(super) fn judge_inside(call: &Call, place: &Placement, now: &PolicyNow) -> Judgement {
         let input = GateInput::without_approvals(now.is_tool_denied(&call.agent, &call.command));
         let exec = now.settings().policy.exec(&call.agent);
@@ -306,14 +310,22 @@ impl Engine {
             pty: call.pty,
             timeout_ms: call.timeout_ms(),
         };
-        Judgement::without_analysis(
+        let verdict = gate::gate(&input);
+        let judged = Judgement::without_analysis(
             Effective::without_approvals(),
             input,
-            gate::gate(&input),
+            verdict,
             binding,
             now.stamp(),
             call.env.clone(),
-        )
+        );
+        let leftover = (verdict == Verdict::Run)
+            .then(|| Self::preflight_inside(&call.command, &call.workdir.path, &place.enclosure))
+            .flatten();
+        match leftover {
+            Some(leftover) => judged.refused_by_preflight(leftover),
+            None => judged,
+        }
     }
 
     /// The call behind a run of an earlier server in a sandbox, if it would go into the same one now.
@@ -325,8 +337,17 @@ impl Engine {
         let sight = self.see_sandbox(&run.agent, now.settings()).await;
         let wanted = Some(HostChoice::Sandbox);
         for view in now.views() {
-            let resolved =
-                Self::resolve_host(&run.agent, &run.session, wanted, None, &view.settings, &sight).ok()?;
+            let asked = Asked::default();
+            let resolved = Self::resolve_host(
+                &run.agent,
+                &run.session,
+                &asked,
+                wanted,
+                None,
+                &view.settings,
+                &sight,
+            )
+            .ok()?;
             if resolved.value != Host::Sandbox {
                 return None;
             }
@@ -349,9 +370,10 @@ impl Engine {
 
     /// At which level a call runs.
     pub(super) fn isolation_of_call(&self, call: &Call, settings: &Settings) -> Isolation {
-        match &call.sandbox {
-            Some(_) => Isolation::Sandbox,
-            None => self.isolation_of(&call.agent, settings),
+        match call.host() {
+            Host::Sandbox => Isolation::Sandbox,
+            Host::Node => Isolation::Node,
+            Host::Gateway => self.isolation_of(&call.agent, settings),
         }
     }
 }
@@ -374,7 +396,9 @@ pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
         | Bound::Plan { .. }
         | Bound::Rendered { .. }
         | Bound::Text { .. }
-        | Bound::Patch { .. } => None,
+        | Bound::OnNode { .. }
+        | Bound::Patch { .. }
+        | Bound::Elsewhere => None,
     };
     let env = permit.env().iter().filter(|(name, _value)| *name != PATH);
     let has_term = permit.env().iter().any(|(name, _value)| name == TERM);

@@ -4,33 +4,33 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
     domain::{
-        Actor, AgentId, Backend, Exit, Host, Isolation, OutputStream, Reason, Run, RunEnd, RunId, RunStatus,
-        TerminalSize,
+        Actor, AgentId, Backend, Exit, Host, Isolation, KillCause, OutputStream, Reason, Run, RunEnd, RunId,
+        RunStatus, TerminalSize,
     },
     engine::{
         Engine,
-        live::{Ended, Holder, LiveRun, LiveState, NewLiveRun, Recent},
+        live::{Control, Ended, Holder, LiveRun, LiveState, NewLiveRun, Recent},
         outcome::{self, OutputSummary},
         sandboxed,
         slots::Slot,
         system_event, warnings,
     },
-    events::{Event, EventKind, OutputChunk, Subject},
+    events::{Event, EventKind, OutputChunk, Subject, system_text},
     hosts::{
         Attempt, Host as _, RunTerms,
-        gateway::{self, RunEvents, StartError, Supervised, SupervisorEvent},
+        gateway::{self, Recovered, RunEvents, StartError, Supervised, SupervisorEvent},
         sandbox::Placement,
     },
     ledger::{EndOutcome, Finish, Finished, LedgerError, RunOutput, Started, launch::Permit},
     output::{self, Capture, CaptureLimits, Utf8Decoder, spool},
-    runner::RunLimits,
+    runner::{RunLimits, run_file::Voided},
     settings::Limits,
     sys::{hooks, process::monotonic},
 };
 
 /// What those who watch output as it comes need, kept between two pieces of it.
 #[derive(Debug, Default)]
-struct Listeners {
+pub(super) struct Listeners {
     subject: Option<Subject>,
     stdout: Utf8Decoder,
     stderr: Utf8Decoder,
@@ -87,6 +87,9 @@ impl Engine {
         attempt: Attempt,
         sandbox: Option<&Placement>,
     ) -> Option<Arc<LiveRun>> {
+        if permit.binding().host == Host::Node {
+            return self.start_on_node(permit, custody).await;
+        }
         let run_id = permit.run_id().clone();
         let (agent, host) = (permit.binding().agent.clone(), permit.binding().host);
         let timeout = millis(permit.binding().timeout_ms);
@@ -105,9 +108,7 @@ impl Engine {
             Ok(supervised) => supervised,
             Err(error) => {
                 self.end_unstarted(&run_id, &error).await;
-                if let Holder::Session(session_id) = &custody.holder {
-                    self.process.release(session_id);
-                }
+                self.release_holder(&custody);
                 return None;
             }
         };
@@ -121,6 +122,13 @@ impl Engine {
             permitted_at: Some(permitted_at),
         };
         Some(self.adopt(ward, supervised, custody))
+    }
+
+    /// Gives up the session of a run that was not started.
+    pub(super) fn release_holder(&self, custody: &Custody) {
+        if let Holder::Session(session_id) = &custody.holder {
+            self.process.release(session_id);
+        }
     }
 
     /// Takes a run with a supervisor under this server's care.
@@ -143,7 +151,7 @@ impl Engine {
             run_id,
             agent,
             host,
-            control,
+            control: Control::Supervisor(control),
             capture: Capture::new(self.capture_limits()),
             holder: custody.holder.clone(),
             recent,
@@ -248,13 +256,18 @@ impl Engine {
                     hooks::reach("engine.exit-received");
                     self.finish_exited(live, ended, skipped, timeout).await;
                 }
-                SupervisorEvent::NotStarted(why) => {
-                    // Said once that it did not start, it must not start later either.
-                    self.void(&live.run_id).await;
-                    let detail = Some(format!("the supervisor reported: {why}"));
-                    let end = self.end_now(Reason::NotStarted, detail, live);
-                    self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
-                }
+                SupervisorEvent::NotStarted(why) => match self.rule_out(&live.run_id).await {
+                    Elsewhere::Nowhere => {
+                        let detail = Some(format!("the supervisor reported: {why}"));
+                        let end = self.end_now(Reason::NotStarted, detail, live);
+                        self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
+                    }
+                    Elsewhere::Ended(ended) => self.finish_exited(live, ended, true, timeout).await,
+                    Elsewhere::Unknown => {
+                        let end = self.end_now(Reason::RunnerLost, None, live);
+                        self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
+                    }
+                },
                 SupervisorEvent::Lost => {
                     let end = self.end_now(Reason::RunnerLost, None, live);
                     self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
@@ -270,25 +283,68 @@ impl Engine {
         }
     }
 
+    /// Makes a run impossible that its supervisor did not start: said once that it did not start, it must not start later
+    /// either. A supervisor that an earlier server had ordered may have been faster.
+    async fn rule_out(&self, run_id: &RunId) -> Elsewhere {
+        loop {
+            match self.void(run_id).await {
+                Some(Voided::Done) | None => return Elsewhere::Nowhere,
+                Some(Voided::Locked | Voided::TooLate(_)) => {}
+            }
+            match self.gateway.recover(run_id).await {
+                // Whoever held the file has let it go.
+                Ok(Recovered::NotStarted | Recovered::Voided) => {}
+                Ok(Recovered::Exited { exit, spool: _ }) => {
+                    return Elsewhere::Ended(gateway::EndedRun {
+                        exit,
+                        output: gateway::KeptOutput::Spooled,
+                        leftovers_run: false,
+                    });
+                }
+                Ok(Recovered::Attached(supervised)) => {
+                    supervised.control.kill(KillCause::Cancelled);
+                    return Elsewhere::Unknown;
+                }
+                Ok(Recovered::StartedAndGone) => return Elsewhere::Unknown,
+                Err(error) => {
+                    tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "nobody knows what became of a run");
+                    return Elsewhere::Unknown;
+                }
+            }
+        }
+    }
+
     /// Tells once that a run which a person allowed still runs.
-    async fn notice_running(&self, live: &Arc<LiveRun>, after: Option<Duration>) {
+    pub(super) async fn notice_running(&self, live: &Arc<LiveRun>, after: Option<Duration>) {
         let Some(after) = after else {
             return std::future::pending().await;
         };
+        // The time counts from its start, not from the order to start it.
+        live.started().await;
         tokio::time::sleep(after).await;
         if let Some(subject) = self.subject_of(live).await {
+            let place = system_event::Place {
+                host: live.host,
+                node_id: subject.node_id.as_deref(),
+            };
+            let text = system_text::exec_running(place, &live.run_id, after);
             let elapsed_ms = i64::try_from(after.as_millis()).unwrap_or(i64::MAX);
             let kind = EventKind::ExecRunning {
                 elapsed_ms,
                 session_id: live.session_id(),
             };
+            let told = Event {
+                subject: subject.clone(),
+                kind: EventKind::SystemEvent { text },
+            };
             self.tell(Event { subject, kind }, Actor::system()).await;
+            self.tell(told, Actor::system()).await;
         }
         // Once; the caller does not poll it again.
     }
 
     /// Hands output on to those who watch it as it comes. Nobody there: nothing to do.
-    async fn publish_output(
+    pub(super) async fn publish_output(
         &self,
         live: &Arc<LiveRun>,
         listeners: &mut Listeners,
@@ -319,7 +375,7 @@ impl Engine {
         }
     }
 
-    async fn subject_of(&self, live: &Arc<LiveRun>) -> Option<Subject> {
+    pub(super) async fn subject_of(&self, live: &Arc<LiveRun>) -> Option<Subject> {
         let run = self.ledger.run(&live.run_id).await.ok().flatten()?;
         Some(Subject {
             run_id: Some(run.id),
@@ -416,7 +472,7 @@ impl Engine {
     }
 
     /// Records the end, as often as it takes, and tells whoever waits.
-    async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
+    pub(super) async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
         let run_id = &live.run_id;
         let Remains {
             output,
@@ -424,7 +480,7 @@ impl Engine {
             leftovers,
         } = remains;
         let has_leftovers = leftovers.is_some();
-        let notice = self.exit_notice(&live.agent, live.host, run_id, &end);
+        let notice = self.exit_notice(&live.agent, live.host, live.control().node_id(), run_id, &end);
         let mut recorded = self
             .record_end(Finish {
                 run_id: run_id.clone(),
@@ -504,6 +560,7 @@ impl Engine {
         &self,
         agent: &AgentId,
         host: Host,
+        node_id: Option<&str>,
         run_id: &RunId,
         end: &RunEnd,
     ) -> Option<String> {
@@ -511,7 +568,7 @@ impl Engine {
         let exec = settings.policy.exec(agent);
         let is_wanted = exec.notify_on_exit
             && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));
-        let place = system_event::Place { host, node_id: None };
+        let place = system_event::Place { host, node_id };
         is_wanted.then(|| system_event::exec_finished(place, run_id, end))
     }
 
@@ -569,7 +626,8 @@ impl Engine {
         } else {
             let end = outcome::end_without_exit(reason, detail, OutputSummary::default(), self.clock.now());
             let run = self.ledger.run(run_id).await.ok().flatten();
-            let notice = run.and_then(|run| self.exit_notice(&run.agent, run.host, run_id, &end));
+            let notice = run
+                .and_then(|run| self.exit_notice(&run.agent, run.host, run.node_id.as_deref(), run_id, &end));
             self.record_end(Finish {
                 run_id: run_id.clone(),
                 end,
@@ -604,8 +662,18 @@ impl Engine {
     }
 }
 
+/// What became of a run under another supervisor than the one that was asked.
+enum Elsewhere {
+    /// Nothing: it did not start.
+    Nowhere,
+    /// It ended like this.
+    Ended(gateway::EndedRun),
+    /// Nobody knows.
+    Unknown,
+}
+
 /// What is left of a run besides its end.
-struct Remains {
+pub(super) struct Remains {
     output: RunOutput,
     warnings: Vec<String>,
     /// The process session that holds what it left running.
@@ -613,7 +681,7 @@ struct Remains {
 }
 
 impl Remains {
-    const fn of(output: RunOutput) -> Self {
+    pub(super) const fn of(output: RunOutput) -> Self {
         Self {
             output,
             warnings: Vec::new(),
@@ -630,7 +698,7 @@ const fn run_limits(limits: &Limits) -> RunLimits {
     }
 }
 
-fn millis(millis: u64) -> Option<Duration> {
+pub(super) fn millis(millis: u64) -> Option<Duration> {
     (millis != 0).then(|| Duration::from_millis(millis))
 }
 

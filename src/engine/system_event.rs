@@ -1,34 +1,15 @@
 //! The texts that a session is told about its runs (`exec-tool.md` 10). Pure.
 
-use std::fmt;
-
+pub(super) use crate::events::system_text::{Place, exec_denied, exec_started};
 use crate::{
-    domain::{Host, RunEnd, RunId, RunStatus},
+    domain::{RunEnd, RunId, RunStatus},
     output,
 };
 
 /// How much of a command's output such a text carries.
 const TAIL_CHARS: usize = 400;
 
-/// Where a run was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place<'a> {
-    /// The host.
-    pub(super) host: Host,
-    /// The node, where the host is one.
-    pub(super) node_id: Option<&'a str>,
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host {
-            Host::Node => write!(f, "node={}", self.node_id.unwrap_or("unknown")),
-            Host::Gateway | Host::Sandbox => f.write_str(self.host.as_str()),
-        }
-    }
-}
-
-/// What a session is told when one of its runs in the background has ended.
+/// What a session is told when one of its runs in the background, or on a node, has ended.
 pub(super) fn exec_finished(place: Place<'_>, run_id: &RunId, end: &RunEnd) -> String {
     let outcome = if end.timed_out {
         "code=timeout".to_owned()
@@ -59,7 +40,7 @@ pub(super) fn is_silent_success(end: &RunEnd) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Reason, UnixMillis};
+    use crate::domain::{Host, Reason, UnixMillis};
 
     const GATEWAY: Place<'static> = Place {
         host: Host::Gateway,
@@ -126,6 +107,20 @@ mod tests {
             GATEWAY,
             &lost,
             "Exec finished (gateway, id=r-1, code=runner-lost)",
+        );
+    }
+
+    #[test]
+    fn starts_and_refusals_of_nodes_have_the_texts_of_the_contract() {
+        let node = Place {
+            host: Host::Node,
+            node_id: Some("n7"),
+        };
+        let run_id = RunId::parse("r-1").unwrap();
+        assert_eq!(exec_started(node, &run_id), "Exec started (node=n7, id=r-1)");
+        assert_eq!(
+            exec_denied(node, &run_id, Reason::AllowlistMiss),
+            "Exec denied (node=n7, id=r-1, allowlist-miss)"
         );
     }
 

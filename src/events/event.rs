@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream, Pinning,
-    Reason, RunId, RunStatus, RunVerdict, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
-    name::vocabulary,
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream,
+    PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, Security, SessionKey,
+    TerminalReason, TokenId, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {
@@ -37,10 +37,20 @@ vocabulary! {
         DocumentRefused = "document.refused",
         /// An edit of the approvals document is held.
         DocumentHeld = "document.held",
+        /// What a session overrides changed.
+        SessionChanged = "session.changed",
         /// A session is to be told something.
         SystemEvent = "system.event",
         /// A session asks for its agent's attention.
         SessionWake = "session.wake",
+        /// A node connected.
+        NodeConnected = "node.connected",
+        /// A node's connection ended.
+        NodeDisconnected = "node.disconnected",
+        /// A device wants to be a node, or a node wants to be sent more commands.
+        NodePairingRequested = "node.pairing.requested",
+        /// Somebody decided that, or took it back.
+        NodePairingResolved = "node.pairing.resolved",
         /// The server stops.
         ServerShutdown = "server.shutdown",
     }
@@ -62,6 +72,11 @@ impl EventType {
             | Self::ConfigRejected
             | Self::DocumentRefused
             | Self::DocumentHeld
+            | Self::NodeConnected
+            | Self::NodeDisconnected
+            | Self::NodePairingRequested
+            | Self::NodePairingResolved
+            | Self::SessionChanged
             | Self::ServerShutdown => true,
         }
     }
@@ -90,6 +105,18 @@ vocabulary! {
         Grants = "grants",
         /// Deny rules.
         Denylist = "denylist",
+    }
+}
+
+vocabulary! {
+    /// What became of a pairing.
+    pub enum PairingOutcome("approve, reject or removed") {
+        /// A person approved it.
+        Approve = "approve",
+        /// A person rejected it.
+        Reject = "reject",
+        /// A person took back what was approved.
+        Removed = "removed",
     }
 }
 
@@ -263,6 +290,13 @@ pub enum EventKind {
         /// The hash of the document as it was edited.
         hash: String,
     },
+    /// `session.changed`
+    SessionChanged {
+        /// What it overrides now, as the API shows it.
+        overrides: Value,
+        /// Who did it.
+        by: Actor,
+    },
     /// `system.event`
     SystemEvent {
         /// What the session is told.
@@ -272,6 +306,31 @@ pub enum EventKind {
     SessionWake {
         /// What the session is told.
         system_event: String,
+    },
+    /// `node.connected`
+    NodeConnected {
+        /// Its name for people.
+        display_name: Option<String>,
+    },
+    /// `node.disconnected`
+    NodeDisconnected {
+        /// Its name for people.
+        display_name: Option<String>,
+        /// Why, as far as it is known.
+        reason: Option<String>,
+    },
+    /// `node.pairing.requested`
+    NodePairingRequested(Box<PairingRequest>),
+    /// `node.pairing.resolved`
+    NodePairingResolved {
+        /// What was asked for.
+        kind: PairingKind,
+        /// The request.
+        request_id: String,
+        /// What became of it.
+        decision: PairingOutcome,
+        /// Who decided.
+        by: Actor,
     },
     /// `server.shutdown`
     ServerShutdown {
@@ -315,8 +374,13 @@ impl EventKind {
             Self::ConfigRejected { .. } => EventType::ConfigRejected,
             Self::DocumentRefused { .. } => EventType::DocumentRefused,
             Self::DocumentHeld { .. } => EventType::DocumentHeld,
+            Self::SessionChanged { .. } => EventType::SessionChanged,
             Self::SystemEvent { .. } => EventType::SystemEvent,
             Self::SessionWake { .. } => EventType::SessionWake,
+            Self::NodeConnected { .. } => EventType::NodeConnected,
+            Self::NodeDisconnected { .. } => EventType::NodeDisconnected,
+            Self::NodePairingRequested(_) => EventType::NodePairingRequested,
+            Self::NodePairingResolved { .. } => EventType::NodePairingResolved,
             Self::ServerShutdown { .. } => EventType::ServerShutdown,
         }
     }
@@ -409,6 +473,11 @@ impl EventKind {
             Self::DocumentHeld { hash } => {
                 members.text("hash", hash);
             }
+            Self::SessionChanged { overrides, by } => {
+                members
+                    .put("overrides", overrides.clone())
+                    .put("by", actor_json(by));
+            }
             Self::SystemEvent { text } => {
                 members.text("text", text);
             }
@@ -416,6 +485,27 @@ impl EventKind {
                 members
                     .text("reason", "exec-finished")
                     .text("systemEvent", system_event);
+            }
+            Self::NodeConnected { display_name } => {
+                members.maybe("displayName", display_name.as_deref());
+            }
+            Self::NodeDisconnected { display_name, reason } => {
+                members
+                    .maybe("displayName", display_name.as_deref())
+                    .maybe("reason", reason.as_deref());
+            }
+            Self::NodePairingRequested(request) => members.pairing(request),
+            Self::NodePairingResolved {
+                kind,
+                request_id,
+                decision,
+                by,
+            } => {
+                members
+                    .text("requestId", request_id)
+                    .text("kind", kind.as_str())
+                    .text("decision", decision.as_str())
+                    .put("by", actor_json(by));
             }
             Self::ServerShutdown { grace_ms } => {
                 members.put("graceMs", *grace_ms);
@@ -535,6 +625,28 @@ impl Members {
         self.put("durationMs", *duration_ms).put("truncated", *truncated);
         self.put("outputBytes", *output_bytes).text("tail", tail);
         self.maybe("reason", reason.map(Reason::as_str));
+    }
+
+    /// The pairing object of the API; its node stands among the common members.
+    fn pairing(&mut self, request: &PairingRequest) {
+        let PairingRequest {
+            request_id,
+            kind,
+            node_id: _a_common_member,
+            public_key: _not_shown,
+            profile,
+            is_repair,
+            requested_at,
+        } = request;
+        let commands: Vec<&str> = profile.commands.iter().map(String::as_str).collect();
+        self.text("requestId", request_id)
+            .maybe("displayName", profile.display_name.as_deref())
+            .text("platform", &profile.platform);
+        self.maybe("remoteIp", profile.remote_ip.map(|address| address.to_string()))
+            .put("commands", commands)
+            .text("kind", kind.as_str());
+        self.put("isRepair", *is_repair)
+            .put("requestedAtMs", requested_at.get());
     }
 
     fn resolution(&mut self, resolution: &Resolution) {

@@ -1,11 +1,13 @@
 //! The ring that carries events to everybody who listens now.
 
 use std::sync::{
-    Arc,
+    Arc, OnceLock,
     atomic::{AtomicI64, AtomicU64, Ordering},
 };
 
 use tokio::sync::broadcast;
+
+use crate::domain::UnixMillis;
 
 use super::{EventFilter, EventLog, EventType, OutputChunk, Start, Subject, Subscription};
 
@@ -14,6 +16,13 @@ const RING: usize = 4096;
 
 /// Pieces of output that a slow subscriber may lag behind before it misses some; output is not kept.
 const OUTPUT_RING: usize = 1024;
+
+/// What of a `system.event` a session is told.
+#[derive(serde::Deserialize)]
+struct Told {
+    ts: i64,
+    text: String,
+}
 
 /// An event as it is stored and sent: rendered once, shared by all subscribers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +37,13 @@ pub struct Publication {
     pub data: Arc<str>,
 }
 
+/// Who keeps what sessions are told. Called by the ledger's writer, in the order of the commits and before anybody is
+/// answered, so it must return at once.
+pub trait ToldSessions: std::fmt::Debug + Send + Sync {
+    /// A session was told something.
+    fn told(&self, subject: &Subject, at: UnixMillis, text: &str);
+}
+
 /// Where committed events are published, in the order of their numbers.
 #[derive(Debug)]
 pub struct Feed {
@@ -35,6 +51,7 @@ pub struct Feed {
     output: broadcast::Sender<Arc<Publication>>,
     head: AtomicI64,
     catch_ups: Arc<AtomicU64>,
+    told_sessions: OnceLock<Arc<dyn ToldSessions>>,
 }
 
 impl Feed {
@@ -45,6 +62,7 @@ impl Feed {
             output: broadcast::Sender::new(OUTPUT_RING),
             head: AtomicI64::new(head),
             catch_ups: Arc::default(),
+            told_sessions: OnceLock::new(),
         })
     }
 
@@ -58,8 +76,31 @@ impl Feed {
         if let Some(seq) = publication.seq {
             self.head.store(seq, Ordering::Release);
         }
+        self.tell_sessions(&publication);
         // An error only says that nobody listens.
         drop(self.ring.send(publication));
+    }
+
+    /// Names who keeps what sessions are told from now on; the first one stays.
+    pub fn keep_told(&self, keeper: Arc<dyn ToldSessions>) {
+        self.told_sessions.get_or_init(|| keeper);
+    }
+
+    fn tell_sessions(&self, publication: &Publication) {
+        if publication.event_type != EventType::SystemEvent {
+            return;
+        }
+        let Some(keeper) = self.told_sessions.get() else {
+            return;
+        };
+        let told: Told = match serde_json::from_str(&publication.data) {
+            Ok(told) => told,
+            Err(error) => {
+                tracing::error!(%error, "what a session is told does not read as it was written");
+                return;
+            }
+        };
+        keeper.told(&publication.subject, UnixMillis::new(told.ts), &told.text);
     }
 
     /// Publishes a piece of output to those who listen now; costs nothing when nobody does.

@@ -12,12 +12,13 @@ mod feed;
 mod filter;
 mod log;
 mod subscription;
+pub mod system_text;
 
 pub use event::{
-    AllowlistChange, AllowlistList, Event, EventKind, EventType, OutputChunk, PolicyPart, Resolution,
-    RunSummary, Subject, data_members,
+    AllowlistChange, AllowlistList, Event, EventKind, EventType, OutputChunk, PairingOutcome, PolicyPart,
+    Resolution, RunSummary, Subject, data_members,
 };
-pub use feed::{Feed, Publication};
+pub use feed::{Feed, Publication, ToldSessions};
 pub use filter::{EventFilter, InvalidTypes};
 pub use log::{EventLog, EventLogError, LogPage};
 pub use subscription::{Start, StreamItem, Subscription};

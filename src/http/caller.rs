@@ -67,6 +67,8 @@ opens! {
     ReadOrApprove = Read | Approve;
     /// `exec` for its own, or `admin`
     ExecOrAdmin = Exec | Admin;
+    /// `relay` or `admin`
+    RelayOrAdmin = Relay | Admin;
 }
 
 /// Any live token: for answers that only say that there is nothing here.

@@ -304,6 +304,12 @@ impl Accept for Secured {
     }
 }
 
+/// The place of a connection among those that may be open; it is free again once all of these are gone.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct KeptPlace {
+    _held: Arc<(OwnedSemaphorePermit, Here)>,
+}
+
 struct Connections {
     front: Front,
     builder: Arc<http1::Builder>,
@@ -349,8 +355,11 @@ impl Connections {
         let front = self.front.clone();
         let builder = Arc::clone(&self.builder);
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
+        // A connection that becomes a WebSocket keeps its place for as long as that lasts.
+        let place = KeptPlace {
+            _held: Arc::new(held),
+        };
         self.tasks.spawn(async move {
-            let _held = held;
             let stream = tokio::select! {
                 biased;
                 stream = opening => stream,
@@ -363,10 +372,14 @@ impl Connections {
                 return;
             };
             let service = service_fn(|request: hyper::Request<Incoming>| {
-                let front = front.clone();
-                async move { Ok::<_, Infallible>(front.answer(peer, request.map(Body::new)).await) }
+                let (front, place) = (front.clone(), place.clone());
+                let mut request = request.map(Body::new);
+                request.extensions_mut().insert(place);
+                async move { Ok::<_, Infallible>(front.answer(peer, request).await) }
             });
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
+            let connection = builder
+                .serve_connection(TokioIo::new(stream), service)
+                .with_upgrades();
             let mut connection = std::pin::pin!(connection);
             let finish = async {
                 tokio::select! {

@@ -15,7 +15,7 @@ use utoipa::{
 use crate::{
     domain::{OutputStream, ProcessStatus},
     http::{
-        extract::{AgentScope, IfMatch, ProcessSessionName},
+        extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
         problem::{Code, FieldError},
         routes,
         schema::{ApprovalFilterName, RunStatusName},
@@ -33,10 +33,12 @@ use crate::{
     tags(
         (name = "exec", description = "Running commands."),
         (name = "process", description = "What goes on in the background."),
+        (name = "sessions", description = "What a session overrides, says in chat, and is told."),
         (name = "runs", description = "What was asked and what became of it."),
         (name = "approvals", description = "What a person is asked, and their answer."),
         (name = "policy", description = "What holds for whom, and why."),
         (name = "allowlist", description = "What runs without asking."),
+        (name = "nodes", description = "Other machines that run commands, and those that want to."),
         (name = "events", description = "What happens, as it happens."),
         (name = "audit", description = "The record that nobody can quietly change."),
         (name = "tokens", description = "Who may do what."),
@@ -49,7 +51,9 @@ use crate::{
         AgentScope,
         ApprovalFilterName,
         IfMatch,
+        NodeName,
         OutputStream,
+        PairingName,
         ProcessSessionName,
         ProcessStatus,
         RunStatusName
@@ -81,6 +85,25 @@ pub(in crate::http) struct ProblemSchema {
     hint: Option<String>,
 }
 
+/// A refusal of `POST /tools/invoke`.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only describes what `Problem::render_for_tool` writes")]
+pub(in crate::http) struct ToolRefusal {
+    /// Always false.
+    ok: bool,
+    error: ToolError,
+}
+
+/// Why a tool was not called. It has the members of the problem document besides.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "only describes what `Problem::render_for_tool` writes")]
+pub(in crate::http) struct ToolError {
+    /// `tool_error`, `not_found` or `unauthorized`.
+    r#type: String,
+    message: String,
+    code: String,
+}
+
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| {
     let (_, api) = routes::router().split_for_parts();
     let mut text = render(api);
@@ -102,6 +125,12 @@ fn render(routes: OpenApi) -> String {
     components
         .schemas
         .insert("FieldError".to_owned(), FieldError::schema());
+    for (name, schema) in [
+        ("ToolRefusal", <ToolRefusal as utoipa::PartialSchema>::schema()),
+        ("ToolError", <ToolError as utoipa::PartialSchema>::schema()),
+    ] {
+        components.schemas.insert(name.to_owned(), schema);
+    }
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
     for (name, scheme) in browser_schemes() {
@@ -185,12 +214,17 @@ fn add_refusals(path: &str, operation: &mut Operation) {
             && is_refusal
             && response.content.is_empty()
         {
+            let (schema, media_type) = if path == routes::TOOLS_PATH {
+                ("ToolRefusal", "application/json")
+            } else {
+                ("Problem", "application/problem+json")
+            };
             let body = ContentBuilder::new()
-                .schema(Some(Ref::from_schema_name("Problem")))
+                .schema(Some(Ref::from_schema_name(schema)))
                 .build();
             let described = ResponseBuilder::new()
                 .description(response.description.clone())
-                .content("application/problem+json", body);
+                .content(media_type, body);
             *response = described.build();
         }
     }

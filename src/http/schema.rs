@@ -16,9 +16,10 @@ use crate::{
         HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, ProcessStatus, Reason, RunId,
         RunStatus, RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
-    http::extract::{AgentScope, IfMatch, ProcessSessionName},
+    http::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     patch::ChangeKind,
     policy::preset::Preset,
+    settings::ElevatedLevel,
 };
 
 macro_rules! words {
@@ -45,6 +46,7 @@ words!(
     Ask,
     ChangeKind,
     DecidedBy,
+    ElevatedLevel,
     Host,
     HostChoice,
     Isolation,
@@ -83,6 +85,8 @@ texts! {
     ApprovalId: Some("^[a-z0-9-]{1,64}$"), "Id of an approval, a UUID.";
     TokenId: Some("^[a-z0-9-]{1,64}$"), "Id of a token; not its secret.";
     ProcessSessionName: Some("^[a-z0-9-]{1,64}$"), "Id of a process session, such as `brave-otter-417`.";
+    NodeName: Some("^[0-9a-f]{64}$"), "Id of a node: its device id.";
+    PairingName: Some("^[a-z0-9-]{1,64}$"), "Id of a pairing request.";
     EntryId: None, "Id of an entry, grant or deny rule; a UUID when countersign made it.";
     AgentId: Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), "Id of an agent, compared exactly.";
     SessionKey: Some(r"^[^\x00-\x1f\x7f-\x9f]{1,256}$"), "Key of a session: 1 to 256 characters, none of them a control character.";

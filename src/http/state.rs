@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     auth::{Rate, Throttle, ThrottleRates},
+    bridge::Bridge,
     domain::{Actor, Principal, Scope, Secret, UnixMillis},
     engine::{
         Engine,
@@ -34,6 +35,7 @@ pub struct AppState(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     engine: Arc<Engine>,
+    bridge: Arc<Bridge>,
     tokens: Arc<Tokens>,
     throttle: Arc<Throttle>,
     endpoint: Endpoint,
@@ -63,12 +65,8 @@ pub(in crate::http) struct BodyLimit(pub(in crate::http) usize);
 
 impl AppState {
     /// Joins what the API needs. `endpoint` is what was bound; `stopping` ends event streams.
-    pub fn new(
-        engine: Arc<Engine>,
-        tokens: Arc<Tokens>,
-        endpoint: Endpoint,
-        stopping: CancellationToken,
-    ) -> Self {
+    pub fn new(bridge: Arc<Bridge>, endpoint: Endpoint, stopping: CancellationToken) -> Self {
+        let (engine, tokens) = (Arc::clone(bridge.engine()), Arc::clone(bridge.tokens()));
         let settings = engine.settings().current();
         let server = &settings.server;
         let public_url = server.http.public_url.as_ref();
@@ -86,9 +84,10 @@ impl AppState {
             stream_places: Arc::new(Semaphore::new(server.limits.max_sse_clients)),
             asker_places: Arc::new(Semaphore::new(server.limits.max_sse_clients.div_ceil(2))),
             most_streams: server.limits.max_sse_clients,
-            metrics: Metrics::of(&engine),
+            metrics: Metrics::of(&engine, &bridge),
             stopping,
             engine,
+            bridge,
             tokens,
         }))
     }
@@ -96,6 +95,11 @@ impl AppState {
     /// The engine.
     pub(in crate::http) fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
+    }
+
+    /// The Bridge.
+    pub(in crate::http) fn bridge(&self) -> &Arc<Bridge> {
+        &self.0.bridge
     }
 
     /// The MCP server.

@@ -1,1 +1,22 @@
 //! The approvals socket, as the side that asks people and as the side that is asked (`ipc.md`).
+//!
+//! What a line means is `protocol::ipc`'s to say; this owns the sockets, the time that each side has, and the limits.
+//! `host` listens and hands what is genuine to a [`Ui`]; [`Desk`] is that of a server, over the engine. [`Client`] asks
+//! a UI that somebody else hosts. Invariants: nothing is read of a peer of another account; nothing is written to a
+//! listener before it is known to be of ours; no peer holds up another.
+
+mod client;
+mod desk;
+mod host;
+mod limits;
+mod other;
+mod peer;
+mod place;
+mod role;
+
+pub use client::{AskOutcome, Client, ClientOptions, Connection, ExecOutcome, Unreachable};
+pub use desk::Desk;
+pub use host::{Answered, Host, HostLimits, Ui};
+pub use other::OtherUi;
+pub use place::{Hosted, PlaceError, check_place, socket_path};
+pub use role::{JoinError, Joined, join};

@@ -61,6 +61,7 @@ impl Job for DirectLaunch {
                 not_after,
                 outlives_caller.then(|| terms.binding.digest()),
                 run.isolation,
+                terms.node.clone(),
             );
             let entrance = Entrance {
                 status: RunStatus::Launching,

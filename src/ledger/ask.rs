@@ -6,7 +6,7 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus,
+        Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Bound,
         DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason, UnixMillis,
     },
     events::{Event, EventKind, Resolution, Subject},
@@ -202,7 +202,8 @@ impl Job for NoRoute {
                     }
                     let outlives_caller = run.background || key.is_some();
                     let digest = outlives_caller.then(|| terms.binding.digest());
-                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation);
+                    let node = terms.node.clone();
+                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation, node);
                     entrance.status = RunStatus::Launching;
                     entrance.decision = by_fallback(RunVerdict::Run);
                     entrance.launch = Some(&ready);
@@ -288,7 +289,17 @@ pub(super) fn subject(run: &NewRun, approval: &ApprovalId) -> Subject {
 
 /// Inserts an approval that waits, with the values of its environment sealed.
 pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApproval) -> Result<(), Fault> {
-    let env_sealed = tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids);
+    // Nothing here is started with the values of somebody else's command.
+    let env_sealed = match approval.card.binding.bound {
+        Bound::Elsewhere => None,
+        Bound::Exec { .. }
+        | Bound::Plan { .. }
+        | Bound::Rendered { .. }
+        | Bound::Text { .. }
+        | Bound::Inside { .. }
+        | Bound::OnNode { .. }
+        | Bound::Patch { .. } => tx.context.keys.seal(&approval.id, &run.env, &*tx.context.ids),
+    };
     insert(tx, run, approval, &ApprovalState::Pending, env_sealed.as_deref())?;
     tx.state.pending += 1;
     Ok(())

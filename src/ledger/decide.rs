@@ -2,8 +2,8 @@
 
 use crate::{
     domain::{
-        Actor, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy, Pattern,
-        Persist, Reason, RunDecision, RunVerdict, TerminalReason,
+        Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, DecidedBy, Pattern, Persist,
+        Reason, RunDecision, RunVerdict, TerminalReason,
     },
     events::{Event, EventKind, Resolution},
 };
@@ -11,6 +11,7 @@ use crate::{
 use super::{
     approvals::{self, StoredApproval},
     config::{Durability, Tuning},
+    elsewhere,
     error::Fault,
     finish,
     launch::exactly_one,
@@ -96,21 +97,16 @@ impl Job for Decide {
         if approval.requested_by.is_same_party(&self.by) {
             return Ok(DecideOutcome::OwnRequest);
         }
-        match approval.state.status() {
-            ApprovalStatus::Pending if approval.is_due(tx.now()) => Ok(DecideOutcome::Due(approval)),
-            ApprovalStatus::Pending => self.settle(tx, approval),
-            ApprovalStatus::Allowed | ApprovalStatus::Denied => {
-                Ok(if approval.state.decision() == Some(self.decision) {
-                    DecideOutcome::Decided {
-                        applied: false,
-                        approval,
-                    }
-                } else {
-                    DecideOutcome::Conflict(approval)
-                })
-            }
-            ApprovalStatus::Expired => Ok(DecideOutcome::Expired(approval)),
-            ApprovalStatus::Cancelled => Ok(DecideOutcome::Cancelled(approval)),
+        match approval.standing(tx.now()).answer(self.decision) {
+            Answering::Settles => self.settle(tx, approval),
+            Answering::Repeats => Ok(DecideOutcome::Decided {
+                applied: false,
+                approval,
+            }),
+            Answering::Conflicts => Ok(DecideOutcome::Conflict(approval)),
+            Answering::Due => Ok(DecideOutcome::Due(approval)),
+            Answering::Expired => Ok(DecideOutcome::Expired(approval)),
+            Answering::Cancelled => Ok(DecideOutcome::Cancelled(approval)),
         }
     }
 
@@ -188,6 +184,9 @@ impl Decide {
                     decision,
                     &self.by,
                 )?;
+            }
+            ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways if approval.is_run_elsewhere() => {
+                elsewhere::hand_over(tx, &approval, &self.by)?;
             }
             ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways => {
                 let verdict = by_person(RunVerdict::Run);

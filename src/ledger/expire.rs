@@ -1,8 +1,8 @@
 //! The deadline of an approval: expiry and what happens instead are one transaction.
 
 use crate::domain::{
-    Actor, Approval, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy, EntryId, EnvOverrides, Reason,
-    RunDecision, RunStatus, RunVerdict, TerminalReason,
+    Actor, Approval, ApprovalId, ApprovalStanding, ApprovalState, DecidedBy, EntryId, EnvOverrides, Expiring,
+    Reason, RunDecision, RunStatus, RunVerdict, TerminalReason,
 };
 
 use super::{
@@ -32,13 +32,33 @@ pub enum Fallback {
     Run(LaunchTerms),
 }
 
-/// Expires a pending approval whose deadline has come. After a restart the fallback must be a denial.
+/// Why a pending approval ends without a decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecided {
+    /// Its deadline has come.
+    Timeout,
+    /// Nobody could be reached who answers; its deadline does not matter.
+    NoRoute,
+}
+
+impl Undecided {
+    const fn reason(self) -> TerminalReason {
+        match self {
+            Self::Timeout => TerminalReason::Timeout,
+            Self::NoRoute => TerminalReason::NoRoute,
+        }
+    }
+}
+
+/// Expires a pending approval whose deadline has come, or that nobody is there to answer. After a restart the fallback must be a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expire {
     /// Which.
     pub approval: ApprovalId,
     /// What happens to its run.
     pub fallback: Fallback,
+    /// Why.
+    pub why: Undecided,
 }
 
 /// What became of it.
@@ -81,7 +101,11 @@ impl Job for Expire {
     type Answer = ExpireOutcome;
 
     fn durability(&self, tuning: &Tuning) -> Durability {
-        self.fallback.durability(tuning)
+        match &self.fallback {
+            // Undone by a loss of power, the question would be open again although its run may have started.
+            Fallback::Run(_) => Durability::Full,
+            Fallback::Deny { .. } => self.fallback.durability(tuning),
+        }
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<ExpireDraft, Fault> {
@@ -90,20 +114,24 @@ impl Job for Expire {
             return other(ExpireOutcome::NotFound);
         };
         let now = tx.now();
-        if stored.approval.state.status() != ApprovalStatus::Pending {
-            return other(ExpireOutcome::Ended(Box::new(stored.approval)));
-        }
-        if !stored.approval.is_due(now) {
-            return other(ExpireOutcome::NotDue(Box::new(stored.approval)));
+        // Whom nobody can reach waits for no deadline.
+        let standing = stored.approval.standing(now);
+        let standing = ApprovalStanding {
+            is_due: standing.is_due || self.why != Undecided::Timeout,
+            ..standing
+        };
+        match standing.expire() {
+            Expiring::Expires => {}
+            Expiring::NotDue => return other(ExpireOutcome::NotDue(Box::new(stored.approval))),
+            Expiring::Ended => return other(ExpireOutcome::Ended(Box::new(stored.approval))),
         }
         let run_id = stored.approval.run_id.clone();
         let expired = ApprovalState::Expired {
             at: now,
-            why: TerminalReason::Timeout,
+            why: self.why.reason(),
         };
         let deny = |tx: &mut Tx<'_>, reason: Reason, detail: Option<String>| {
-            let approval =
-                decide::end_undecided(tx, &stored, expired.clone(), None, TerminalReason::Timeout)?;
+            let approval = decide::end_undecided(tx, &stored, expired.clone(), None, self.why.reason())?;
             let decision = RunDecision {
                 verdict: RunVerdict::Deny,
                 by: DecidedBy::Fallback,
@@ -133,8 +161,9 @@ impl Job for Expire {
             now + terms.start_by,
             run.outlives_caller.then_some(digest),
             run.isolation,
+            terms.node.clone(),
         );
-        let approval = decide::end_undecided(tx, &stored, expired, None, TerminalReason::Timeout)?;
+        let approval = decide::end_undecided(tx, &stored, expired, None, self.why.reason())?;
         ready.write(
             tx,
             &run_id,

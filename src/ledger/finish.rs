@@ -2,10 +2,13 @@
 
 use crate::{
     domain::{
-        Actor, Approval, ApprovalState, ApprovalStatus, Host, ProcessKind, Reason, Run, RunDecision, RunEnd,
-        RunId, RunStatus, TerminalReason, UnixMillis,
+        Actor, Approval, ApprovalState, ApprovalStatus, Host, ProcessKind, Reach, Reason, Run, RunDecision,
+        RunEnd, RunId, RunStatus, TerminalReason, UnixMillis,
     },
-    events::{Event, EventKind, RunSummary, Subject},
+    events::{
+        Event, EventKind, RunSummary, Subject,
+        system_text::{self, Place},
+    },
     output::spool,
 };
 
@@ -48,7 +51,7 @@ pub struct Finish {
     pub warnings: Vec<String>,
     /// The process session that holds what it left running, if that goes on.
     pub leftovers: Option<String>,
-    /// What its session is told, if it is a process session; `None` to tell nothing.
+    /// What its session is told, if it is a process session or was on a node; `None` to tell nothing.
     pub notice: Option<String>,
 }
 
@@ -118,10 +121,9 @@ impl Job for Finish {
         if let Some(session_id) = leftovers {
             sessions::insert(tx, run_id, session_id, ProcessKind::Leftovers)?;
         }
-        if let Some(text) = notice
-            && sessions::is_session(tx.connection, run_id)?
-        {
-            tell_session(tx, run_id, text)?;
+        if let Some(text) = notice {
+            let is_session = sessions::is_session(tx.connection, run_id)?;
+            tell_session(tx, run_id, text, is_session)?;
         }
         // Read where its page is at hand: over another connection it costs several times as much.
         let run = runs::fetch_run(tx.connection, run_id)?.map(Box::new);
@@ -133,9 +135,11 @@ impl Job for Finish {
     }
 }
 
-/// Tells the session of a run something, and asks for its agent's attention.
-fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str) -> Result<(), Fault> {
-    let Some(run) = runs::brief(tx.connection, id)? else {
+/// Tells the session of a run that it has ended, and asks for its agent's attention if nobody waits for the run. Of one that
+/// somebody waits for it is told only where a node has it, whose every run is told of (`bridge.md` 13).
+fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str, is_session: bool) -> Result<(), Fault> {
+    let run = runs::brief(tx.connection, id)?;
+    let Some(run) = run.filter(|run| is_session || run.subject.host == Some(Host::Node)) else {
         return Ok(());
     };
     let told = EventKind::SystemEvent {
@@ -144,11 +148,25 @@ fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str) -> Result<(), Fault> {
     let wake = EventKind::SessionWake {
         system_event: text.to_owned(),
     };
-    for kind in [told, wake] {
+    for kind in [Some(told), is_session.then_some(wake)].into_iter().flatten() {
         let subject = run.subject.clone();
         tx.log(Event { subject, kind }, &Actor::system())?;
     }
     Ok(())
+}
+
+/// Tells a session something.
+pub(super) fn tell(tx: &mut Tx<'_>, subject: Subject, text: String) -> Result<(), Fault> {
+    let kind = EventKind::SystemEvent { text };
+    tx.log(Event { subject, kind }, &Actor::system())
+}
+
+/// Where the run of an event is.
+pub(super) fn place_of(subject: &Subject) -> Place<'_> {
+    Place {
+        host: subject.host.unwrap_or(Host::Gateway),
+        node_id: subject.node_id.as_deref(),
+    }
 }
 
 /// Ends a run and tells of it.
@@ -168,7 +186,11 @@ pub(super) fn end_run(tx: &mut Tx<'_>, id: &RunId, end: &RunEnd, by: &Actor) -> 
     let Some(run) = runs::brief(tx.connection, id)? else {
         return Ok(EndOutcome::NotFound);
     };
-    if !may_end(&run, *status) {
+    let reach = match run.subject.host {
+        Some(Host::Node) => Reach::Node,
+        Some(Host::Gateway | Host::Sandbox) | None => Reach::Here,
+    };
+    if !run.status.may_end(*status, reach) {
         return Ok(EndOutcome::Refused(run.status));
     }
     let ended = tx.execute(
@@ -227,15 +249,6 @@ fn forget_env(tx: &Tx<'_>, run: &Brief) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether a run may end like this. `lost` may end once more, but only on a node: nothing else reports late.
-/// A denial is no end of this kind: it is told differently.
-fn may_end(run: &Brief, end: RunStatus) -> bool {
-    end.is_final()
-        && end != RunStatus::Denied
-        && run.status.advance(end).is_ok()
-        && (run.status != RunStatus::Lost || run.subject.host == Some(Host::Node))
-}
-
 /// Denies a run that has not started and tells of it; does nothing when it is past that.
 pub(super) fn deny_run(
     tx: &mut Tx<'_>,
@@ -268,7 +281,17 @@ pub(super) fn deny_run(
     )?;
     exactly_one(denied)?;
     forget_env(tx, &run)?;
-    tell_denied(tx, run.subject, reason, detail, by)?;
+    // Whoever was answered that it waits or runs hears in this way only that it does not.
+    // What a node refuses once it has the run, the engine tells.
+    let is_of_node = run.subject.host == Some(Host::Node)
+        && matches!(run.status, RunStatus::Launching | RunStatus::Running);
+    let is_told =
+        !is_of_node && (run.subject.approval_id.is_some() || sessions::is_session(tx.connection, id)?);
+    tell_denied(tx, run.subject.clone(), reason, detail, by)?;
+    if is_told {
+        let text = system_text::exec_denied(place_of(&run.subject), id, reason);
+        tell(tx, run.subject, text)?;
+    }
     Ok(EndOutcome::Applied)
 }
 

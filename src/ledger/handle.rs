@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::{
     clock::Clock,
-    domain::{Actor, ApprovalId, EnvOverrides, Persist, Reason, RunId},
+    domain::{Actor, Approval, ApprovalId, EnvOverrides, Persist, Reason, RunId},
     events::{Event, Feed},
 };
 
@@ -17,6 +17,7 @@ use super::{
     audit,
     config::Tuning,
     decide::{Decide, DecideOutcome, SettlePersist},
+    elsewhere::UseAnswer,
     error::LedgerError,
     expire::{Expire, ExpireOutcome},
     finish::{Cancel, CancelOutcome, Deny, EndOutcome, Finish, Finished},
@@ -284,6 +285,14 @@ impl Ledger {
         by: Actor,
     ) -> Result<CancelOutcome, LedgerError> {
         self.queue.submit(Cancel { run_id, reason, by }).await
+    }
+
+    /// Uses up an allowing answer about a command that somebody else starts; `None` when there is none.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then it was not used.
+    pub async fn use_answer(&self, answer: UseAnswer) -> Result<Option<Approval>, LedgerError> {
+        self.queue.submit(answer).await
     }
 
     /// The entries of an `allow-always` are in the approvals document. `false` when that was settled before.

@@ -41,7 +41,8 @@ use std::time::Duration;
 
 use crate::domain::{
     Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, DecidedBy, EntryId, EnvOverrides, Isolation,
-    LaunchId, Reason, RunDecision, RunEnd, RunId, RunStatus, RunVerdict, UnixMillis,
+    LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision, RunEnd, RunId, RunStatus,
+    RunVerdict, UnixMillis, relaunch,
 };
 
 use super::{
@@ -50,6 +51,7 @@ use super::{
     error::Fault,
     finish,
     grants::GrantUse,
+    node_runs::{self, NodeLaunch},
     queue::Job,
     runs,
     tx::{Committed, Tx},
@@ -78,6 +80,8 @@ pub struct PermitParts {
     pub isolation: Isolation,
     /// The start-by: after it the run must not start any more.
     pub not_after: UnixMillis,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
 }
 
 impl Permit {
@@ -133,12 +137,15 @@ pub struct LaunchTerms {
     pub grants: Vec<GrantUse>,
     /// How long it may take to start.
     pub start_by: Duration,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
 }
 
 impl LaunchTerms {
     /// How safe the commit must be that launches on these terms.
     pub(super) const fn durability(&self, tuning: &Tuning) -> Durability {
-        if self.grants.is_empty() {
+        // A loss of power here ends nothing that a node was told to run.
+        if self.grants.is_empty() && self.node.is_none() {
             tuning.durability
         } else {
             Durability::Full
@@ -168,6 +175,8 @@ pub struct ApprovedLaunch {
     pub stamp: PolicyStamp,
     /// How long after the decision it may start.
     pub start_by: Duration,
+    /// What it is launched with on its node, where the host is one.
+    pub node: Option<NodeLaunch>,
 }
 
 /// What became of the launch of an approved run.
@@ -227,6 +236,8 @@ pub(super) struct LaunchColumns {
     pub(super) binding_digest: Option<String>,
     /// In the run's record already.
     pub(super) isolation: Isolation,
+    /// In a table of its own.
+    pub(super) node: Option<NodeLaunch>,
 }
 
 impl Ready {
@@ -236,6 +247,7 @@ impl Ready {
         not_after: UnixMillis,
         binding_digest: Option<String>,
         isolation: Isolation,
+        node: Option<NodeLaunch>,
     ) -> Self {
         let columns = LaunchColumns {
             launch_id: tx.context.ids.launch_id(),
@@ -244,6 +256,7 @@ impl Ready {
             not_after,
             binding_digest,
             isolation,
+            node,
         };
         Self { columns }
     }
@@ -261,6 +274,7 @@ impl Ready {
             not_after,
             binding_digest,
             isolation: _,
+            node: _,
         } = &self.columns;
         let changed = tx.execute(
             "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
@@ -278,7 +292,16 @@ impl Ready {
                 binding_digest.as_deref(),
             ),
         )?;
-        exactly_one(changed)
+        exactly_one(changed)?;
+        self.note_node(tx, run)
+    }
+
+    /// Writes what the run is launched with on its node, once the run itself is written.
+    pub(super) fn note_node(&self, tx: &Tx<'_>, run: &RunId) -> Result<(), Fault> {
+        match &self.columns.node {
+            Some(node) => node_runs::note_launch(tx, run, node),
+            None => Ok(()),
+        }
     }
 
     /// The permit. `proof` exists only after the commit.
@@ -294,6 +317,7 @@ impl Ready {
             epoch,
             not_after,
             isolation,
+            node,
             launched_at: _,
             binding_digest: _,
         } = self.columns;
@@ -304,6 +328,7 @@ impl Ready {
             env,
             isolation,
             not_after,
+            node,
         };
         Permit {
             epoch,
@@ -354,48 +379,50 @@ impl Job for ApprovedLaunch {
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
             return refused(ApprovedOutcome::NotFound);
         };
-        let decided_at = match &stored.approval.state {
-            ApprovalState::Allowed {
-                consumed_at: Some(_), ..
-            } => return refused(ApprovedOutcome::AlreadyConsumed),
-            ApprovalState::Allowed {
-                consumed_at: None,
-                at,
-                ..
-            } => *at,
-            state @ (ApprovalState::Pending
-            | ApprovalState::Denied { .. }
-            | ApprovalState::Expired { .. }
-            | ApprovalState::Cancelled { .. }) => {
-                return refused(ApprovedOutcome::NotAllowed(state.status()));
-            }
-        };
         let run_id = stored.approval.run_id.clone();
         let run = runs::brief(tx.connection, &run_id)?;
-        let Some(run) = run.filter(|run| run.status.advance(RunStatus::Launching).is_ok()) else {
-            let status = runs::brief(tx.connection, &run_id)?.map_or(RunStatus::Lost, |run| run.status);
-            return refused(ApprovedOutcome::RunEnded(status));
+        let not_after = match &stored.approval.state {
+            ApprovalState::Allowed { at, .. } => *at + self.start_by,
+            ApprovalState::Pending
+            | ApprovalState::Denied { .. }
+            | ApprovalState::Expired { .. }
+            | ApprovalState::Cancelled { .. } => tx.now(),
         };
-        let not_after = decided_at + self.start_by;
-        if tx.now() > not_after {
-            let end = not_started(tx.now());
-            finish::end_run(tx, &run_id, &end, &Actor::system())?;
-            return refused(ApprovedOutcome::StartByPassed);
-        }
-        if !tx.is_current(&self.stamp) {
-            return refused(ApprovedOutcome::Stale);
-        }
         let digest = self.binding.digest();
         let env = unseal(tx, &stored).filter(|_| digest == stored.binding_digest);
-        let Some(env) = env else {
-            finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
-            return refused(ApprovedOutcome::BindingMismatch);
+        let standing = LaunchStanding {
+            run: run.as_ref().map_or(RunStatus::Lost, |run| run.status),
+            start_by_passed: tx.now() > not_after,
+            is_current: tx.is_current(&self.stamp),
+            is_same: env.is_some(),
+        };
+        let status = standing.run;
+        let (run, env) = match (stored.approval.standing(tx.now()).launch(standing), run, env) {
+            (Launching::Consumes, Some(run), Some(env)) => (run, env),
+            (Launching::AlreadyConsumed, _, _) => return refused(ApprovedOutcome::AlreadyConsumed),
+            (Launching::NotAllowed, _, _) => {
+                return refused(ApprovedOutcome::NotAllowed(stored.approval.state.status()));
+            }
+            (Launching::RunEnded, _, _) | (Launching::Consumes, None, _) => {
+                return refused(ApprovedOutcome::RunEnded(status));
+            }
+            (Launching::StartByPassed, _, _) => {
+                let end = not_started(tx.now());
+                finish::end_run(tx, &run_id, &end, &Actor::system())?;
+                return refused(ApprovedOutcome::StartByPassed);
+            }
+            (Launching::Stale, _, _) => return refused(ApprovedOutcome::Stale),
+            (Launching::BindingMismatch, _, _) | (Launching::Consumes, _, None) => {
+                finish::deny_run(tx, &run_id, Reason::BindingMismatch, None, None, &Actor::system())?;
+                return refused(ApprovedOutcome::BindingMismatch);
+            }
         };
         let ready = Ready::draw(
             tx,
             not_after,
             run.outlives_caller.then_some(digest),
             run.isolation,
+            self.node.clone(),
         );
         let now = tx.now().get();
         let consumed = tx.execute(
@@ -457,11 +484,13 @@ impl Job for Relaunch {
         let Some(launch) = runs::earlier_launch(tx.connection, &self.run_id)? else {
             return Ok(None);
         };
-        let possible = launch.epoch < tx.context.epoch
-            && !launch.has_env
-            && tx.now() <= launch.not_after
-            && launch.binding_digest.as_deref() == Some(self.binding.digest().as_str());
-        if !possible {
+        let standing = RelaunchStanding {
+            is_of_earlier_server: launch.epoch < tx.context.epoch,
+            had_env: launch.has_env,
+            start_by_passed: tx.now() > launch.not_after,
+            is_same: launch.binding_digest.as_deref() == Some(self.binding.digest().as_str()),
+        };
+        if !relaunch(standing) {
             return Ok(None);
         }
         let columns = LaunchColumns {
@@ -471,6 +500,8 @@ impl Job for Relaunch {
             not_after: launch.not_after,
             binding_digest: launch.binding_digest,
             isolation: launch.isolation,
+            // What may have reached a node is never sent again.
+            node: None,
         };
         let changed = tx.execute(
             "UPDATE runs SET epoch = ?2, boot_id = ?3 WHERE run_id = ?1 AND status = 'launching'",

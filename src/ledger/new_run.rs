@@ -101,9 +101,12 @@ impl NewRun {
         }
     }
 
-    /// Whether it begins with an open standard input (`exec-tool.md` 8).
+    /// Whether it begins with an open standard input (`exec-tool.md` 8). Nothing can be written to a command on a node.
     const fn stdin_open(&self) -> bool {
-        self.background || self.pty
+        match self.host {
+            Host::Gateway | Host::Sandbox => self.background || self.pty,
+            Host::Node => false,
+        }
     }
 
     /// Inserts the run and tells of it.
@@ -137,6 +140,7 @@ impl NewRun {
             Command::Shell(_) | Command::Argv(_) => runs::EXEC,
             Command::Patch(_) => runs::APPLY_PATCH,
         };
+        let ready = *launch;
         let launch = launch.map(Ready::columns);
         tx.execute(
             "INSERT INTO runs (run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
@@ -187,6 +191,9 @@ impl NewRun {
                 tool,
             ],
         )?;
+        if let Some(ready) = ready {
+            ready.note_node(tx, &self.id)?;
+        }
         let kind = EventKind::ExecRequested {
             command: self.command.to_short_text(),
             cwd: self.cwd.clone(),

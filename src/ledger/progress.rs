@@ -1,13 +1,14 @@
 //! What happens to a run between its launch and its end.
 
 use crate::{
-    domain::{Actor, ProcessKind, RunId, RunStatus, UnixMillis},
-    events::{Event, EventKind},
+    domain::{Actor, Host, ProcessKind, RunId, RunStatus, UnixMillis},
+    events::{Event, EventKind, system_text},
 };
 
 use super::{
     config::{Durability, Tuning},
     error::Fault,
+    finish,
     launch::exactly_one,
     queue::Job,
     runs, sessions,
@@ -52,13 +53,20 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         session_id: session_id.clone(),
         diverted: run.diverted,
     };
+    // Nobody waits for an answer about it. Of a run on a node the engine tells, whoever waits.
+    let is_told =
+        run.subject.host != Some(Host::Node) && run.subject.approval_id.is_some() && session_id.is_some();
+    let told = is_told.then(|| run.subject.clone());
     tx.log(
         Event {
             subject: run.subject,
             kind,
         },
         &Actor::system(),
-    )
+    )?;
+    let Some(subject) = told else { return Ok(()) };
+    let text = system_text::exec_started(finish::place_of(&subject), run_id);
+    finish::tell(tx, subject, text)
 }
 
 /// A run outlives its caller from now on: as a session, once it has started.

@@ -33,6 +33,14 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0007_tools.sql",
         include_str!("../../migrations/sqlite/0007_tools.sql"),
     ),
+    (
+        "0008_nodes.sql",
+        include_str!("../../migrations/sqlite/0008_nodes.sql"),
+    ),
+    (
+        "0009_node_runs.sql",
+        include_str!("../../migrations/sqlite/0009_node_runs.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -101,8 +101,13 @@ impl Tally {
             | EventKind::ConfigRejected { .. }
             | EventKind::DocumentRefused { .. }
             | EventKind::DocumentHeld { .. }
+            | EventKind::SessionChanged { .. }
             | EventKind::SystemEvent { .. }
             | EventKind::SessionWake { .. }
+            | EventKind::NodeConnected { .. }
+            | EventKind::NodeDisconnected { .. }
+            | EventKind::NodePairingRequested(_)
+            | EventKind::NodePairingResolved { .. }
             | EventKind::ServerShutdown { .. } => None,
         };
         Self {

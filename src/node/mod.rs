@@ -1,1 +1,31 @@
-//! The node host: this machine as a node of a gateway (`bridge.md`).
+//! The node host: this machine as a node of a gateway, ours or one of the product (`bridge.md`).
+//!
+//! It connects, proves who it is, takes calls and answers them. Whether a command runs is for the engine of this machine,
+//! with a ledger, run files and an approvals document of its own; what a gateway says about approvals is an answer to a
+//! question of that engine and nothing more. Its invariants: nothing runs without the engine; one invocation is at most
+//! one run, across every crash and connection; no token goes to whom it was not given by. Entry point: [`run()`].
+
+mod address;
+mod backoff;
+mod identity;
+mod standing;
+
+mod answer;
+mod documents;
+mod host;
+mod output;
+mod run;
+mod uplink;
+
+mod approach;
+mod connection;
+mod daemon;
+mod socket;
+
+pub mod service;
+
+pub use address::{AddressError, GatewayAddress, Plaintext, Trust};
+pub use daemon::{NodeError, NodeOptions, commands, run};
+pub use host::Companion;
+pub use identity::{DeviceIdentity, DeviceTokens, GatewayEntry, IdentityError, NodeFile};
+pub use standing::{NodeEvent, NodeStanding, NodeState};

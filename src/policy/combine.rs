@@ -63,10 +63,33 @@ pub struct PolicyLayers<'a> {
     pub ask: &'a [Spoken<Ask>],
     /// The session's overrides.
     pub session: Wanted,
+    /// What a call gets that is granted elevation; on top of the session.
+    pub elevated: Wanted,
     /// The call's parameters; they only tighten.
     pub call: Wanted,
     /// The approvals document of the executing host.
     pub document: &'a DocumentPolicy,
+}
+
+/// What is wanted besides the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wishes {
+    /// By the session.
+    pub session: Wanted,
+    /// By a call that is granted elevation.
+    pub elevated: Wanted,
+    /// By the call, which only tightens.
+    pub call: Wanted,
+}
+
+impl From<Wanted> for Wishes {
+    /// Those of a call alone.
+    fn from(call: Wanted) -> Self {
+        Self {
+            call,
+            ..Self::default()
+        }
+    }
 }
 
 /// What a session or a call wants, where it says anything.
@@ -145,13 +168,14 @@ pub fn combine(layers: PolicyLayers<'_>) -> Effective {
         security,
         ask,
         session,
+        elevated,
         call,
         document,
     } = layers;
     let requested = requested(
         security,
         Spoken::new(Layer::Default, "default", Security::Deny),
-        session.security,
+        [session.security, elevated.security],
         call.security,
         |new, old| new < old,
     );
@@ -161,7 +185,7 @@ pub fn combine(layers: PolicyLayers<'_>) -> Effective {
         self::requested(
             ask,
             Spoken::new(Layer::Default, "default", Ask::OnMiss),
-            session.ask,
+            [session.ask, elevated.ask],
             call.ask,
             |new, old| new > old,
         ),
@@ -184,18 +208,21 @@ pub fn combine(layers: PolicyLayers<'_>) -> Effective {
     }
 }
 
-/// What is asked for without the document: the last configured layer, the session over it, the call only where it
-/// tightens.
+/// What is asked for without the document: the last configured layer, the session over it, elevation over that, the
+/// call only where it tightens.
 fn requested<T: Copy + Ord>(
     configured: &[Spoken<T>],
     default: Spoken<T>,
-    session: Option<T>,
+    [session, elevated]: [Option<T>; 2],
     call: Option<T>,
     tightens: impl Fn(T, T) -> bool,
 ) -> Resolved<T> {
     let mut resolved = Resolved::last_of(configured, default);
     if let Some(value) = session {
         resolved.put_on_top(Spoken::new(Layer::Session, "session", value));
+    }
+    if let Some(value) = elevated {
+        resolved.put_on_top(Spoken::new(Layer::Call, "elevated", value));
     }
     if let Some(value) = call {
         let said = Spoken::new(Layer::Call, "call", value);

@@ -37,6 +37,7 @@ fn combined(
             security: session,
             ask: None,
         },
+        elevated: Wanted::default(),
         call: Wanted {
             security: call,
             ask: None,
@@ -54,6 +55,7 @@ fn nothing_said_is_deny_and_asked_on_a_miss() {
         security: &[],
         ask: &[],
         session: Wanted::default(),
+        elevated: Wanted::default(),
         call: Wanted::default(),
         document: &DocumentPolicy::silent(),
     });
@@ -141,6 +143,7 @@ fn the_fallback_is_clamped_to_security() {
         security: &[global("tools.exec.security", Allowlist)],
         ask: &[],
         session: Wanted::default(),
+        elevated: Wanted::default(),
         call: Wanted::default(),
         document: &DocumentPolicy {
             ask_fallback: vec![Spoken::new(Layer::DocumentAgent, "document", Full)],
@@ -164,6 +167,7 @@ fn a_refused_document_denies_keeps_ask_and_is_named_only_when_it_is_the_cause() 
             security: &[global("tools.exec.security", security)],
             ask: &[global("tools.exec.ask", Always)],
             session: Wanted::default(),
+            elevated: Wanted::default(),
             call: Wanted::default(),
             document: &DocumentPolicy::refused(),
         })
@@ -235,12 +239,13 @@ fn document() -> impl Strategy<Value = DocumentPolicy> {
 proptest! {
     #[test]
     fn a_call_only_tightens(
-        security in any_security(), ask in any_ask(), session in wanted(), call in wanted(), document in document()
+        security in any_security(), ask in any_ask(), session in wanted(), elevated in wanted(),
+        call in wanted(), document in document()
     ) {
         let configured = [global("s", security)];
         let configured_ask = [global("a", ask)];
         let layers = PolicyLayers {
-            security: &configured, ask: &configured_ask, session, call, document: &document,
+            security: &configured, ask: &configured_ask, session, elevated, call, document: &document,
         };
         let with = combine(layers);
         let without = combine(PolicyLayers { call: Wanted::default(), ..layers });
@@ -251,12 +256,13 @@ proptest! {
 
     #[test]
     fn a_document_only_tightens(
-        security in any_security(), ask in any_ask(), session in wanted(), call in wanted(), document in document()
+        security in any_security(), ask in any_ask(), session in wanted(), elevated in wanted(),
+        call in wanted(), document in document()
     ) {
         let configured = [global("s", security)];
         let configured_ask = [global("a", ask)];
         let layers = PolicyLayers {
-            security: &configured, ask: &configured_ask, session, call, document: &document,
+            security: &configured, ask: &configured_ask, session, elevated, call, document: &document,
         };
         let with = combine(layers);
         let without = combine(PolicyLayers { document: &DocumentPolicy::silent(), ..layers });
@@ -267,12 +273,13 @@ proptest! {
 
     #[test]
     fn the_last_layer_is_the_one_that_counts(
-        security in any_security(), ask in any_ask(), session in wanted(), call in wanted(), document in document()
+        security in any_security(), ask in any_ask(), session in wanted(), elevated in wanted(),
+        call in wanted(), document in document()
     ) {
         let configured = [global("s", security)];
         let configured_ask = [global("a", ask)];
         let effective = combine(PolicyLayers {
-            security: &configured, ask: &configured_ask, session, call, document: &document,
+            security: &configured, ask: &configured_ask, session, elevated, call, document: &document,
         });
         let last = effective.security.layers.last().unwrap();
         prop_assert_eq!((last.value, &last.source), (effective.security.value, &effective.security.source));
@@ -295,6 +302,7 @@ fn ask_takes_the_more_insistent_of_both() {
             security: &[],
             ask: &configured,
             session: Wanted::default(),
+            elevated: Wanted::default(),
             call: Wanted::default(),
             document: &document,
         };

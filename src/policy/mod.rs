@@ -6,6 +6,7 @@ pub mod gate;
 pub mod hold;
 pub mod host;
 pub mod layers;
+pub mod node_select;
 pub mod preset;
 
 pub mod allowlist;

@@ -3,3 +3,6 @@
 
 pub mod bridge;
 pub mod ipc;
+mod json;
+
+pub use json::{Bounds, JsonError, parse_json};

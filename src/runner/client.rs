@@ -166,7 +166,7 @@ struct Recipe {
     supervisors_end: OwnedFd,
     runs: OwnedFd,
     output: OwnedFd,
-    home: Option<Home>,
+    home: Option<Arc<Home>>,
 }
 
 /// A runner that was started.
@@ -216,7 +216,7 @@ impl Runner {
                 supervisors_end,
                 runs: open_directory(&options.runs)?,
                 output: open_directory(&options.output)?,
-                home: Home::make(),
+                home: Home::make().map(Arc::new),
                 options,
             })),
             Some(Apart { keeping, attach }) => {
@@ -272,10 +272,13 @@ impl Runner {
             is_missing: AtomicBool::new(false),
         });
         let (kill_level, reach) = match &origin {
-            Origin::Here(recipe) if recipe.home.as_ref().is_some_and(Home::kills) => {
-                (KillLevel::ControlGroup, Reach::Own)
+            Origin::Here(recipe) => {
+                let kill_level = match &recipe.home {
+                    Some(home) if home.kills() => KillLevel::ControlGroup,
+                    Some(_) | None => KillLevel::Subreaper,
+                };
+                (kill_level, Reach::Own(recipe.home.clone()))
             }
-            Origin::Here(_) => (KillLevel::Subreaper, Reach::Own),
             Origin::Keeper(_) | Origin::Unit(_) => (KillLevel::Subreaper, Reach::Supervisors),
         };
         let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&state)));
@@ -413,7 +416,7 @@ impl Recipe {
             .confinement
             .as_ref()
             .map_or(RunnerPlace::Beside, |_| RunnerPlace::Confining);
-        let arguments = pool::arguments(options.limits, options.max_running, place, home.as_ref());
+        let arguments = pool::arguments(options.limits, options.max_running, place, home.as_deref());
         let arguments: Vec<_> = arguments.iter().map(OsStr::new).collect();
         let environment: Vec<_> = options
             .environment
@@ -463,10 +466,10 @@ impl State {
 }
 
 /// Who can signal the processes of runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Reach {
-    /// The server itself.
-    Own,
+    /// The server itself, and their groups.
+    Own(Option<Arc<Home>>),
     /// Only what runs under their account.
     Supervisors,
 }
@@ -491,8 +494,8 @@ impl RunnerHandle {
 
     /// What kills the rest of runs whose supervisors died. Does not keep the runner alive.
     pub(crate) fn sweeper(&self) -> Sweeper {
-        match self.inner.reach {
-            Reach::Own => Sweeper(Broom::Own),
+        match &self.inner.reach {
+            Reach::Own(home) => Sweeper(Broom::Own(home.clone())),
             Reach::Supervisors => Sweeper(Broom::Supervisors(Arc::downgrade(&self.inner))),
         }
     }
@@ -529,7 +532,7 @@ pub struct Sweeper(Broom);
 
 #[derive(Debug, Clone)]
 enum Broom {
-    Own,
+    Own(Option<Arc<Home>>),
     Supervisors(Weak<Inner>),
 }
 
@@ -541,8 +544,13 @@ impl Sweeper {
     /// Cancelled, it may have done it, and can be done again.
     pub(crate) async fn sweep(&self, fence: &Fence) {
         let runner = match &self.0 {
-            Broom::Own => {
-                tree::kill_session(fence.pid, fence.start_time);
+            Broom::Own(home) => {
+                let (home, pid, start_time) = (home.clone(), fence.pid, fence.start_time);
+                let swept =
+                    tokio::task::spawn_blocking(move || tree::sweep(pid, start_time, home.as_deref()));
+                if swept.await.is_err() {
+                    tracing::error!("what is left of a run whose supervisor died may not be killed");
+                }
                 return;
             }
             Broom::Supervisors(runner) => runner.upgrade(),

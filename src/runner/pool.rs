@@ -8,10 +8,7 @@ use std::{
     time::Duration,
 };
 
-use rustix::{
-    event::{PollFd, PollFlags},
-    process::Signal,
-};
+use rustix::event::{PollFd, PollFlags};
 
 use crate::sys::{
     account::Identity,
@@ -28,7 +25,7 @@ use super::{
     login,
     seats::{Seat, Seats},
     supervisor::{self, Post},
-    tree,
+    tree::{self, Struck},
 };
 
 /// The word that makes this program a runner. Not for people: it refuses to work without a server's descriptors.
@@ -36,6 +33,10 @@ const MODE: &str = "__runner";
 
 /// How many supervisors more than usual are forked at a time while start frames wait.
 const BURST: usize = 6;
+
+/// How soon what dead supervisors left is struck again. The interval grows for what cannot be killed.
+const ORPHANS_INTERVAL: Duration = Duration::from_millis(5);
+const MAX_ORPHANS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How soon a failed fork is tried again.
 const RETRY: Duration = Duration::from_millis(50);
@@ -246,13 +247,24 @@ fn run(settings: &Settings) -> io::Result<()> {
         boot_id: process::boot_id()?,
         home: settings.home.clone(),
         supervisors: BTreeMap::new(),
+        orphans: Orphans::None,
+        swept_at: Duration::ZERO,
         serves: true,
     };
     hooks::reach("runner.started");
-    if let Some(home) = &pool.home {
-        home.sweep();
-    }
+    pool.sweep();
     pool.run()
+}
+
+/// What supervisors that died left behind, which are children of the runner now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Orphans {
+    None,
+    /// They are struck until there are none, next at `again`.
+    Dying {
+        again: Duration,
+        interval: Duration,
+    },
 }
 
 struct Pool {
@@ -269,6 +281,9 @@ struct Pool {
     boot_id: String,
     home: Option<Home>,
     supervisors: BTreeMap<Pid, Seat>,
+    orphans: Orphans,
+    /// When groups were last looked through.
+    swept_at: Duration,
     /// False once the server is gone.
     serves: bool,
 }
@@ -277,7 +292,7 @@ impl Pool {
     fn run(&mut self) -> io::Result<()> {
         loop {
             let is_short = self.serves && !self.fill();
-            if !self.serves && self.supervisors.is_empty() {
+            if !self.serves && self.supervisors.is_empty() && self.orphans == Orphans::None {
                 if let Some(home) = &self.home {
                     home.leave();
                 }
@@ -291,19 +306,7 @@ impl Pool {
             if self.serves {
                 descriptors.push(PollFd::new(&self.socket, PollFlags::empty()));
             }
-            let timeout = if is_short {
-                Some(RETRY)
-            } else {
-                self.home.as_ref().map(|_| IDLE_INTERVAL)
-            };
-            process::poll(&mut descriptors, timeout)?;
-            let is_quiet = descriptors
-                .iter()
-                .all(|descriptor| descriptor.revents().is_empty());
-            if let Some(home) = self.home.as_ref().filter(|_| is_quiet) {
-                // A supervisor of a runner that died is no child of ours: its death is seen only here.
-                home.sweep();
-            }
+            process::poll(&mut descriptors, self.patience(is_short))?;
             let is_closed = descriptors
                 .get(2)
                 .is_some_and(|socket| !socket.revents().is_empty());
@@ -313,7 +316,37 @@ impl Pool {
             self.seats.clear_bell();
             self.signals.clear();
             self.collect()?;
+            self.strike_orphans();
+            // A supervisor of a runner that died is no child of ours: its death is seen only here.
+            if process::monotonic() >= self.swept_at + IDLE_INTERVAL {
+                self.sweep();
+            }
         }
+    }
+
+    /// How long there is nothing to do unless something happens; `None` is for ever.
+    fn patience(&self, is_short: bool) -> Option<Duration> {
+        let now = process::monotonic();
+        let until_strike = match self.orphans {
+            Orphans::None => None,
+            Orphans::Dying { again, .. } => Some(again.saturating_sub(now)),
+        };
+        let until_sweep = self
+            .home
+            .as_ref()
+            .map(|_| (self.swept_at + IDLE_INTERVAL).saturating_sub(now));
+        let until_fork = is_short.then_some(RETRY);
+        [until_strike, until_sweep, until_fork]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn sweep(&mut self) {
+        if let Some(home) = &self.home {
+            home.sweep();
+        }
+        self.swept_at = process::monotonic();
     }
 
     /// Forks until enough are idle. False when it could not.
@@ -359,10 +392,10 @@ impl Pool {
                     home,
                     ..
                 } = self;
-                if let (Some(home), Ok(own)) = (home.as_ref(), process::current()) {
-                    // Refused, it still has its reapers.
-                    home.join(&own).unwrap_or(());
-                }
+                // Refused, it still has its reapers.
+                let group = home
+                    .as_ref()
+                    .and_then(|home| home.join(&process::current().ok()?));
                 let result = supervisor::serve(&Post {
                     socket: socket.as_fd(),
                     meeting: Meeting {
@@ -372,6 +405,7 @@ impl Pool {
                     output: output.as_ref().map(AsFd::as_fd),
                     confines: confines.as_ref(),
                     home: home.as_ref(),
+                    group: group.as_ref(),
                     boot_id,
                     seats,
                     seat,
@@ -382,33 +416,45 @@ impl Pool {
         }
     }
 
-    /// Reaps what ended. When a supervisor did, what it left is ours now, and is killed.
+    /// Reaps what ended. When a supervisor did, what it left is ours now.
     fn collect(&mut self) -> io::Result<()> {
         let mut lost_supervisor = false;
-        loop {
-            match process::reap()? {
-                Reaped::Child(pid, _ended) => {
-                    if let Some(seat) = self.supervisors.remove(&pid) {
-                        seat.free();
-                        lost_supervisor = true;
-                    }
-                }
-                // Read only when a supervisor died: otherwise there cannot be any.
-                Reaped::NoneEnded if lost_supervisor && self.has_orphans() => {
-                    let spared: Vec<_> = self.supervisors.keys().copied().collect();
-                    tree::signal_descendants_except(&spared, Signal::KILL);
-                    // A killed process takes a moment; more may have been forked before it died.
-                    let mut end = [PollFd::new(&self.signals, PollFlags::IN)];
-                    process::poll(&mut end, Some(Duration::from_millis(5)))?;
-                    self.signals.clear();
-                }
-                Reaped::NoneEnded | Reaped::NoChildren => {
-                    if let Some(home) = self.home.as_ref().filter(|_| lost_supervisor) {
-                        home.sweep();
-                    }
-                    return Ok(());
-                }
+        while let Reaped::Child(pid, _ended) = process::reap()? {
+            if let Some(seat) = self.supervisors.remove(&pid) {
+                seat.free();
+                lost_supervisor = true;
             }
+        }
+        if lost_supervisor {
+            // Its group first: nobody gets out of there by being quick.
+            self.sweep();
+            self.orphans = Orphans::Dying {
+                again: Duration::ZERO,
+                interval: ORPHANS_INTERVAL,
+            };
+        }
+        Ok(())
+    }
+
+    /// Kills what dead supervisors left, when it is time. The living are served meanwhile, however long the dead take.
+    fn strike_orphans(&mut self) {
+        let now = process::monotonic();
+        let Orphans::Dying { again, interval } = self.orphans else {
+            return;
+        };
+        // Only while supervisors die the children are read: otherwise there cannot be others.
+        if !self.has_orphans() {
+            self.orphans = Orphans::None;
+        } else if now >= again {
+            let spared: Vec<_> = self.supervisors.keys().copied().collect();
+            let next_interval = match tree::kill_descendants_except(&spared) {
+                Struck::All => (interval * 2).min(MAX_ORPHANS_INTERVAL),
+                Struck::NotAll => ORPHANS_INTERVAL,
+            };
+            self.orphans = Orphans::Dying {
+                again: now + interval,
+                interval: next_interval,
+            };
         }
     }
 

@@ -25,7 +25,7 @@ use std::{
 use rustix::fs::{FlockOperation, Mode, OFlags};
 
 use crate::{
-    domain::{Exit, KillCause, LaunchId, LimitReport},
+    domain::{Exit, KillCause, LaunchId, LimitReport, Traces},
     sys::process::{Pid, Process},
 };
 
@@ -47,6 +47,38 @@ pub enum RunFileState {
     Exited(Exit),
     /// A line that is not whole: something may have run.
     Torn,
+}
+
+impl RunFileState {
+    /// Whether a run may still be made impossible: what was voided stays so, and what may have started cannot be.
+    pub const fn voiding(&self) -> Voiding {
+        match self {
+            Self::Missing | Self::Empty => Voiding::Append,
+            Self::Void => Voiding::Nothing,
+            Self::Started(_) | Self::Exited(_) | Self::Torn => Voiding::TooLate,
+        }
+    }
+
+    /// What the file tells of a run that nobody supervises; `None` when it tells the end.
+    pub const fn traces(&self) -> Option<Traces> {
+        match self {
+            Self::Missing | Self::Empty => Some(Traces::None),
+            Self::Void => Some(Traces::Void),
+            Self::Started(_) | Self::Torn => Some(Traces::Started),
+            Self::Exited(_) => None,
+        }
+    }
+}
+
+/// What has to be done to make a run impossible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voiding {
+    /// Write it down.
+    Append,
+    /// It is so already.
+    Nothing,
+    /// It may have started.
+    TooLate,
 }
 
 /// The `started` line: who holds the fence.
@@ -118,21 +150,20 @@ pub fn void(path: &Path) -> io::Result<Voided> {
     if !try_lock(file.as_fd(), Sharing::Exclusive)? {
         return Ok(Voided::Locked);
     }
-    match read(&file)? {
-        RunFileState::Empty | RunFileState::Missing => {
-            append(file.as_fd(), &Line::of(format_args!("void")))?;
+    let state = read(&file)?;
+    match state.voiding() {
+        Voiding::Append => {
+            append(file.as_fd(), &Line::void())?;
             Ok(Voided::Done)
         }
-        RunFileState::Void => Ok(Voided::Done),
-        state @ (RunFileState::Started(_) | RunFileState::Exited(_) | RunFileState::Torn) => {
-            Ok(Voided::TooLate(state))
-        }
+        Voiding::Nothing => Ok(Voided::Done),
+        Voiding::TooLate => Ok(Voided::TooLate(state)),
     }
 }
 
 /// Whether a supervisor may go on to the fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Claim {
+pub enum Claim {
     /// It holds the lock, and the file is empty.
     Free,
     /// Another one holds the lock.
@@ -141,13 +172,22 @@ pub(super) enum Claim {
     Lost,
 }
 
+impl Claim {
+    /// What a supervisor may do that got the lock, or did not, of a file that has nothing in it, or something.
+    pub const fn of(got_lock: bool, is_empty: bool) -> Self {
+        match (got_lock, is_empty) {
+            (true, true) => Self::Free,
+            (true, false) => Self::Lost,
+            (false, _) => Self::Held,
+        }
+    }
+}
+
 /// Takes the lock for as long as `file` is open anywhere.
 pub(super) fn claim(file: BorrowedFd<'_>) -> io::Result<Claim> {
-    if !try_lock(file, Sharing::Exclusive)? {
-        return Ok(Claim::Held);
-    }
-    let size = rustix::fs::fstat(file)?.st_size;
-    Ok(if size == 0 { Claim::Free } else { Claim::Lost })
+    let got_lock = try_lock(file, Sharing::Exclusive)?;
+    let is_empty = rustix::fs::fstat(file)?.st_size == 0;
+    Ok(Claim::of(got_lock, is_empty))
 }
 
 /// Appends the fence. Allocates nothing: the child itself writes it, right before it executes.
@@ -157,36 +197,12 @@ pub(super) fn append_fence(
     boot_id: &str,
     launch_id: &LaunchId,
 ) -> Result<(), rustix::io::Errno> {
-    let Process { pid, start_time, .. } = process;
-    append(
-        file,
-        &Line::of(format_args!("started {pid} {boot_id} {start_time} {launch_id}")),
-    )
+    append(file, &Line::fence(process, boot_id, launch_id))
 }
 
 /// Appends the end of the run.
 pub(super) fn append_exit(file: BorrowedFd<'_>, exit: &Exit) -> Result<(), rustix::io::Errno> {
-    let Exit {
-        code,
-        signal,
-        spawn_errno,
-        killed,
-        leftovers_killed,
-        output_bytes,
-        kept_bytes,
-        limits,
-    } = exit;
-    append(
-        file,
-        &Line::of(format_args!(
-            "exit {} {} {} {output_bytes} {kept_bytes} {} {}",
-            OrDash(*code),
-            OrDash(*signal),
-            OrDash(*spawn_errno),
-            OrDash(*killed),
-            u8::from(*leftovers_killed) | limits.to_bits() << 1,
-        )),
-    )
+    append(file, &Line::exit(exit))
 }
 
 struct OrDash<T>(Option<T>);
@@ -219,13 +235,47 @@ fn try_lock(file: BorrowedFd<'_>, sharing: Sharing) -> io::Result<bool> {
 }
 
 /// One line with its checksum, built without allocating.
-struct Line {
+#[derive(Debug)]
+pub struct Line {
     bytes: [u8; 512],
     length: usize,
     is_whole: bool,
 }
 
 impl Line {
+    /// The fence.
+    pub fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
+        let Process { pid, start_time, .. } = process;
+        Self::of(format_args!("started {pid} {boot_id} {start_time} {launch_id}"))
+    }
+
+    /// The end of a run.
+    pub fn exit(exit: &Exit) -> Self {
+        let Exit {
+            code,
+            signal,
+            spawn_errno,
+            killed,
+            leftovers_killed,
+            output_bytes,
+            kept_bytes,
+            limits,
+        } = exit;
+        Self::of(format_args!(
+            "exit {} {} {} {output_bytes} {kept_bytes} {} {}",
+            OrDash(*code),
+            OrDash(*signal),
+            OrDash(*spawn_errno),
+            OrDash(*killed),
+            u8::from(*leftovers_killed) | limits.to_bits() << 1,
+        ))
+    }
+
+    /// Nothing will be started.
+    pub fn void() -> Self {
+        Self::of(format_args!("void"))
+    }
+
     fn of(text: fmt::Arguments<'_>) -> Self {
         let mut line = Self {
             bytes: [0; 512],
@@ -238,7 +288,8 @@ impl Line {
         line
     }
 
-    fn as_bytes(&self) -> &[u8] {
+    /// Its bytes, the end of the line included.
+    pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 }
@@ -280,7 +331,7 @@ fn read(file: &OwnedFd) -> io::Result<RunFileState> {
 }
 
 /// What the content of a run file says.
-pub(crate) fn parse(bytes: &[u8]) -> RunFileState {
+pub fn parse(bytes: &[u8]) -> RunFileState {
     if bytes.is_empty() {
         return RunFileState::Empty;
     }
@@ -372,6 +423,7 @@ mod tests {
             session: 4711,
             start_time: 99,
             is_zombie: false,
+            is_exiting: false,
         }
     }
 

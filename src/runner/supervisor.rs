@@ -23,7 +23,7 @@ use crate::{
 
 use super::{
     attach::Meeting,
-    cgroup::{Home, Limiter},
+    cgroup::{Home, Limiter, OwnGroup},
     enclose::{Begun, Enclosing, NotBegun, Workshop},
     execute::Execution,
     input::Input,
@@ -50,6 +50,8 @@ pub(super) struct Post<'a> {
     pub(super) confines: Option<&'a Confines>,
     /// Where runs are held to their limits; `None` where that cannot be.
     pub(super) home: Option<&'a Home>,
+    /// Its own group; `None` where it has none.
+    pub(super) group: Option<&'a OwnGroup>,
     pub(super) boot_id: &'a str,
     pub(super) seats: &'a Seats,
     pub(super) seat: Seat,
@@ -82,7 +84,7 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 hooks::reach("sup.order-taken");
                 let bytes = frame.get_mut(..length).unwrap_or_default();
                 if let Some(Sweep { pid, start_time }) = Sweep::decode(bytes) {
-                    tree::kill_session(pid, start_time);
+                    tree::sweep(pid, start_time, post.home);
                 } else if let Some(start) = Start::of_frame(bytes, descriptors) {
                     serve_run(post, (&tools, &mut limiter), &start, &mut buffer);
                 }

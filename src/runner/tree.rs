@@ -3,14 +3,19 @@
 //! A process may leave its group, its session and its parent, and may ignore every signal but `SIGKILL`. What it
 //! cannot leave is its reaper: orphans of a run become children of its supervisor, so a supervisor that keeps
 //! killing its descendants until it has none has reached all of them. When a supervisor itself is killed, its
-//! children go to the runner, which does the same ([`signal_descendants_except`]). Should both be killed, what
+//! children go to the runner, which does the same ([`kill_descendants_except`]). Should both be killed, what
 //! stayed in the run's session can still be found by anybody who reads the fence ([`kill_session`]).
+//!
+//! A process that begins another one and ends, over and over, may be gone each time it is struck. So a look follows
+//! upon the other without a pause until one finds nobody new, and where there are control groups, the group is killed.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use rustix::process::Signal;
 
 use crate::sys::process::{self, Pid, Process};
+
+use super::cgroup::Home;
 
 /// How far a kill reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,25 +30,67 @@ pub enum KillLevel {
 /// could not see yet.
 const MAX_PASSES: usize = 64;
 
-/// Sends a signal to every descendant of this process but those in `spared`, and to none of their descendants.
-pub(super) fn signal_descendants_except(spared: &[Pid], signal: Signal) {
+/// How long looks may follow upon each other before whoever looks does something else for a moment.
+const LOOKING_TIME: Duration = Duration::from_millis(10);
+
+/// What [`kill_descendants_except`] came upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Struck {
+    /// The last look found nobody but who had been struck before.
+    All,
+    /// There was somebody new each time.
+    NotAll,
+}
+
+/// Sends a signal to every descendant of this process that one look finds.
+pub(super) fn signal_descendants(signal: Signal) {
+    signal_descendants_except(&[], signal);
+}
+
+/// Kills every descendant of this process but those in `spared` and their descendants, looking again until nobody
+/// new is found or some time has passed.
+pub(super) fn kill_descendants_except(spared: &[Pid]) -> Struck {
+    let until = process::monotonic() + LOOKING_TIME;
+    let mut struck = BTreeSet::new();
+    loop {
+        let found = signal_descendants_except(spared, Signal::KILL);
+        if found.is_subset(&struck) {
+            return Struck::All;
+        }
+        if process::monotonic() >= until {
+            return Struck::NotAll;
+        }
+        struck.extend(found);
+    }
+}
+
+fn signal_descendants_except(spared: &[Pid], signal: Signal) -> BTreeSet<Pid> {
     let own = rustix::process::getpid().as_raw_pid();
     let mut queue = process::children(own).unwrap_or_default();
-    let mut seen = BTreeSet::from([own]);
-    seen.extend(spared);
+    let mut found = BTreeSet::new();
     while let Some(pid) = queue.pop() {
-        if seen.insert(pid) {
+        if pid != own && !spared.contains(&pid) && found.insert(pid) {
             process::signal_process(pid, signal);
             queue.extend(process::children(pid).unwrap_or_default());
         }
     }
+    found
+}
+
+/// Kills what is left of a run whose supervisor is gone: by the session of its first process, and by the groups of all
+/// supervisors that are gone. To be called only for a process of this boot.
+pub(super) fn sweep(leader: Pid, start_time: u64, home: Option<&Home>) {
+    if let Some(home) = home {
+        home.sweep();
+    }
+    kill_session(leader, start_time);
 }
 
 /// Kills the processes that are left in the session of a run whose supervisor is gone, and their descendants.
 ///
 /// The session's number cannot belong to another session as long as one of its members lives, so nothing else is
-/// hit. To be called only for a process of this boot.
-pub(super) fn kill_session(leader: Pid, start_time: u64) {
+/// hit.
+fn kill_session(leader: Pid, start_time: u64) {
     for _pass in 0..MAX_PASSES {
         let members = members(leader, start_time);
         if members.is_empty() {

@@ -33,7 +33,7 @@ use super::{
     run_file,
     supervisor::{Post, Tools},
     terminal::{ANSWER_BYTES, Terminal},
-    tree,
+    tree::{self, Struck},
     wire::{FromSupervisor, Inbox, Order, ToSupervisor},
 };
 
@@ -48,9 +48,6 @@ const MAX_LAST_BYTES: usize = 4 * 1024 * 1024;
 
 /// How often the tree is struck again while it dies.
 const STRIKE_INTERVAL: Duration = Duration::from_millis(5);
-
-/// How often a strike looks for what there is to kill.
-const LOOKS_OF_A_STRIKE: usize = 4;
 
 /// The interval grows to this for what cannot be killed, e.g. another user's process.
 const MAX_STRIKE_INTERVAL: Duration = Duration::from_secs(1);
@@ -136,7 +133,8 @@ enum Kill {
     Striking {
         cause: Option<KillCause>,
         again: Duration,
-        interval: Duration,
+        /// `None` before the first strike.
+        interval: Option<Duration>,
         patience: Duration,
     },
 }
@@ -146,7 +144,7 @@ impl Kill {
         Self::Striking {
             cause,
             again: now,
-            interval: STRIKE_INTERVAL,
+            interval: None,
             patience: now + STRIKE_PATIENCE,
         }
     }
@@ -301,12 +299,16 @@ impl<'a> Watch<'a> {
             && now >= again
             && !self.is_empty
         {
-            self.strike(Signal::KILL);
-            let interval = (interval * 2).min(MAX_STRIKE_INTERVAL);
+            let struck = self.strike(interval);
+            let interval = match (interval, struck) {
+                (Some(interval), Struck::All) => (interval * 2).min(MAX_STRIKE_INTERVAL),
+                // What moves on is not what cannot be killed.
+                (Some(_), Struck::NotAll) | (None, _) => STRIKE_INTERVAL,
+            };
             self.kill = Kill::Striking {
                 cause,
                 again: now + interval,
-                interval,
+                interval: Some(interval),
                 patience,
             };
         }
@@ -334,9 +336,11 @@ impl<'a> Watch<'a> {
         self.kill = if grace.is_zero() {
             Kill::strike(Some(cause), now)
         } else {
-            self.strike(Signal::TERM);
             // A stopped process cannot end itself.
-            self.strike(Signal::CONT);
+            for signal in [Signal::TERM, Signal::CONT] {
+                self.signal_group(signal);
+                tree::signal_descendants(signal);
+            }
             Kill::Asked {
                 cause,
                 until: now + grace,
@@ -344,19 +348,24 @@ impl<'a> Watch<'a> {
         };
     }
 
-    fn strike(&self, signal: Signal) {
+    /// Kills whatever there is of the run, `interval` after the last time.
+    fn strike(&self, interval: Option<Duration>) -> Struck {
+        self.signal_group(Signal::KILL);
+        let struck = tree::kill_descendants_except(&[]);
+        // Nearly always the first strike was enough, and moving to another group and back takes its time.
+        if interval.is_some()
+            && let Some(group) = self.post.group
+        {
+            // Refused, there is the next strike.
+            group.kill_others().unwrap_or(());
+        }
+        struck
+    }
+
+    fn signal_group(&self, signal: Signal) {
         // Its number stays taken until we reap it, and after that for as long as its group has members.
         if self.first_ended.is_none() {
             process::signal_group(self.process.pid, signal);
-        }
-        // What forks and ends all the time is missed by a single look more often than not.
-        let looks = if signal == Signal::KILL {
-            LOOKS_OF_A_STRIKE
-        } else {
-            1
-        };
-        for _ in 0..looks {
-            tree::signal_descendants_except(&[], signal);
         }
     }
 

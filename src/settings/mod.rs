@@ -47,6 +47,8 @@ pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};
 pub use key_path::{InvalidKeyPath, KeyPath, Step};
 pub use kinds_net::{DatabaseUrl, InvalidText, IpRange, WebUrl};
 pub use kinds_sandbox::{BindMount, Limit};
+#[cfg(test)]
+pub(crate) use policy_config::policy_of;
 pub use policy_config::{CommandSettings, ElevatedSettings, PolicyConfig, SenderLists};
 pub use policy_tree::ConfigValue;
 pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};

@@ -31,6 +31,8 @@ pub struct PolicyConfig {
     agents: BTreeMap<AgentId, AgentPolicy>,
     others: AgentPolicy,
     commands: CommandSettings,
+    /// Where the file has each agent's object.
+    paths: BTreeMap<AgentId, String>,
 }
 
 /// Everything of one agent.
@@ -139,6 +141,14 @@ impl PolicyConfig {
         &self.commands
     }
 
+    /// The path of a key in an agent's object; where the file does not name the agent, of one that could be set.
+    pub fn agent_key(&self, agent: &AgentId, key: &str) -> String {
+        match self.paths.get(agent) {
+            Some(path) => format!("{path}.{key}"),
+            None => format!("agents.entries.{agent}.{key}"),
+        }
+    }
+
     /// The agents that the file names, sorted.
     pub fn agents(&self) -> Vec<AgentId> {
         self.agents.keys().cloned().collect()
@@ -187,6 +197,18 @@ pub(super) fn parse(
         Some(Err(problem)) => return Err(vec![SettingsProblem::whole(source, problem)]),
     };
     parse_tree(&tree, &source, places)
+}
+
+/// A policy for tests of other modules.
+#[cfg(test)]
+pub(crate) fn policy_of(text: &str) -> PolicyConfig {
+    let places = Places {
+        home: None,
+        state: "/state".into(),
+    };
+    parse(Some(text), Path::new("openclaw.json"), &places)
+        .expect("a configuration")
+        .config
 }
 
 /// The same from a tree.
@@ -310,6 +332,10 @@ fn resolve(global: &LevelTree<'_>, agents: &[(AgentId, LevelTree<'_>)]) -> Polic
             .map(|(id, tree)| (id.clone(), of(Some(&Level::read(tree)))))
             .collect(),
         others: of(None),
+        paths: agents
+            .iter()
+            .map(|(id, tree)| (id.clone(), tree.scope.name("")))
+            .collect(),
         commands: CommandSettings {
             use_access_groups: everybody.value(|level| &level.use_access_groups),
             allow_from: everybody.value(|level| &level.commands_allow_from),

@@ -180,7 +180,7 @@ policy_settings! {
         security: Security, "tools.exec.security", "tools.exec.security" as Word<Security> = "deny", Now;
         ask: Ask, "tools.exec.ask", "tools.exec.ask" as Word<Ask> = "on-miss", Now;
         mode: ExecMode, "tools.exec.mode", "tools.exec.mode" as Word<ExecMode> = null, Now;
-        node: String, "tools.exec.node", "tools.exec.node" as Text = null, Later;
+        node: String, "tools.exec.node", "tools.exec.node" as Text = null, Now;
         timeout: Option<Duration>, "tools.exec.timeoutSec", "tools.exec.timeoutSec" as ZeroIsNone<Seconds> = 1800, Now;
         timeout_alias: Option<Duration>, "tools.exec.timeoutSeconds", "tools.exec.timeoutSeconds" as ZeroIsNone<Seconds> = null, Now;
         background_after: Duration, "tools.exec.backgroundMs", "tools.exec.backgroundMs" as Millis<0> = 10000, Now;
@@ -202,11 +202,11 @@ policy_settings! {
         apply_patch_allow_models: Vec<String>, "tools.exec.applyPatch.allowModels", "tools.exec.applyPatch.allowModels" as List<Text> = [], Now;
         tools_allow: Vec<String>, "tools.allow", "tools.allow" as List<Text> = null, Now;
         tools_deny: Vec<String>, "tools.deny", "tools.deny" as List<Text> = null, Now;
-        elevated_enabled: bool, "tools.elevated.enabled", "tools.elevated.enabled" as Flag = true, Later;
-        elevated_allow_from: BTreeMap<String, Vec<String>>, "tools.elevated.allowFrom", "tools.elevated.allowFrom" as Providers = {}, Later;
-        elevated_default: ElevatedLevel, "agents.defaults.elevatedDefault", "elevatedDefault" as Word<ElevatedLevel> = "on", Later;
-        use_access_groups: bool, "commands.useAccessGroups", "" as Flag = true, Later;
-        commands_allow_from: BTreeMap<String, Vec<String>>, "commands.allowFrom", "" as Providers = {}, Later;
+        elevated_enabled: bool, "tools.elevated.enabled", "tools.elevated.enabled" as Flag = true, Now;
+        elevated_allow_from: BTreeMap<String, Vec<String>>, "tools.elevated.allowFrom", "tools.elevated.allowFrom" as Providers = {}, Now;
+        elevated_default: ElevatedLevel, "agents.defaults.elevatedDefault", "elevatedDefault" as Word<ElevatedLevel> = "on", Now;
+        use_access_groups: bool, "commands.useAccessGroups", "" as Flag = true, Now;
+        commands_allow_from: BTreeMap<String, Vec<String>>, "commands.allowFrom", "" as Providers = {}, Now;
         workspace: PathBuf, "agents.defaults.workspace", "workspace" as AbsolutePath = "{state}/workspace", Now;
         sandbox_mode: SandboxMode, "agents.defaults.sandbox.mode", "sandbox.mode" as Word<SandboxMode> = null, Now;
         sandbox_scope: SandboxScope, "agents.defaults.sandbox.scope", "sandbox.scope" as Word<SandboxScope> = "agent", Now;

@@ -246,7 +246,7 @@ server_settings! {
         #[doc = "Offer a grant of the exact text where nothing else covers it."]
         exact_text_grants: bool, "exact_text_grants" as Flag = false, Live, Later;
         #[doc = "The skill table."]
-        skill_bins: Vec<SkillBin>, "skill_bins" as List<Skill> = [], Restart, Later;
+        skill_bins: Vec<SkillBin>, "skill_bins" as List<Skill> = [], Restart, Now;
     }
     #[doc = "`[exec]`: how commands run."]
     exec: Exec {
@@ -299,7 +299,7 @@ server_settings! {
         #[doc = "Event streams at once."]
         max_sse_clients: usize, "max_sse_clients" as Count<1, MANY> = 4096, Restart, Now;
         #[doc = "Sessions with state in memory."]
-        max_sessions: usize, "max_sessions" as Count<1, MANY> = 10_000, Restart, Later;
+        max_sessions: usize, "max_sessions" as Count<1, MANY> = 10_000, Restart, Now;
         #[doc = "Memory of one gateway run; 0 is off."]
         run_memory_bytes: u64, "run_memory_bytes" as Whole<0, HUGE> = 0, Live, Now;
         #[doc = "Processor share of one gateway run; 0 is off."]

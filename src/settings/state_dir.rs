@@ -47,6 +47,16 @@ fn shown(path: &Path) -> String {
 pub struct StateDir {
     root: PathBuf,
     home: Option<PathBuf>,
+    tenant: Tenant,
+}
+
+/// Who keeps their own files in a state directory: both may live in one at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tenant {
+    /// The server, in `countersign/`.
+    Server,
+    /// The node host, in `countersign/node/`.
+    NodeHost,
 }
 
 impl StateDir {
@@ -73,7 +83,11 @@ impl StateDir {
             path: root.clone(),
             source,
         })?;
-        Ok(Self { root, home })
+        Ok(Self {
+            root,
+            home,
+            tenant: Tenant::Server,
+        })
     }
 
     /// The same, or `fallback` when neither the flag nor a variable names one.
@@ -101,12 +115,28 @@ impl StateDir {
         }
     }
 
+    /// The same directory as the node host sees it: ledger, run files, output and secrets of its own, in a folder of
+    /// its own, with the settings and the policy of everybody else here.
+    #[must_use]
+    pub fn of_node_host(self) -> Self {
+        Self {
+            tenant: Tenant::NodeHost,
+            ..self
+        }
+    }
+
     /// Creates the state directory and ours inside it with mode 0700, or checks those that are there.
     ///
     /// # Errors
     /// [`StateDirError`] when a directory is somebody else's, writable by others, or cannot be made or written.
     pub fn prepare(&self) -> Result<(), StateDirError> {
-        for directory in [self.root.clone(), self.countersign(), self.runs(), self.output()] {
+        for directory in [
+            self.root.clone(),
+            self.shared(),
+            self.countersign(),
+            self.runs(),
+            self.output(),
+        ] {
             prepare_directory(&directory)?;
         }
         Ok(())
@@ -124,12 +154,20 @@ impl StateDir {
 
     /// The directory of what is ours alone.
     pub fn countersign(&self) -> PathBuf {
+        match self.tenant {
+            Tenant::Server => self.shared(),
+            Tenant::NodeHost => self.shared().join("node"),
+        }
+    }
+
+    /// The directory of everything that is not the product's.
+    fn shared(&self) -> PathBuf {
         self.root.join("countersign")
     }
 
     /// `countersign.toml`, unless `--config` names another.
     pub fn server_config(&self) -> PathBuf {
-        self.countersign().join("countersign.toml")
+        self.shared().join("countersign.toml")
     }
 
     /// `openclaw.json`.
@@ -148,6 +186,10 @@ impl StateDir {
 
     /// The `SQLite` file of the ledger.
     pub fn ledger(&self, server: &Server) -> PathBuf {
+        if self.tenant == Tenant::NodeHost {
+            // What the settings name is the server's.
+            return self.countersign().join("countersign.db");
+        }
         let DatabaseUrl::Sqlite(path) = &server.database.url else {
             // A server with another database does not pass the checks of a start.
             return self.countersign().join("countersign.db");
@@ -208,6 +250,26 @@ impl StateDir {
     /// The nodes' token.
     pub fn bridge_token(&self) -> PathBuf {
         self.countersign().join("bridge.token")
+    }
+
+    /// What the node host remembers of its gateway (`bridge.md` 5.3 and 13).
+    pub fn node_json(&self) -> PathBuf {
+        self.root.join("node.json")
+    }
+
+    /// The key of this device.
+    pub fn device_identity(&self) -> PathBuf {
+        self.root.join("identity/device.json")
+    }
+
+    /// The tokens that gateways gave this device.
+    pub fn device_tokens(&self) -> PathBuf {
+        self.root.join("identity/device-auth.json")
+    }
+
+    /// How the node host of this directory stands.
+    pub fn node_status(&self) -> PathBuf {
+        self.shared().join("node/status.json")
     }
 
     /// Key of the audit chain.

@@ -5,6 +5,7 @@
 
 use std::{
     ffi::{CString, OsStr, OsString},
+    fs::File,
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::ffi::{OsStrExt as _, OsStringExt as _},
@@ -108,6 +109,45 @@ impl Root {
             directory: rustix::fs::open(path, flags, Mode::empty())?,
             reach,
         })
+    }
+
+    /// A directory in it, which is left as little.
+    ///
+    /// # Errors
+    /// [`NotFound`]
+    pub fn below(&self, path: &Path) -> Result<Self, NotFound> {
+        Ok(Self {
+            directory: self.directory(path)?,
+            reach: self.reach,
+        })
+    }
+
+    /// Opens a file to read it. Whatever else is there is not opened, and nothing is waited for.
+    ///
+    /// # Errors
+    /// [`NotFound`]
+    pub fn open_regular(&self, path: &Path) -> Result<File, NotFound> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let place = self.find(path, LastLink::Followed)?;
+        if !place.missing.is_empty() {
+            return Err(NotFound::System(Errno::NOENT));
+        }
+        // A device may do something when it is opened.
+        match entry(&*place.directory, &place.name) {
+            Ok(Some(found)) if found.kind == FileType::RegularFile => {}
+            Ok(Some(_)) => return Err(NotFound::System(Errno::INVAL)),
+            Ok(None) => return Err(NotFound::System(Errno::NOENT)),
+            Err(errno) => return Err(NotFound::System(errno)),
+        }
+        let name = Path::new(&place.name);
+        let file = rustix::fs::openat(&*place.directory, name, flags | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(NotFound::System)?;
+        let stat = rustix::fs::fstat(&file).map_err(NotFound::System)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            Ok(file.into())
+        } else {
+            Err(NotFound::System(Errno::INVAL))
+        }
     }
 
     /// Finds the place of a file. `path` has a last part that is a name; an absolute one is found only where paths may lead
@@ -329,8 +369,8 @@ mod tests {
         let outside = tempfile::tempdir().unwrap();
         let root = outside.path().join("root");
         fs::create_dir_all(root.join("a/b")).unwrap();
-        fs::File::create(root.join("a/file")).unwrap();
-        fs::File::create(outside.path().join("secret")).unwrap();
+        File::create(root.join("a/file")).unwrap();
+        File::create(outside.path().join("secret")).unwrap();
         for (link, target) in [
             ("inside", "a"),
             ("up", ".."),
@@ -384,6 +424,38 @@ mod tests {
     }
 
     #[test]
+    fn only_files_are_opened_and_only_beneath() {
+        use std::io::{Read as _, Write as _};
+        let outside = tree();
+        let path = outside.path().join("root");
+        let mut file = File::create(path.join("a/file")).unwrap();
+        file.write_all(b"content").unwrap();
+        rustix::fs::mknodat(CWD, path.join("a/pipe"), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let root = Root::open(&path, Reach::Beneath).unwrap();
+        for (directory, name) in [("a", "file"), ("a/b", "back/file"), (".", "inside/file")] {
+            let found = root
+                .below(Path::new(directory))
+                .map(|below| below.open_regular(Path::new(name)));
+            // From a directory on, what lies beside it is outside.
+            if directory == "a/b" {
+                assert!(matches!(found, Ok(Err(NotFound::Outside))), "{found:?}");
+                continue;
+            }
+            let mut text = String::new();
+            found.unwrap().unwrap().read_to_string(&mut text).unwrap();
+            assert_eq!(text, "content");
+        }
+        let refused = |path: &str| root.open_regular(Path::new(path)).unwrap_err();
+        assert_eq!(refused("leaves"), NotFound::Outside);
+        // Nobody writes to it, so opening it would wait.
+        assert_eq!(refused("a/pipe"), NotFound::System(Errno::INVAL));
+        assert_eq!(refused("a/b"), NotFound::System(Errno::INVAL));
+        assert_eq!(refused("a/none"), NotFound::System(Errno::NOENT));
+        assert_eq!(refused("new/deep"), NotFound::System(Errno::NOENT));
+        assert!(root.below(Path::new("up")).is_err());
+    }
+
+    #[test]
     fn where_paths_may_lead_anywhere_they_do_but_not_by_way_of_a_process() {
         let outside = tree();
         let root = Root::open(&outside.path().join("root"), Reach::Anywhere).unwrap();
@@ -406,7 +478,7 @@ mod tests {
             for name in ["one", "other"] {
                 crate::sys::fs::create_passing_file(&at(name), name.as_bytes()).unwrap();
             }
-            let directory = fs::File::open(place.path()).unwrap();
+            let directory = File::open(place.path()).unwrap();
             let name = OsStr::new;
             renames
                 .exchange(&directory, name("one"), name("other"), name("spare"))

@@ -60,6 +60,9 @@ pub const POLICY_POINTS: &[&str] = &[
     "policy.preset-config-written",
 ];
 
+/// The kill points of a run on a node, in their order.
+pub const NODE_POINTS: &[&str] = &["node.before-send", "node.sent", "node.answered"];
+
 /// The kill points of whoever applies a patch, in their order.
 pub const PATCH_POINTS: &[&str] = &["patch.staged", "patch.placed", "patch.finished"];
 

@@ -1,104 +1,34 @@
 //! `countersign approver`: a person at a real terminal, key by key.
 
-use std::{
-    io::{Read, Write},
-    process::{Child, ChildStdin},
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, lines, within};
+use crate::support::{Terminal, TestServer, lines, within};
 
 /// The approver at a pseudo-terminal.
-struct Terminal {
-    child: Child,
-    keys: ChildStdin,
-    shown: Arc<Mutex<String>>,
+fn approver(server: &TestServer) -> Terminal {
+    let invocation = server
+        .invocation(&["approver"])
+        .env("TERM", "xterm")
+        .env("SHELL", "/bin/sh");
+    Terminal::start(invocation)
 }
 
-impl Terminal {
-    fn start(server: &TestServer) -> Self {
-        let mut child = server
-            .invocation(&["approver"])
-            .env("TERM", "xterm")
-            .env("SHELL", "/bin/sh")
-            .at_a_terminal()
-            .start_interactive();
-        let keys = child.stdin.take().expect("stdin is piped");
-        let mut stdout = child.stdout.take().expect("stdout is piped");
-        let shown = Arc::new(Mutex::new(String::new()));
-        let into = Arc::clone(&shown);
-        thread::spawn(move || {
-            let mut piece = [0; 4096];
-            let mut bytes = Vec::new();
-            while let Ok(read @ 1..) = stdout.read(&mut piece) {
-                bytes.extend_from_slice(&piece[..read]);
-                *into.lock().unwrap() = String::from_utf8_lossy(&bytes).into_owned();
+/// Leaves with `q`, pressed again while it might have come together with an earlier key.
+pub(crate) async fn quits(mut terminal: Terminal) {
+    let ended = within("the end of the approver", async {
+        let mut pause = tokio::time::interval(Duration::from_millis(250));
+        loop {
+            pause.tick().await;
+            if let Some(code) = terminal.try_end() {
+                return code;
             }
-        });
-        Self { child, keys, shown }
-    }
-
-    fn text(&self) -> String {
-        self.shown.lock().unwrap().clone()
-    }
-
-    /// Waits until something stands on the screen, after what was there at `since`.
-    async fn sees_after(&self, since: usize, what: &str) -> String {
-        let look = || std::future::ready(self.text()[since..].to_owned());
-        eventually(what, look, |shown| shown.contains(what)).await
-    }
-
-    async fn sees(&self, what: &str) -> String {
-        self.sees_after(0, what).await
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.keys
-            .write_all(keys.as_bytes())
-            .expect("the terminal takes keys");
-        self.keys.flush().expect("the terminal takes keys");
-    }
-
-    /// Presses a key again until it shows: a question that has just come up takes none yet.
-    async fn press_until(&mut self, key: &str, what: &str) {
-        let since = self.text().len();
-        within(what, async {
-            let mut pause = tokio::time::interval(Duration::from_millis(250));
-            while !self.text()[since..].contains(what) {
-                pause.tick().await;
-                self.press(key);
-            }
-        })
-        .await;
-    }
-
-    /// Leaves with `q`, pressed again while it might have come together with an earlier key.
-    async fn quits(mut self) {
-        let ended = within("the end of the approver", async {
-            let mut pause = tokio::time::interval(Duration::from_millis(250));
-            loop {
-                pause.tick().await;
-                if let Some(status) = self.child.try_wait().expect("its state") {
-                    return status.code();
-                }
-                // It may end just now.
-                drop(self.keys.write_all(b"q"));
-            }
-        })
-        .await;
-        assert_eq!(ended, Some(0), "{}", self.text());
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+            terminal.press_if_open("q");
+        }
+    })
+    .await;
+    assert_eq!(ended, Some(0), "{}", terminal.text());
 }
 
 fn append(text: &str, file: &std::path::Path) -> Value {
@@ -121,7 +51,7 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     let file = server.scratch().join("lines");
     let first = asked(&server, append("first", &file)).await;
     let second = asked(&server, append("second", &file)).await;
-    let mut terminal = Terminal::start(&server);
+    let mut terminal = approver(&server);
     let card = terminal.sees("1 of 2").await;
     assert!(card.contains("echo first >>"), "the oldest comes first: {card}");
     let card = terminal.sees("d deny").await;
@@ -148,7 +78,7 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     assert!(id(&approval, "reason").ends_with("not today"), "{approval}");
     terminal.sees("nothing waits").await;
     assert_eq!(lines(&file), ["first"]);
-    terminal.quits().await;
+    quits(terminal).await;
 }
 
 /// Text that a terminal would obey, or that turns round what is read, is spelled out.
@@ -162,7 +92,7 @@ async fn hostile_text_reaches_no_terminal() {
         json!({ "command": command, "sessionKey": "chat:\u{202e}x" }),
     )
     .await;
-    let terminal = Terminal::start(&server);
+    let terminal = approver(&server);
     let card = terminal.sees("left").await;
     assert!(
         card.contains("\\u{1B}]0;owned\\u{7}") && card.contains("\\u{202E}cod.exe"),
@@ -178,14 +108,14 @@ async fn hostile_text_reaches_no_terminal() {
     ] {
         assert!(!card.contains(raw), "{raw:?} in {card:?}");
     }
-    terminal.quits().await;
+    quits(terminal).await;
 }
 
 #[tokio::test]
 async fn what_is_decided_elsewhere_leaves_the_screen() {
     let server = TestServer::asking().start().await;
     let file = server.scratch().join("lines");
-    let mut terminal = Terminal::start(&server);
+    let mut terminal = approver(&server);
     terminal.sees("nothing waits").await;
     let first = asked(&server, append("first", &file)).await;
     terminal.sees("echo first >>").await;
@@ -203,18 +133,18 @@ async fn what_is_decided_elsewhere_leaves_the_screen() {
     server.agent().post(&path, json!({})).await.expect(200);
     terminal.sees("is cancelled").await;
     terminal.press("a");
-    terminal.quits().await;
+    quits(terminal).await;
     assert_eq!(lines(&file), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_question_that_expires_says_so() {
     let server = TestServer::asking_with("timeout_ms = 1500").start().await;
-    let terminal = Terminal::start(&server);
+    let terminal = approver(&server);
     terminal.sees("nothing waits").await;
     asked(&server, json!({ "argv": ["/bin/date"] })).await;
     terminal.sees("expired").await;
-    terminal.quits().await;
+    quits(terminal).await;
 }
 
 #[tokio::test]
@@ -222,7 +152,7 @@ async fn a_server_that_comes_back_is_followed_again() {
     let mut server = TestServer::asking().start().await;
     let file = server.scratch().join("lines");
     let pending = asked(&server, append("after", &file)).await;
-    let mut terminal = Terminal::start(&server);
+    let mut terminal = approver(&server);
     terminal.sees("echo after >>").await;
     server.kill();
     terminal.sees("offline").await;
@@ -231,7 +161,7 @@ async fn a_server_that_comes_back_is_followed_again() {
     terminal.press_until("a", ": allow-once").await;
     server.agent().finished(id(&pending, "runId")).await;
     assert_eq!(lines(&file), ["after"]);
-    terminal.quits().await;
+    quits(terminal).await;
 }
 
 #[tokio::test]

@@ -171,6 +171,7 @@ fn kill_points_are_listed_and_reached() {
     let listed: BTreeSet<String> = countersign::sys::hooks::POINTS
         .iter()
         .chain(countersign::sys::hooks::POLICY_POINTS)
+        .chain(countersign::sys::hooks::NODE_POINTS)
         .chain(countersign::sys::hooks::PATCH_POINTS)
         .map(|point| (*point).to_owned())
         .collect();

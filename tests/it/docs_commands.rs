@@ -21,6 +21,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("CONTRIBUTING.md", "the tests themselves"),
     ("docs/agents.md", "tests/it/docs_agents.rs"),
+    ("docs/nodes.md", "tests/it/nodes and tests/it/help.rs"),
+    ("docs/sessions.md", "tests/it/sessions"),
+    ("docs/terminals.md", "tests/it/cli_terminal.rs"),
+    ("docs/tools-invoke.md", "tests/it/tools_invoke.rs"),
 ];
 
 /// Commands of other documents that are tried elsewhere: they build this very program or run its tests.
@@ -55,6 +59,10 @@ fn commands(document: &str) -> Vec<String> {
     commands
 }
 
+#[expect(
+    clippy::case_sensitive_file_extension_comparisons,
+    reason = "names of the repository"
+)]
 fn documents() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let below = |folder: &str| {
@@ -119,6 +127,7 @@ impl Person {
     }
 
     /// The first that a stream says.
+    #[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
     async fn listens(&self, command: &str, scratch: &Scratch) -> String {
         let heard = scratch.join("heard");
         fs::write(&heard, "").expect("a file");

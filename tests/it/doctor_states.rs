@@ -46,7 +46,7 @@ fn found(state: &Path) -> Vec<(String, String)> {
 fn config(state: &Path, exec: &Value) {
     write_file(
         &state.join("openclaw.json"),
-        &json!({ "tools": { "exec": exec } }).to_string(),
+        json!({ "tools": { "exec": exec } }).to_string(),
     );
 }
 
@@ -56,7 +56,7 @@ fn server(state: &Path, text: &str) {
 
 fn document(state: &Path, agents: &Value) {
     let document = json!({ "version": 1, "agents": agents });
-    write_file_mode(&state.join("exec-approvals.json"), &document.to_string(), 0o600);
+    write_file_mode(&state.join("exec-approvals.json"), document.to_string(), 0o600);
 }
 
 fn allowlist(state: &Path, entry: &Value) {
@@ -78,12 +78,13 @@ fn sound(state: &Path) {
 type Prepare = fn(&Path);
 
 /// What is found, how bad it is, and what leads to it.
+#[expect(clippy::disallowed_methods, reason = "the time of a file that a test makes")]
 const STATES: &[(&str, &str, Prepare)] = &[
     ("settings-broken", "error", |state| {
-        config(state, &json!({ "ask": "maybe" }))
+        config(state, &json!({ "ask": "maybe" }));
     }),
     ("settings-broken", "error", |state| {
-        server(state, "[http]\nlisten = 7\n")
+        server(state, "[http]\nlisten = 7\n");
     }),
     ("settings-group-writable", "warning", |state| {
         let path = state.join("openclaw.json");
@@ -96,7 +97,10 @@ const STATES: &[(&str, &str, Prepare)] = &[
         );
     }),
     ("metrics-for-everybody", "warning", |state| {
-        server(state, "[telemetry]\nmetrics_listen = \"0.0.0.0:9464\"\n");
+        server(
+            state,
+            "[http]\ninsecure_bind = true\n[telemetry]\nmetrics_listen = \"0.0.0.0:9464\"\n",
+        );
     }),
     ("tls-files-refused", "error", |state| {
         server(
@@ -105,7 +109,7 @@ const STATES: &[(&str, &str, Prepare)] = &[
         );
     }),
     ("isolation-same-user", "error", |state| {
-        server(state, "[exec]\nisolation = \"same-user\"\n")
+        server(state, "[exec]\nisolation = \"same-user\"\n");
     }),
     ("document-missing", "info", |state| {
         fs::remove_file(state.join("exec-approvals.json")).expect("the document");
@@ -131,13 +135,13 @@ const STATES: &[(&str, &str, Prepare)] = &[
         );
     }),
     ("questions-need-a-connected-approver", "info", |state| {
-        server(state, "")
+        server(state, "");
     }),
     ("layers-disagree", "info", |state| {
-        document(state, &json!({ "main": { "security": "deny" } }))
+        document(state, &json!({ "main": { "security": "deny" } }));
     }),
     ("layers-disagree", "info", |state| {
-        document(state, &json!({ "main": { "ask": "always" } }))
+        document(state, &json!({ "main": { "ask": "always" } }));
     }),
     ("sandbox-unavailable", "warning", |state| {
         config(state, &json!({ "host": "sandbox" }));
@@ -162,13 +166,13 @@ const STATES: &[(&str, &str, Prepare)] = &[
         );
     }),
     ("rule-interpreter", "warning", |state| {
-        allowlist(state, &json!({ "id": "a", "pattern": "/usr/bin/python3" }))
+        allowlist(state, &json!({ "id": "a", "pattern": "/usr/bin/python3" }));
     }),
     ("rule-too-broad", "warning", |state| {
-        allowlist(state, &json!({ "id": "a", "pattern": "*" }))
+        allowlist(state, &json!({ "id": "a", "pattern": "*" }));
     }),
     ("rule-writable-directory", "warning", |state| {
-        allowlist(state, &json!({ "id": "a", "pattern": "/tmp/**" }))
+        allowlist(state, &json!({ "id": "a", "pattern": "/tmp/**" }));
     }),
     ("rule-missing-file", "info", |state| {
         allowlist(
@@ -193,7 +197,7 @@ const STATES: &[(&str, &str, Prepare)] = &[
     }),
     ("server-left", "info", |state| {
         let gone = json!({ "url": "http://127.0.0.1:1", "pid": 1, "version": "0", "startedAtMs": 1 });
-        write_file_mode(&state.join("countersign/server.json"), &gone.to_string(), 0o600);
+        write_file_mode(&state.join("countersign/server.json"), gone.to_string(), 0o600);
     }),
     ("clock-set-back", "warning", |state| {
         let head = state.join("countersign/audit.head");
@@ -206,11 +210,11 @@ const STATES: &[(&str, &str, Prepare)] = &[
             .expect("its time");
     }),
     ("few-open-files", "warning", |state| {
-        server(state, "[limits]\nmax_connections = 4000000000\n")
+        server(state, "[limits]\nmax_connections = 900000000\n");
     }),
     ("setting-ignored", "info", |state| {
         let text = json!({ "gateway": { "nodes": { "pairing": { "autoApproveLocal": true } } } });
-        write_file(&state.join("openclaw.json"), &text.to_string());
+        write_file(&state.join("openclaw.json"), text.to_string());
     }),
 ];
 

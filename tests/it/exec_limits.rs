@@ -158,6 +158,39 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
 }
 
 #[tokio::test]
+#[expect(clippy::needless_collect, reason = "all at once")]
+async fn a_sandbox_without_limits_of_its_own_has_those_of_the_server() {
+    use countersign::runner::{Controller, enforceable};
+    if !enforceable().contains(&Controller::Processes) {
+        crate::support::skip("no control group with a limit on processes is delegated to this process");
+        return;
+    }
+    let many = json!({ "command": "for i in $(seq 60); do sleep 30 & done 2>/dev/null; jobs -p | wc -l" });
+    for (own, is_limited) in [(json!({}), true), (json!({ "pidsLimit": 500 }), false)] {
+        let server = TestServer::full()
+            .config(&json!({
+                "tools": { "exec": { "host": "sandbox" } },
+                "agents": { "defaults": { "sandbox": { "mode": "all", "docker": own } } },
+            }))
+            .toml("[sandbox]\nbackend = \"builtin\"\n[limits]\nrun_pids = 40\n")
+            .start()
+            .await;
+        let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+        if policy["sandbox"]["active"] != true {
+            return crate::support::skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
+        }
+        let answer = server.agent().exec(many.clone()).await.expect(200);
+        let codes: Vec<_> = answer["warnings"]
+            .as_array()
+            .expect("warnings")
+            .iter()
+            .filter_map(|one| one["code"].as_str())
+            .collect();
+        assert_eq!(codes.contains(&"process-limit"), is_limited, "{answer:#}");
+    }
+}
+
+#[tokio::test]
 async fn limits_that_cannot_be_enforced_are_said_and_refuse_nothing() {
     if !crate::support::is_root() {
         crate::support::skip("starting a server as an account that owns no control group needs root");

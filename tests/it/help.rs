@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
+use crate::nodes;
 use crate::support::{
     Finished, Invocation, Scratch, ServerBuilder, TestServer, countersign, eventually, inherited_path,
     program, run_program, skip, write_file_mode,
@@ -15,11 +16,13 @@ const STAYS: &[&str] = &[
     "serve",
     "demo",
     "events --follow",
+    "exec --pty",
     "approvals watch",
     "approver",
     "mcp",
     "hook",
     "runner",
+    "node run",
     "process poll brave-otter-417 --timeout",
     "process log brave-otter-417 --follow",
     "apply-patch change.patch",
@@ -35,6 +38,8 @@ const ENDS_WITH: &[(&str, i32)] = &[
     // The question needs a terminal.
     ("countersign init", 64),
     ("countersign init --preset", 0),
+    // There is no node here.
+    ("countersign node status", 1),
     // The session here has no terminal.
     ("countersign process resize", 64),
 ];
@@ -42,7 +47,7 @@ const ENDS_WITH: &[(&str, i32)] = &[
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
     "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
-    "--eof",
+    "--eof", "approve", "reject", "rename",
 ];
 
 /// Commands whose data is no JSON: bytes of a run, a script.
@@ -133,6 +138,8 @@ impl Stage {
         let (held, pid) = session(&server, &["git", "hold"], "running").await;
         let (past, _) = session(&server, &["git", "status"], "completed").await;
         server.keep(pid);
+        drop(nodes::paired(&server, "build-box", nodes::ONLY_RUN).await);
+        let asked_in = nodes::knock(&server, "stranger", nodes::ONLY_RUN).await;
         let names = vec![
             ("brave-otter-417", held),
             ("calm-heron-52", past),
@@ -141,6 +148,7 @@ impl Stage {
             ("ENTRY", text(&entry, "id")),
             ("3f2a9c14", text(&rule, "id")),
             ("TOKEN", token),
+            ("4f1c9a52", asked_in.request),
         ];
         Self {
             server,

@@ -32,7 +32,11 @@ mod auth;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bridge;
+#[cfg(test)]
 mod cli;
+#[cfg(test)]
+mod cli_terminal;
 #[cfg(test)]
 mod command_corpus;
 #[cfg(test)]
@@ -87,11 +91,21 @@ mod hooks;
 #[cfg(test)]
 mod idempotency;
 #[cfg(test)]
+mod ipc;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod mcp;
 #[cfg(test)]
 mod metrics;
+#[cfg(test)]
+mod netns;
+#[cfg(test)]
+mod node;
+#[cfg(test)]
+mod node_exec;
+#[cfg(test)]
+mod nodes;
 #[cfg(test)]
 mod operations;
 #[cfg(test)]
@@ -100,6 +114,8 @@ mod oracles;
 mod packaging;
 #[cfg(test)]
 mod page;
+#[cfg(test)]
+mod peers;
 #[cfg(test)]
 mod plan;
 #[cfg(test)]
@@ -127,8 +143,16 @@ mod schemathesis;
 #[cfg(test)]
 mod separate_user;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
 mod sign_in;
+#[cfg(test)]
+mod skills;
 #[cfg(test)]
 mod state_directory;
 #[cfg(test)]
 mod tls;
+#[cfg(test)]
+mod tool_policy;
+#[cfg(test)]
+mod tools_invoke;

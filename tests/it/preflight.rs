@@ -227,3 +227,60 @@ async fn at_a_pause(
         .unwrap_or_else(|| panic!("{point}: {answer:#}"));
     agent.finished(id).await
 }
+
+/// A server whose commands run in the built-in sandbox, on the workspace of their agent.
+async fn sandboxed(access: &str) -> Option<TestServer> {
+    let server = TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "sandbox" } },
+            "agents": { "defaults": { "sandbox": { "mode": "all", "workspaceAccess": access } } },
+        }))
+        .toml("[sandbox]\nbackend = \"builtin\"\n")
+        .start()
+        .await;
+    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    if policy["sandbox"]["active"] != true {
+        crate::support::skip(&format!("no sandbox here: {}", policy["sandbox"]["detail"]));
+        return None;
+    }
+    Some(server)
+}
+
+#[tokio::test]
+async fn scripts_of_a_sandbox_are_looked_at_where_the_sandbox_sees_them() {
+    for access in ["none", "rw"] {
+        let Some(server) = sandboxed(access).await else {
+            return;
+        };
+        // They are made by a command, as they are in life; the directory is not known before.
+        let make = "mkdir -p sub && printf 'import os\\nprint($API_TOKEN)\\n' > bad.py && cp bad.py sub/ && \
+                    printf 'print(1)\\n' > good.py && printf 'npm install express\\n' > bad.js && \
+                    ln -s bad.py link.py && ln -s /etc/hostname out.py && mkfifo pipe.py && ln -s .. up";
+        let made = server.agent().exec(json!({ "command": make })).await.expect(200);
+        assert_eq!(made["exitCode"], 0, "{made:#}");
+        for (call, line) in [
+            (json!({ "command": "python3 bad.py" }), 2),
+            (json!({ "argv": ["python3", "-u", "sub/bad.py"] }), 2),
+            (json!({ "command": "python3 /workspace/bad.py" }), 2),
+            (
+                json!({ "argv": ["python3", "bad.py"], "workdir": "/workspace/sub" }),
+                2,
+            ),
+            (json!({ "argv": ["python3", "link.py"] }), 2),
+            (json!({ "argv": ["node", "bad.js"] }), 1),
+        ] {
+            refused(&server, &call, line).await;
+        }
+        for call in [
+            json!({ "command": "cat good.py" }),
+            json!({ "command": "python3 good.py || true" }),
+            // Out of the working directory, or no file at all: not looked at, and not waited for.
+            json!({ "command": "python3 ../bad.py || true", "workdir": "/workspace/sub" }),
+            json!({ "command": "python3 up/../etc/hostname.py || true" }),
+            json!({ "command": "python3 out.py || true" }),
+            json!({ "command": "timeout 1 python3 pipe.py || true" }),
+        ] {
+            runs(&server, &call).await;
+        }
+    }
+}

@@ -7,6 +7,7 @@ import { Approvals } from "./approvals.js";
 import { createBoard } from "./board.js";
 import { byId, fill, h } from "./dom.js";
 import { listen } from "./keys.js";
+import { createNodes } from "./nodes.js";
 import { createOutput, createRuns } from "./runs.js";
 import { follow } from "./stream.js";
 import { visible } from "./text.js";
@@ -18,15 +19,18 @@ const GATHER_MS = 80;
 const ONE_BY_ONE = 5;
 const RUNS_PAUSE_MS = 1000;
 const LOOK_AGAIN_MS = 1500;
-const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "policy.", "config.", "document.", "server."];
+const OVERRIDES_HOLD_MS = 3000;
+const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "policy.", "config.", "document.", "node.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
 const model = new Approvals();
 let board;
 let runs;
+let nodes;
 let line;
 let isOut = false;
 let mayAccept = false;
+const overridesSeen = new Map();
 
 start().catch(failed);
 
@@ -41,7 +45,7 @@ async function start() {
     fill(byId("blank"), "This sign-in can see no requests: its token has neither the scope read nor approve.");
     return say("off", `Signed in as ${session.name}`);
   }
-  board = createBoard(model, { decide, canDecide: may("approve"), keepsEnded: Boolean(only) });
+  board = createBoard(model, { decide, canDecide: may("approve"), overridesOf: may("read") ? overridesOf : async () => ({ elevated: "off" }), keepsEnded: Boolean(only) });
   listen(board);
   setInterval(board.tick, 1000);
   if (only) {
@@ -52,7 +56,10 @@ async function start() {
     mayAccept = may("admin");
     await showPolicy().catch(() => {});
     await showHead().catch(() => {});
-    if (!only) runs = createRuns(failed);
+    if (!only) {
+      runs = createRuns(failed);
+      nodes = createNodes({ mayDecide: may("admin"), failed });
+    }
     line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
   } else {
     say("poll", "Looking every few seconds");
@@ -97,6 +104,7 @@ function opened(resumed) {
   const unsure = resumed ? Promise.resolve() : load();
   unsure.then(settleUnsure).catch(failed);
   refreshRuns();
+  nodes?.refreshSoon();
 }
 
 function down() {
@@ -148,6 +156,7 @@ function signedOut(why) {
   isOut = true;
   line?.stop();
   board?.empty();
+  nodes?.empty();
   fill(byId("runs"));
   fill(byId("notices"));
   byId("columns").hidden = true;
@@ -232,6 +241,20 @@ async function showRun(entry) {
   drawRun(run);
 }
 
+/** What the session of a request overrides; asked once for the requests of a session that come together. */
+function overridesOf({ sessionKey, agentId }) {
+  const query = agentOf(sessionKey) ? "" : `?agentId=${encodeURIComponent(agentId)}`;
+  const path = `/v1/sessions/${encodeURIComponent(sessionKey)}/overrides${query}`;
+  if (!overridesSeen.has(path)) {
+    overridesSeen.set(path, json("GET", path));
+    setTimeout(() => overridesSeen.delete(path), OVERRIDES_HOLD_MS);
+  }
+  return overridesSeen.get(path);
+}
+
+/** The agent that a session key names, if it names one. */
+const agentOf = (key) => /^agent:([^:]+):/.exec(key)?.[1];
+
 function drawRun(run) {
   document.getElementById("one-run")?.remove();
   if (!["completed", "failed", "running", "cancelled", "lost"].includes(run.status)) return;
@@ -300,6 +323,7 @@ function happened(event) {
       return say("offline", "The server stops. Trying again …");
     default:
       if (/^(policy|config|document)\./.test(event.type)) showPolicy().catch(failed);
+      if (event.type.startsWith("node.")) nodes?.refreshSoon();
   }
 }
 

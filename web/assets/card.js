@@ -3,7 +3,7 @@
 import { serverNow } from "./api.js";
 import { fill, h } from "./dom.js";
 import { brief, byteSize, duration, joined, marked, mixedWords, pieces, timeLeft, visible } from "./text.js";
-import { fallback, outcome, rule, runStatus, who, width } from "./words.js";
+import { fallback, outcome, overridden, rule, runStatus, who, width } from "./words.js";
 
 const URGENT_MS = 60_000;
 const ARGUMENT_CHARS = 400;
@@ -12,7 +12,8 @@ const SEGMENTS_SHOWN = 12;
 /**
  * Makes the card of an entry. `act.decide(id, decision, {reason, patterns})` sends an answer, `act.mayAct(root)` says
  * whether the card stands still, `act.unsettle(root)` that something in it opened or closed, `act.canDecide` whether
- * this person may answer at all, `act.isAlone` whether the page shows nothing else.
+ * this person may answer at all, `act.overridesOf(approval)` gives what its session overrides, `act.isAlone` whether the
+ * page shows nothing else.
  */
 export function createCard(entry, act) {
   const { approval } = entry;
@@ -42,6 +43,8 @@ export function createCard(entry, act) {
   const answer = h("div", { class: "answer" }, noteRow, actions, panel.root, h("div", { class: "under" }, whyNot, noteToggle));
   const ended = h("div", { class: "ended", hidden: true });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const overrides = h("dd", {});
+  const overridesFact = h("div", { class: "fact overrides", hidden: true }, h("dt", {}, "Session overrides"), overrides);
 
   const text = commandBlock(approval, () => {
     fullTextSeen = true;
@@ -53,7 +56,7 @@ export function createCard(entry, act) {
         h("bdi", {}, visible(approval.agentId)), " asks to run on ", h("bdi", {}, visible(place(approval)))),
       left),
     text.root,
-    details(approval),
+    details(approval, overridesFact),
     ended, problem,
     act.canDecide ? answer : h("p", { class: "hint" }, "You can look at this, but not answer: your sign-in lacks the scope approve."));
   const root = h("li", { class: "card-item", "data-id": key }, article);
@@ -160,6 +163,17 @@ export function createCard(entry, act) {
     if (ms <= 0) show();
   }
 
+  if (entry.phase === "pending") showOverrides();
+
+  /** Something that a session changed about this request must not be missed; nothing is shown where it did not. */
+  async function showOverrides() {
+    const text = overridden(await act.overridesOf(approval).catch(() => ({ elevated: "off" })));
+    if (!text) return;
+    act.unsettle(root);
+    overrides.textContent = visible(text);
+    overridesFact.hidden = false;
+  }
+
   panel.onchange = show;
   show();
   tick();
@@ -257,7 +271,7 @@ function rendered(parts) {
   });
 }
 
-function details(approval) {
+function details(approval, overridesFact) {
   const { why, boundTo } = approval;
   return h("div", { class: "details" },
     h("p", { class: "why" }, h("strong", {}, `${rule(why.rule)}: `), h("bdi", {}, visible(why.detail)), " ",
@@ -269,6 +283,7 @@ function details(approval) {
       fact("Runs as", boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? ["text for ", mono(boundTo.shell)] : "these parts, without a shell"),
       fact("Pinned", h("span", { class: approval.binding === "exact" ? "chip good" : "chip", title: "How firmly the run is what you approve" }, visible(approval.binding)), " ", visible(approval.bindingDetail)),
         fact("Session", mono(approval.sessionKey)),
+        overridesFact,
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
       fact("No answer", visible(fallback(approval.askFallback))),
       fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),

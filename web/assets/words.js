@@ -37,6 +37,16 @@ export function who(actor) {
   return door ? `${actor.name} ${door}` : actor.name;
 }
 
+/** What a session overrides, for people; nothing where it overrides nothing. */
+export function overridden(overrides) {
+  const said = ["host", "security", "ask", "node"].filter((name) => overrides[name]).map((name) => `${name} ${overrides[name]}`);
+  if (overrides.elevated !== "off") said.push(`elevated ${overrides.elevated}`);
+  if (!said.length) return "";
+  const { setBy } = overrides;
+  const sender = setBy?.sender ? ` for ${setBy.sender.provider}:${setBy.sender.id}` : "";
+  return said.join(", ") + (setBy ? ` (set by ${setBy.name}${sender})` : "");
+}
+
 const FALLBACKS = { deny: "it is denied", allowlist: "it runs if the allowlist covers it", full: "it runs without an answer" };
 
 /** What happens when nobody answers. */
@@ -81,4 +91,40 @@ export function width(pattern) {
   if (pattern.width === "exact") return "exactly these arguments, in this directory";
   if (pattern.width === "arguments") return "arguments of this form";
   return "any arguments, in any directory";
+}
+
+const COMMANDS = {
+  "system.run": "runs programs on that machine",
+  "system.run.prepare": "says beforehand what a command would run",
+  "system.which": "says where programs lie",
+  "system.notify": "shows a notification",
+  "system.execApprovals.get": "shows what that machine allows by itself",
+  "system.execApprovals.set": "changes what that machine allows by itself",
+};
+
+/** What a command of a node does, where this page knows. */
+export const command = (name) => of(COMMANDS, name);
+
+/** What a pairing request asks for, as `{verb, sentence, consequence}`. */
+export function pairing({ kind, isRepair }) {
+  const sent = "Each command to run programs is still judged, and asked about where policy says so.";
+  if (kind === "commands") {
+    return {
+      verb: "offers more commands",
+      sentence: "This machine is connected and says that it can be asked to do more than what was approved.",
+      consequence: `If you approve, it may be sent everything that is listed here. ${sent}`,
+    };
+  }
+  if (isRepair) {
+    return {
+      verb: "wants to connect again",
+      sentence: "A machine with this identity was let in before and asks anew, for example because its token was taken away.",
+      consequence: `Approve only if you know why. If you approve, it may connect and be sent what is listed here. ${sent}`,
+    };
+  }
+  return {
+    verb: "wants to connect",
+    sentence: "A machine that this server does not know asks to become a node. Compare the device with what that machine shows: anybody can choose a name.",
+    consequence: `If you approve, it may stay connected and be sent what is listed here. ${sent}`,
+  };
 }

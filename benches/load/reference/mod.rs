@@ -8,6 +8,8 @@ use std::{fs::File, sync::Arc};
 
 use axum::{
     Json, Router,
+    extract::ws::{Message, WebSocketUpgrade},
+    response::Response,
     routing::{get, post},
 };
 use serde_json::Value;
@@ -47,6 +49,7 @@ pub(crate) fn serve(record: Option<String>) {
             .route("/v1/events", get(events::events))
             .route("/publish", post(events::publish))
             .route("/echo", post(echo))
+            .route("/ws", get(echo_frames))
             .with_state(shared);
         axum::serve(listener, router).await.expect("serving");
     });
@@ -54,4 +57,18 @@ pub(crate) fn serve(record: Option<String>) {
 
 async fn echo(Json(body): Json<Value>) -> Json<Value> {
     Json(body)
+}
+
+/// Gives every frame back.
+async fn echo_frames(upgrade: WebSocketUpgrade) -> Response {
+    upgrade.on_upgrade(async |mut socket| {
+        while let Some(Ok(message)) = socket.recv().await {
+            if !matches!(message, Message::Text(_)) {
+                continue;
+            }
+            if socket.send(message).await.is_err() {
+                return;
+            }
+        }
+    })
 }

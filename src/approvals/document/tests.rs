@@ -179,6 +179,7 @@ fn effective(policy: &DocumentPolicy, security: Security, ask: Ask) -> Effective
         security: &[Spoken::new(Layer::Global, "tools.exec.security", security)],
         ask: &[Spoken::new(Layer::Global, "tools.exec.ask", ask)],
         session: Wanted::default(),
+        elevated: Wanted::default(),
         call: Wanted::default(),
         document: policy,
     })

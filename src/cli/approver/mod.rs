@@ -4,9 +4,10 @@
 //! The event stream tells of new and ended questions; after a break the list is read again, so nothing is missed.
 
 mod desk;
+mod socket;
 mod terminal;
 
-use std::{io, io::IsTerminal as _, time::Duration};
+use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
@@ -40,15 +41,24 @@ const MOST: usize = 500;
 #[command(after_help = "Examples:
   countersign approver
   countersign approver --url http://127.0.0.1:18790
+  countersign approver --socket ~/.openclaw/exec-approvals.sock   # without a server
 
 Keys: a allow once, A allow always, d deny (with a reason), v the whole text, n the next one, q quit.")]
-pub(crate) struct ApproverArgs {}
+pub(crate) struct ApproverArgs {
+    /// Host the approvals socket here and answer what is asked there, without a server; runs nothing itself
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
 
 /// Runs the command.
-pub(crate) async fn run(context: &Context, ApproverArgs {}: ApproverArgs) -> Result<ExitStatus, Failure> {
+pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitStatus, Failure> {
+    let ApproverArgs { socket } = args;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Err(Failure::usage("the approver needs a terminal")
             .hint("countersign approvals watch, and countersign approvals resolve ID DECISION to answer"));
+    }
+    if let Some(path) = socket {
+        return socket::run(context, path).await;
     }
     let client = context.client(Role::Operator)?;
     // What can be refused is refused before the terminal is taken over.
@@ -119,7 +129,7 @@ impl Approver<'_> {
                         self.reconnect().await?;
                     }
                 }
-                _ = resized.recv() => self.show_card()?,
+                _ = resized.recv() => show_card(self.context, &self.desk)?,
                 _ = terminated.recv() => self.is_over = true,
                 _ = interrupted.recv() => self.is_over = true,
             }
@@ -197,9 +207,9 @@ impl Approver<'_> {
             match deed {
                 Deed::Card => {
                     self.terminal.forget_typed();
-                    self.show_card()?;
+                    show_card(self.context, &self.desk)?;
                 }
-                Deed::WholeText => self.show_whole()?,
+                Deed::WholeText => show_whole(self.context, &self.desk)?,
                 Deed::Say(text) => self.say(&text)?,
                 Deed::Quit => self.is_over = true,
                 Deed::Send { id, decision, reason } => {
@@ -252,37 +262,37 @@ impl Approver<'_> {
         }
     }
 
-    fn show_card(&self) -> Result<(), Failure> {
-        let console = self.context.console;
-        console.end_progress();
-        let Some(approval) = self.desk.front() else {
-            return Ok(());
-        };
-        let title = format!(
-            "── {} · 1 of {} ──",
-            value::visible(value::string(approval, "slug")),
-            self.desk.count()
-        );
-        console.line(&console.paint(Tone::Caution, &title))?;
-        console.line(&approvals::shown_command_whole(approval))?;
-        console.table(&approvals::facts(self.context, approval), "")
-    }
-
-    fn show_whole(&self) -> Result<(), Failure> {
-        let console = self.context.console;
-        console.end_progress();
-        let Some(approval) = self.desk.front() else {
-            return Ok(());
-        };
-        console.line(&console.paint(Tone::Dim, "── the whole text ──"))?;
-        console.line(&crate::command::display::escape(value::string(approval, "command")).text)?;
-        console.line(&console.paint(Tone::Dim, "── its end ──"))
-    }
-
     fn say(&self, text: &str) -> Result<(), Failure> {
         self.context.console.end_progress();
         self.context.console.line(text)
     }
+}
+
+fn show_card(context: &Context, desk: &Desk) -> Result<(), Failure> {
+    let console = context.console;
+    console.end_progress();
+    let Some(approval) = desk.front() else {
+        return Ok(());
+    };
+    let title = format!(
+        "── {} · 1 of {} ──",
+        value::visible(value::string(approval, "slug")),
+        desk.count()
+    );
+    console.line(&console.paint(Tone::Caution, &title))?;
+    console.line(&approvals::shown_command_whole(approval))?;
+    console.table(&approvals::facts(context, approval), "")
+}
+
+fn show_whole(context: &Context, desk: &Desk) -> Result<(), Failure> {
+    let console = context.console;
+    console.end_progress();
+    let Some(approval) = desk.front() else {
+        return Ok(());
+    };
+    console.line(&console.paint(Tone::Dim, "── the whole text ──"))?;
+    console.line(&crate::command::display::escape(value::string(approval, "command")).text)?;
+    console.line(&console.paint(Tone::Dim, "── its end ──"))
 }
 
 async fn next_event(stream: &mut Option<EventStream>) -> Result<Option<super::sse::StreamEvent>, Failure> {

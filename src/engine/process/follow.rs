@@ -25,12 +25,23 @@ pub enum Followed {
     Ended(Box<Session>),
 }
 
+/// What a follower makes of output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OutputForm {
+    /// Text that is shown somewhere.
+    #[default]
+    Text,
+    /// The bytes as they are.
+    Bytes,
+}
+
 /// Somebody who follows a session.
 #[derive(Debug)]
 pub struct SessionFollower {
     engine: Arc<Engine>,
     session: ProcessSession,
     reader: OutputReader,
+    form: OutputForm,
     is_over: bool,
 }
 
@@ -45,12 +56,14 @@ impl Engine {
         agent: Option<AgentId>,
         id: &str,
         after: u64,
+        form: OutputForm,
     ) -> Result<SessionFollower, ProcessError> {
         let scope = self.session_scope(caller, agent)?;
         Ok(SessionFollower {
             session: self.find_session(scope.as_ref(), id).await?,
             engine: Arc::clone(self),
             reader: OutputReader::at(after),
+            form,
             is_over: false,
         })
     }
@@ -76,7 +89,7 @@ impl SessionFollower {
             let mut pieces = self.reader.read(&self.engine, &run_id, STEP).await?;
             let is_nothing = pieces.is_empty();
             // A piece of a character is told with its end.
-            pieces.retain(|piece| !piece.text.is_empty());
+            pieces.retain(|piece| self.form == OutputForm::Bytes || !piece.text.is_empty());
             if !pieces.is_empty() {
                 return Ok(Some(Followed::Output(pieces)));
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ProcessError, ProcessReply};
 use crate::{
-    domain::{MAX_INPUT_BYTES, ProcessKind, TerminalSize},
+    domain::{Host, MAX_INPUT_BYTES, ProcessKind, TerminalSize},
     engine::{
         Engine,
         reply::{StorageTrouble, Warning},
@@ -69,7 +69,9 @@ impl Engine {
         if session.kind != ProcessKind::Run || !session.run.stdin_open || session.stdin_closed {
             return Err(ProcessError::Invalid {
                 path: "sessionId",
-                message: if session.stdin_closed {
+                message: if session.run.host == Host::Node {
+                    "a command on a node has no standard input".to_owned()
+                } else if session.stdin_closed {
                     "the standard input of the session was closed".to_owned()
                 } else {
                     "the session has no open standard input; start it with background or pty".to_owned()

@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-pub use follow::{Followed, SessionFollower};
+pub use follow::{Followed, OutputForm, SessionFollower};
 pub use input::Input;
 pub use paging::LogPage;
 pub use reader::OutputText;

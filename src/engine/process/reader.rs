@@ -25,6 +25,8 @@ pub struct OutputText {
     pub stream: OutputStream,
     /// What can be shown of it. A character belongs to the piece that has its last byte.
     pub text: String,
+    /// All of it.
+    pub bytes: Vec<u8>,
 }
 
 /// A place in the output of a run. What was read up to any place and what is read from there on is the whole.
@@ -168,6 +170,7 @@ impl OutputReader {
                 end: self.offset,
                 stream,
                 text,
+                bytes,
             });
         }
         texts

@@ -61,11 +61,11 @@ impl GatewayHost {
         enclosure: &Enclosure,
         inside: &Inside,
     ) -> Result<Supervised, StartError> {
+        let spec = LaunchSpec::new(permit, terms)?;
         let spec = LaunchSpec {
             cwd: inside.cwd.clone(),
-            // Those of a sandbox are its own.
-            limits: limits_of(&enclosure.settings),
-            ..LaunchSpec::new(permit, terms)?
+            limits: limits_of(&enclosure.settings).or(spec.limits),
+            ..spec
         };
         self.enclose(spec, enclosure, inside).await
     }

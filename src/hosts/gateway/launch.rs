@@ -96,6 +96,8 @@ pub enum Mismatch {
     Script,
     /// The sandbox.
     Sandbox,
+    /// The machine.
+    Node,
 }
 
 /// Nothing was started.
@@ -560,6 +562,7 @@ impl LaunchSpec {
             env: _,
             isolation,
             not_after: _,
+            node: _,
         } = permit.into_parts();
         let RunTerms {
             attempt,

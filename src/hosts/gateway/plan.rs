@@ -45,8 +45,13 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         Bound::Rendered { script } => vec![alone(preparation.shell(RENDERED_SHELL, script)?)],
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
         // What belongs into a sandbox is never started outside of one.
-        Bound::Inside { .. } => {
+        // And where only the answer was wanted no launch leads here.
+        Bound::Inside { .. } | Bound::Elsewhere => {
             return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
+        }
+        // Nor here what belongs to another machine.
+        Bound::OnNode { .. } => {
+            return Err(mismatch(Mismatch::Node, &spec.cwd.to_string_lossy()));
         }
         Bound::Patch { .. } => vec![patching(&spec.bound, &spec.cwd).ok_or(StartError::NotPassable)?],
     };

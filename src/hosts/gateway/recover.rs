@@ -11,7 +11,7 @@ use std::{
 use tokio::net::UnixStream;
 
 use crate::{
-    domain::{Exit, OutputStream, RunId},
+    domain::{Exit, OutputStream, RunId, Traces},
     output::spool,
     runner::{
         LIVE_BYTES, TAIL_BYTES,
@@ -106,12 +106,9 @@ impl GatewayHost {
                 tokio::time::sleep(LOOK_INTERVAL).await;
                 continue;
             }
-            return Ok(match state {
-                RunFileState::Missing | RunFileState::Empty => Recovered::NotStarted,
-                RunFileState::Void => Recovered::Voided,
-                RunFileState::Exited(exit) => self.exited(run_id, exit),
-                RunFileState::Torn => Recovered::StartedAndGone,
-                RunFileState::Started(fence) => {
+            return Ok(match (state.traces(), state) {
+                (_, RunFileState::Exited(exit)) => self.exited(run_id, exit),
+                (_, RunFileState::Started(fence)) => {
                     // Of another boot nothing is left, and its pids belong to others.
                     if process::boot_id().is_ok_and(|boot_id| boot_id == fence.boot_id) {
                         self.kept(run_id).sweep(&fence).await;
@@ -122,6 +119,9 @@ impl GatewayHost {
                     }
                     Recovered::StartedAndGone
                 }
+                (Some(Traces::None), _) => Recovered::NotStarted,
+                (Some(Traces::Void), _) => Recovered::Voided,
+                (Some(Traces::Started) | None, _) => Recovered::StartedAndGone,
             });
         }
     }

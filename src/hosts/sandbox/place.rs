@@ -151,6 +151,28 @@ impl Enclosure {
         })
     }
 
+    /// Where a directory inside is on the host, if it lies in a workspace: that workspace, and the way from there.
+    pub fn shown_at(&self, inside: &Path) -> Option<(&Path, PathBuf)> {
+        let own = (self.workspace.as_path(), self.settings.workdir.as_path());
+        let of_agent = self
+            .agent_workspace
+            .as_ref()
+            .map(|agent| (agent.host.as_path(), agent.inside.as_path()));
+        [Some(own), of_agent]
+            .into_iter()
+            .flatten()
+            .find_map(|(host, shown)| {
+                let below = inside.strip_prefix(shown).ok()?;
+                // Nothing at all is no path to the kernel.
+                let below = if below.as_os_str().is_empty() {
+                    Path::new(".")
+                } else {
+                    below
+                };
+                Some((host, below.to_owned()))
+            })
+    }
+
     fn agent_inside(&self) -> Option<&Path> {
         self.agent_workspace
             .as_ref()

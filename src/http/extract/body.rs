@@ -176,7 +176,9 @@ async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem>
 /// Reads a JSON text; a refusal names the member that is wrong. Parses without tracking the path first: it costs time that only refusals need to spend.
 pub(in crate::http) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|error| {
-        if !error.is_data() {
+        // Of null or a number where a word belongs, serde_json says that the text is no JSON.
+        let reads = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
+        if !error.is_data() && !reads() {
             return Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}"));
         }
         let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
@@ -205,6 +207,10 @@ fn explain(path: &str, message: &str) -> Problem {
         return Problem::field(format!("{path}{dot}{name}"), "this member is needed");
     }
     let Some(rest) = message.strip_prefix("unknown field `") else {
+        let message = match message {
+            "expected value" => "expected a word",
+            other => other,
+        };
         return Problem::field(path, message);
     };
     let name = rest.split('`').next().unwrap_or_default();
@@ -237,6 +243,8 @@ mod tests {
     struct Sample {
         agent_id: Option<crate::domain::AgentId>,
         inner: Option<Inner>,
+        #[serde(default, deserialize_with = "not_null")]
+        ask: Option<crate::domain::Ask>,
     }
 
     #[derive(Debug, PartialEq, serde::Deserialize)]
@@ -277,7 +285,7 @@ mod tests {
         for (body, expected) in [
             (
                 r#"{"secuirty":1}"#,
-                "[secuirty] secuirty: unknown member; known: `agentId` or `inner`",
+                "[secuirty] secuirty: unknown member; known: one of `agentId`, `inner`, `ask`",
             ),
             (
                 r#"{"inner":{"number":1,"x":2}}"#,
@@ -296,6 +304,8 @@ mod tests {
                 r#"{"inner":{}}"#,
                 "[inner.number] inner.number: this member is needed",
             ),
+            (r#"{"ask":null}"#, "[ask] ask: expected a word"),
+            (r#"{"ask":7}"#, "[ask] ask: expected a word"),
             ("7", "[] invalid type: integer `7`, expected struct Sample"),
         ] {
             assert_eq!(

@@ -9,5 +9,5 @@ mod query;
 pub(in crate::http) use body::{EmptyBody, JsonBody, JsonBytes, RawJson, ShortJson, not_null, parse};
 pub(in crate::http) use idempotency::IdempotencyHeader;
 pub(in crate::http) use if_match::{IfMatch, etag};
-pub(in crate::http) use path::{AgentEntry, AgentScope, AtPath, ProcessSessionName};
+pub(in crate::http) use path::{AgentEntry, AgentScope, AtPath, NodeName, PairingName, ProcessSessionName};
 pub(in crate::http) use query::{Parameters, QueryForm, QueryOf};

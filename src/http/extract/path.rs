@@ -6,7 +6,7 @@ use axum::{
 };
 
 use crate::{
-    domain::{AgentId, ApprovalId, EntryId, RunId, TokenId},
+    domain::{AgentId, ApprovalId, EntryId, RunId, SessionKey, TokenId},
     http::problem::{Code, Problem},
 };
 
@@ -58,6 +58,13 @@ impl PathParameters for TokenId {
     }
 }
 
+impl PathParameters for SessionKey {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        Self::parse(get("sessionKey").unwrap_or_default())
+            .map_err(|invalid| Problem::field("sessionKey", invalid.to_string()))
+    }
+}
+
 /// A process session. Any other text names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct ProcessSessionName(String);
@@ -74,6 +81,33 @@ impl PathParameters for ProcessSessionName {
         id(get("sessionId"), RunId::parse)
             .map(|name| Self(name.into()))
             .ok_or_else(|| Problem::not_found("process session"))
+    }
+}
+
+/// A node, by its whole id. Any other text names none: what is chosen by a name or a beginning is chosen by whoever asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct NodeName(pub(in crate::http) String);
+
+impl PathParameters for NodeName {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        let text = get("nodeId").unwrap_or_default();
+        let is_id = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_id
+            .then(|| Self(text.to_owned()))
+            .ok_or_else(Problem::unknown_node)
+    }
+}
+
+/// A pairing request, by its whole id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct PairingName(pub(in crate::http) String);
+
+impl PathParameters for PairingName {
+    fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
+        // Its form is that of an approval's id.
+        id(get("requestId"), ApprovalId::parse)
+            .map(|name| Self(name.into()))
+            .ok_or_else(|| Problem::not_found("pairing request"))
     }
 }
 
@@ -126,6 +160,10 @@ mod tests {
             assert_eq!(run.code(), Code::NotFound, "{text:?}");
             let approval = ApprovalId::read(|_| Some(text)).unwrap_err();
             assert_eq!(approval.code(), Code::ApprovalNotFound, "{text:?}");
+            let node = NodeName::read(|_| Some(text)).unwrap_err();
+            assert_eq!(node.code(), Code::NodeNotFound, "{text:?}");
+            let pairing = PairingName::read(|_| Some(text)).unwrap_err();
+            assert_eq!(pairing.code(), Code::NotFound, "{text:?}");
         }
         assert!(RunId::read(|_| Some("0198-ab")).is_ok());
     }

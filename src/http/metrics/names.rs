@@ -9,7 +9,7 @@ use prometheus_client::{
 };
 
 use super::{Connections, Format, Requests, now::Now};
-use crate::engine::Engine;
+use crate::{bridge::Bridge, engine::Engine};
 
 /// Every metric of this server.
 pub(in crate::http) struct Metrics {
@@ -27,7 +27,7 @@ impl fmt::Debug for Metrics {
 
 impl Metrics {
     /// The metrics of one engine and the door before it.
-    pub(in crate::http) fn of(engine: &Engine) -> Self {
+    pub(in crate::http) fn of(engine: &Engine, bridge: &Bridge) -> Self {
         let (requests, connections, now) = (Requests::default(), Connections::default(), Now::default());
         let mut registry = Registry::default();
         now.register_process(&mut registry);
@@ -36,6 +36,8 @@ impl Metrics {
         register_http(ours, &requests, &connections);
         register_ledger(ours, engine);
         register_engine(ours, engine);
+        register_bridge(ours, bridge);
+        register_socket(ours, engine);
         now.register(ours);
         Self {
             registry,
@@ -155,6 +157,59 @@ fn register_ledger(registry: &mut Registry, engine: &Engine) {
         Unit::Seconds,
         stats.commit_seconds.clone(),
     );
+}
+
+fn register_bridge(registry: &mut Registry, bridge: &Bridge) {
+    let stats = bridge.hub().stats();
+    registry.register(
+        "bridge_connections",
+        "Connections of the Bridge that are open, by role",
+        stats.connected.clone(),
+    );
+    registry.register(
+        "bridge_invokes",
+        "Calls of nodes, by how they ended",
+        stats.invokes.clone(),
+    );
+    registry.register(
+        "bridge_refused",
+        "Connections of the Bridge that were refused, by why",
+        stats.refused.clone(),
+    );
+}
+
+fn register_socket(registry: &mut Registry, engine: &Engine) {
+    let counts = engine.socket_counts();
+    for (name, help, counter) in [
+        (
+            "ipc_connections",
+            "Connections of the approvals socket",
+            &counts.connections,
+        ),
+        (
+            "ipc_foreign_peers",
+            "Of these, those of another account, which are refused unread",
+            &counts.foreign,
+        ),
+        ("ipc_limited", "Of these, those over a limit", &counts.limited),
+        (
+            "ipc_refused",
+            "Lines of the approvals socket that were not genuine or not readable",
+            &counts.refused,
+        ),
+        (
+            "ipc_execs",
+            "Commands that were asked for over the approvals socket",
+            &counts.execs,
+        ),
+        (
+            "ipc_questions",
+            "Questions that were asked over the approvals socket",
+            &counts.questions,
+        ),
+    ] {
+        registry.register(name, help, counter.clone());
+    }
 }
 
 fn register_engine(registry: &mut Registry, engine: &Engine) {

@@ -38,6 +38,7 @@ pub(super) struct Now {
     database_ok: Level,
     document_ok: Level,
     config_ok: Level,
+    socket_ok: Level,
     draining: Level,
     spool_bytes: Level,
     resident_bytes: Level,
@@ -95,6 +96,12 @@ impl Now {
             "ready_config",
             "Whether the settings on disk are those in force (1) or do not read (0)",
             &self.config_ok,
+        );
+        level(
+            registry,
+            "ready_ipc",
+            "Whether the approvals socket is what the settings say (1) or should be hosted here and is not (0)",
+            &self.socket_ok,
         );
         level(
             registry,
@@ -171,12 +178,14 @@ impl Now {
             runner: _,
             // Known only once somebody wanted one; doctor looks.
             sandbox: _,
+            ipc,
             draining,
         } = engine.readiness();
         for (gauge, is_so) in [
             (&self.database_ok, database.ok),
             (&self.document_ok, document.ok),
             (&self.config_ok, config.ok),
+            (&self.socket_ok, ipc.ok),
             (&self.draining, draining),
         ] {
             gauge.set(u64::from(is_so));

@@ -35,7 +35,7 @@ impl Code {
                 "The call asked for another host than the one that is configured. Leave `host` out, or change `tools.exec.host`."
             }
             Self::ElevatedUnavailable => {
-                "`gates` lists the conditions for leaving the sandbox that do not hold (`tools.elevated`)."
+                "`gates` lists every closed gate by the key of `openclaw.json` that opens it (`tools.elevated`); `session.elevated` is opened by `/elevated on` in the session."
             }
             Self::ToolDenied => "Tool policy of this agent forbids the tool (`tools.allow`, `tools.deny`).",
             Self::OwnRequest => {

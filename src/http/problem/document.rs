@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::{
     body::Body,
-    http::{HeaderMap, HeaderName, HeaderValue, header},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use super::Code;
 use crate::{
     auth::{Limited, Standing},
-    domain::RunId,
+    domain::{Reason, RunId},
     http::rate_headers,
 };
 
@@ -99,6 +99,12 @@ impl Problem {
     /// Its code.
     pub fn code(&self) -> Code {
         self.0.code
+    }
+
+    /// The refusal of an id that no paired node has.
+    pub fn unknown_node() -> Self {
+        Self::new(Code::NodeNotFound, "there is no paired node with this id")
+            .with_hint(Some("countersign nodes list".to_owned()))
     }
 
     /// Names the run that records the refusal.
@@ -189,6 +195,55 @@ impl Problem {
             header::CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        response
+    }
+}
+
+impl Problem {
+    /// The finished answer in the form that the product's tool endpoint has: a type and a message for its clients, and
+    /// what the document has besides for everybody else.
+    pub(in crate::http) fn render_for_tool(self, request_id: &str) -> Response {
+        let mut error = Map::new();
+        let inner = &*self.0;
+        let reason = inner.members.get("reason").and_then(Value::as_str);
+        let is_denied_tool = inner.code == Code::ToolDenied || reason == Some(Reason::ToolDenied.as_str());
+        let status = match inner.code.status() {
+            _ if is_denied_tool => StatusCode::NOT_FOUND,
+            // The tool is there, what its arguments name is not.
+            StatusCode::NOT_FOUND if !inner.members.contains_key("tool") => StatusCode::BAD_REQUEST,
+            StatusCode::CONFLICT | StatusCode::GONE | StatusCode::UNPROCESSABLE_ENTITY => {
+                StatusCode::BAD_REQUEST
+            }
+            status if status.is_server_error() => StatusCode::INTERNAL_SERVER_ERROR,
+            status => status,
+        };
+        let kind = match status {
+            StatusCode::NOT_FOUND => "not_found",
+            StatusCode::UNAUTHORIZED => "unauthorized",
+            _ => "tool_error",
+        };
+        let reason = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+        let hint = inner.members.get("hint").and_then(Value::as_str);
+        let hint = hint.map_or_else(String::new, |hint| format!("; {hint}"));
+        error.insert("type".to_owned(), kind.into());
+        error.insert(
+            "message".to_owned(),
+            format!("{}{reason}: {}{hint}", inner.code.title(), inner.detail).into(),
+        );
+        if let Value::Object(document) = self.to_json("", request_id) {
+            let ours = ["type", "title", "status", "detail", "instance"];
+            error.extend(
+                document
+                    .into_iter()
+                    .filter(|(name, _)| !ours.contains(&name.as_str())),
+            );
+        }
+        let body = serde_json::json!({ "ok": false, "error": error }).to_string();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = status;
+        *response.headers_mut() = self.0.headers;
+        let json = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
         response
     }
 }

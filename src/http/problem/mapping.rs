@@ -17,6 +17,7 @@ use crate::{
         preset::PresetError,
         process::ProcessError,
         reply::{CancelError, DecideError, Denial, ExecError, PatchFailure, ReviseError, StorageTrouble},
+        session::SessionError,
         sign_in::LoginLinkError,
         tokens::CreateTokenError,
     },
@@ -25,6 +26,7 @@ use crate::{
         routes::ApprovalBody,
     },
     ledger::{LedgerError, audit::VerifyError},
+    session::gates::Gate,
     settings::{ConfigFileError, EditError},
 };
 
@@ -49,12 +51,16 @@ impl From<ExecError> for Problem {
             ExecError::SandboxUnavailable { detail, hint } => {
                 Self::new(Code::SandboxUnavailable, detail).with_hint(Some(hint))
             }
-            ExecError::NodeUnavailable { detail } => Self::new(Code::NodeUnavailable, detail),
-            ExecError::ElevatedUnavailable { gates } => Self::new(
-                Code::ElevatedUnavailable,
-                format!("closed gates: {}", gates.join(", ")),
-            )
-            .with("gates", gates),
+            ExecError::NodeUnavailable { detail } => Self::new(Code::NodeUnavailable, detail).with_hint(
+                Some("countersign nodes list shows which nodes are paired and connected".to_owned()),
+            ),
+            ExecError::NodeNotFound { detail } => Self::new(Code::NodeNotFound, detail).with_hint(Some(
+                "countersign nodes list shows which nodes are paired".to_owned(),
+            )),
+            ExecError::NodeAmbiguous { detail, candidates } => {
+                Self::new(Code::NodeAmbiguous, detail).with("candidates", node_candidates(candidates))
+            }
+            ExecError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
             ExecError::ToolDenied { detail, hint } => {
                 Self::new(Code::ToolDenied, detail).with_hint(Some(hint))
             }
@@ -83,6 +89,47 @@ impl From<ExecError> for Problem {
                     .to_owned(),
             )),
             ExecError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+/// Nodes by id and name.
+fn node_candidates(candidates: Vec<(String, Option<String>)>) -> Vec<serde_json::Value> {
+    let candidate = |(id, name): (String, Option<String>)| match name {
+        Some(name) => serde_json::json!({ "nodeId": id, "displayName": name }),
+        None => serde_json::json!({ "nodeId": id }),
+    };
+    candidates.into_iter().map(candidate).collect()
+}
+
+/// Every gate that is closed, by the key that opens it.
+fn elevated_unavailable(gates: Vec<Gate>) -> Problem {
+    let words: Vec<String> = gates
+        .iter()
+        .map(|gate| format!("{} {}", gate.key, gate.why))
+        .collect();
+    let keys: Vec<String> = gates.into_iter().map(|gate| gate.key).collect();
+    Problem::new(
+        Code::ElevatedUnavailable,
+        format!("closed gates: {}", words.join("; ")),
+    )
+    .with("gates", keys)
+}
+
+impl From<SessionError> for Problem {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::AgentNotAllowed => Self::new(
+                Code::Forbidden,
+                "the token is not bound to the agent of this session",
+            ),
+            SessionError::NeedsApprove => Self::new(
+                Code::Forbidden,
+                "/approve needs a token with scope approve besides",
+            )
+            .with("requiredScope", "approve"),
+            SessionError::ElevatedUnavailable { gates } => elevated_unavailable(gates),
+            SessionError::Storage(trouble) => trouble.into(),
         }
     }
 }
@@ -159,6 +206,7 @@ fn denied(denial: Denial) -> Problem {
         | Reason::NodeDisconnected
         | Reason::ServerRestart
         | Reason::RunnerLost
+        | Reason::RunElsewhere
         | Reason::Cancelled
         | Reason::Shutdown => Code::ExecDenied,
     };

@@ -77,13 +77,30 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
              accepts it.",
             "`hash`",
         ),
+        EventType::SessionChanged => ("What a session overrides changed.", "`overrides`, `by`"),
         EventType::SystemEvent => (
-            "A session is told something: that a run of it which went on in the background has ended.",
+            "A session is told something: that a run of it which went on in the background has ended, or that one which \
+             a person was asked about has started, goes on, or was denied.",
             "`text`",
         ),
         EventType::SessionWake => (
             "A session asks for its agent's attention, together with `system.event`.",
             "`reason` (`exec-finished`), `systemEvent`",
+        ),
+        EventType::NodeConnected => ("A node connected.", "`displayName` (optional)"),
+        EventType::NodeDisconnected => (
+            "The connection of a node ended.",
+            "`displayName` (optional), `reason` (optional)",
+        ),
+        EventType::NodePairingRequested => (
+            "A device wants to become a node (`kind` `device`), or a node wants to be sent more commands (`commands`); \
+             a person must say.",
+            "`requestId`, `displayName` (optional), `platform`, `remoteIp` (optional), `commands`, `kind`, `isRepair`, \
+             `requestedAtMs`",
+        ),
+        EventType::NodePairingResolved => (
+            "Somebody decided that, or took back what was approved before.",
+            "`requestId`, `kind`, `decision` (`approve`, `reject` or `removed`), `by`",
         ),
         EventType::ServerShutdown => ("The server stops.", "`graceMs`"),
     }

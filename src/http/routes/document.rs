@@ -45,7 +45,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 /// same place with the same value.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct DocumentWire(Value);
+pub(super) struct DocumentWire(pub(super) Value);
 
 impl utoipa::PartialSchema for DocumentWire {
     fn schema() -> RefOr<Schema> {

@@ -5,6 +5,7 @@ mod agents;
 mod allowlist;
 mod approvals;
 mod audit;
+mod bridge;
 mod config;
 mod denylist;
 mod docs;
@@ -13,19 +14,23 @@ mod events;
 mod exec;
 mod mcp;
 mod metrics;
+mod nodes;
 mod pages;
 mod patch;
 mod policy;
 mod probes;
 mod process;
 mod runs;
+mod sessions;
 mod sign_in;
 mod tokens;
+mod tools;
 mod unknown;
 
 pub(in crate::http) use approvals::ApprovalBody;
 pub(in crate::http) use mcp::Mount as McpMount;
 pub(in crate::http) use metrics::metrics_alone;
+pub(in crate::http) use tools::PATH as TOOLS_PATH;
 pub(in crate::http) use unknown::method as unknown_method;
 #[cfg(test)]
 pub(in crate::http) use unknown::path as unknown_path;
@@ -40,6 +45,8 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(patch::router())
         .merge(mcp::router())
         .merge(process::router())
+        .merge(sessions::router())
+        .merge(tools::router())
         .merge(runs::router())
         .merge(approvals::router())
         .merge(policy::router())
@@ -48,9 +55,11 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(agents::router())
         .merge(allowlist::router())
         .merge(denylist::router())
+        .merge(nodes::router())
         .merge(events::router())
         .merge(audit::router())
         .merge(tokens::router())
+        .merge(bridge::router())
         .merge(pages::router())
         .merge(sign_in::router())
         .merge(probes::router())

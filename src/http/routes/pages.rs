@@ -5,8 +5,9 @@
 
 use axum::{
     Extension,
-    extract::{Path, rejection::PathRejection},
-    http::HeaderMap,
+    body::Body,
+    extract::{Path, State, rejection::PathRejection},
+    http::{HeaderMap, Request},
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
@@ -18,6 +19,7 @@ use crate::{
         assets::{self, Html},
         door::Origin,
         problem::Problem,
+        routes::bridge,
         state::AppState,
     },
 };
@@ -39,8 +41,16 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     ),
     security(("session" = [])),
 )]
-async fn home(Extension(origin): Extension<Origin>) -> Response {
-    signed_in_or(&origin, "/login")
+async fn home(
+    State(state): State<AppState>,
+    Extension(origin): Extension<Origin>,
+    request: Request<Body>,
+) -> Result<Response, Problem> {
+    // Nodes know no other path than this one.
+    if bridge::is_meant(&state, request.headers()) {
+        return bridge::upgrade(&state, &origin, request);
+    }
+    Ok(signed_in_or(&origin, "/login"))
 }
 
 fn signed_in_or(origin: &Origin, sign_in: &str) -> Response {

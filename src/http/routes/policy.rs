@@ -10,6 +10,7 @@ use crate::{
     domain::{AgentId, Ask, Backend, Host, Isolation, OnMiss, Security, SessionKey},
     engine::{
         effective::{DocumentView, EffectivePolicy, SandboxState},
+        node::NodeView,
         standing::HeldEdit,
     },
     http::{
@@ -110,6 +111,10 @@ struct EffectiveBody {
     isolation: Isolation,
     sandbox: SandboxBody,
     document: DocumentBody,
+    /// The node that a call without a name would run on, where the host is `node`. What the values say holds for it only as
+    /// far as its own document is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_node: Option<NodeBody>,
     /// An edit of `openclaw.json` that is held in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     config_held: Option<HeldBody>,
@@ -137,6 +142,57 @@ pub(super) struct LayerBody<T> {
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     value: T,
+}
+
+/// The node of a call, and how much of its own policy is known.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = NodeOfCall)]
+pub(super) struct NodeBody {
+    /// Absent when no node is meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<String>,
+    /// Whether it could be called at this moment.
+    usable: bool,
+    /// Its own approvals document: `ok`, `missing`, `refused` or `unknown`. Where it is not known, only our own layers
+    /// count here, and the node refuses what it does not allow.
+    #[schema(value_type = String)]
+    document: &'static str,
+    /// Identifies the document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<String>,
+    /// Why there is no node, it cannot be called, or its document cannot be used or is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+impl From<NodeView> for NodeBody {
+    fn from(view: NodeView) -> Self {
+        let NodeView {
+            node_id,
+            display_name,
+            usable,
+            document,
+            hash,
+            detail,
+        } = view;
+        let (document, refusal) = match document {
+            None => ("unknown", None),
+            Some(DocumentStatus::Missing) => ("missing", None),
+            Some(DocumentStatus::Ok) => ("ok", None),
+            Some(DocumentStatus::Refused(refusal)) => ("refused", Some(refusal.to_string())),
+        };
+        Self {
+            node_id,
+            display_name,
+            usable,
+            document,
+            hash,
+            detail: detail.or(refusal),
+        }
+    }
 }
 
 /// The sandbox of the session.
@@ -249,6 +305,7 @@ impl From<EffectivePolicy> for EffectiveBody {
             isolation: policy.isolation,
             sandbox: policy.sandbox.into(),
             document: policy.document.into(),
+            on_node: policy.on_node.map(NodeBody::from),
             config_held: policy.held_config.map(HeldBody::from),
             config_error: policy.config_error,
         }

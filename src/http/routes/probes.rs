@@ -54,12 +54,18 @@ struct Checks {
     document: CheckBody,
     config: CheckBody,
     listener: CheckBody,
+    /// There unless `[bridge] enabled = false`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bridge: Option<CheckBody>,
     /// There only while commands cannot be started.
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<CheckBody>,
     /// There only when commands go to the sandbox and none was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<CheckBody>,
+    /// There only while the approvals socket should be hosted and is not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ipc: Option<CheckBody>,
 }
 
 /// One thing that was looked at.
@@ -83,19 +89,29 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         config,
         runner,
         sandbox,
+        ipc,
         draining,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
+    let enabled = state.engine().settings().current().server.bridge.enabled;
+    let bridge = enabled.then(|| CheckBody {
+        ok: state.bridge().has_secret(),
+        detail: (!state.bridge().has_secret())
+            .then(|| "there is no shared secret, so that no new node can ask to be let in".to_owned()),
+    });
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
         degraded: !(document.ok
             && config.ok
             && runner.ok
+            && bridge.as_ref().is_none_or(|bridge| bridge.ok)
+            && ipc.ok
             && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
             database: database.into(),
             document: document.into(),
             config: config.into(),
+            bridge,
             // Whoever reads this came through a listener; a draining one takes nobody else in.
             listener: CheckBody {
                 ok: !draining,
@@ -103,6 +119,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             },
             runner: (!runner.ok).then(|| runner.into()),
             sandbox: sandbox.filter(|check| !check.ok).map(CheckBody::from),
+            ipc: (!ipc.ok).then(|| ipc.into()),
         },
     };
     let status = if ready {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{Actor, ActorKind, RunStatus, UnixMillis, name::vocabulary},
-    events::{Event, EventKind, EventType},
+    events::{Event, EventKind, EventType, PairingOutcome},
 };
 
 use super::canonical::CanonicalObject;
@@ -31,6 +31,8 @@ pub enum AuditAction {
     TokenCreated,
     /// A token was revoked.
     TokenRevoked,
+    /// A node got another name.
+    NodeRenamed,
     /// Somebody signed in.
     Login,
     /// Somebody failed to.
@@ -50,6 +52,7 @@ impl AuditAction {
             Self::Event(event_type) => event_type.as_str(),
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
+            Self::NodeRenamed => "node.renamed",
             Self::Login => "login",
             Self::LoginFailed => "login.failed",
             Self::ConfigChanged => "config.changed",
@@ -62,7 +65,7 @@ impl AuditAction {
 /// What something was done to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// `run`, `approval`, `token`, `session`, `entry`, `policy` or `server`.
+    /// `run`, `approval`, `token`, `session`, `entry`, `policy`, `node` or `server`.
     pub kind: String,
     /// Its id.
     pub id: String,
@@ -218,8 +221,19 @@ fn target_of(event: &Event) -> Target {
         ),
         EventKind::AllowlistChanged { entry_id, .. } => of("entry", entry_id.as_str()),
         EventKind::PolicyChanged { what, .. } => of("policy", what.as_str()),
+        EventKind::SessionChanged { .. } => of(
+            "session",
+            subject
+                .session
+                .as_ref()
+                .map_or("", crate::domain::SessionKey::as_str),
+        ),
         EventKind::ConfigRejected { path, .. } => of("policy", path),
         EventKind::DocumentRefused { .. } | EventKind::DocumentHeld { .. } => of("policy", "document"),
+        EventKind::NodeConnected { .. }
+        | EventKind::NodeDisconnected { .. }
+        | EventKind::NodePairingRequested(_)
+        | EventKind::NodePairingResolved { .. } => of("node", subject.node_id.as_deref().unwrap_or_default()),
         EventKind::ServerShutdown { .. } => of("server", "countersign"),
     }
 }
@@ -227,6 +241,10 @@ fn target_of(event: &Event) -> Target {
 fn outcome_of(kind: &EventKind) -> AuditOutcome {
     match kind {
         EventKind::ExecDenied { .. } | EventKind::DocumentHeld { .. } => AuditOutcome::Denied,
+        EventKind::NodePairingResolved { decision, .. } => match decision {
+            PairingOutcome::Reject => AuditOutcome::Denied,
+            PairingOutcome::Approve | PairingOutcome::Removed => AuditOutcome::Ok,
+        },
         EventKind::ExecFinished(summary) if summary.status == RunStatus::Completed => AuditOutcome::Ok,
         EventKind::ExecFinished(_) | EventKind::ConfigRejected { .. } | EventKind::DocumentRefused { .. } => {
             AuditOutcome::Failed
@@ -243,8 +261,12 @@ fn outcome_of(kind: &EventKind) -> AuditOutcome {
         | EventKind::ExecRunning { .. }
         | EventKind::AllowlistChanged { .. }
         | EventKind::PolicyChanged { .. }
+        | EventKind::SessionChanged { .. }
         | EventKind::SystemEvent { .. }
         | EventKind::SessionWake { .. }
+        | EventKind::NodeConnected { .. }
+        | EventKind::NodeDisconnected { .. }
+        | EventKind::NodePairingRequested(_)
         | EventKind::ServerShutdown { .. } => AuditOutcome::Ok,
     }
 }

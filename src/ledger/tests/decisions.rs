@@ -6,7 +6,9 @@ use super::*;
 use crate::ledger::NotAllowed;
 use crate::{
     domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, TerminalReason},
-    ledger::{CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, Revise, ReviseOutcome},
+    ledger::{
+        CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, Revise, ReviseOutcome, Undecided,
+    },
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -234,6 +236,7 @@ async fn the_deadline_is_exact() {
     let expire = |approval: &Approval| Expire {
         approval: approval.id.clone(),
         fallback: Fallback::deny(Reason::ApprovalTimeout),
+        why: Undecided::Timeout,
     };
     assert!(matches!(
         opened.ledger.expire(expire(&early)).await.unwrap(),
@@ -303,6 +306,7 @@ async fn a_fallback_that_allows_launches_in_the_same_step() {
     let expire = || Expire {
         approval: asked.id.clone(),
         fallback: Fallback::Run(terms()),
+        why: Undecided::Timeout,
     };
     opened.policy.set_generation(1);
     assert!(matches!(
@@ -337,6 +341,7 @@ async fn a_fallback_for_something_else_than_was_shown_is_denied() {
     let expire = Expire {
         approval: asked.id.clone(),
         fallback: Fallback::Run(other),
+        why: Undecided::Timeout,
     };
     assert!(matches!(
         opened.ledger.expire(expire).await.unwrap(),

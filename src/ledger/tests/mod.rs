@@ -6,8 +6,11 @@ mod callers;
 mod cost;
 mod crash;
 mod decisions;
+mod elsewhere;
 mod event_stream;
 mod launches;
+mod node_runs;
+mod nodes;
 mod retention;
 mod storage;
 mod tokens;
@@ -344,6 +347,7 @@ pub(super) fn card() -> ApprovalCard {
         resolved_path: Some("/bin/echo".to_owned()),
         segments: serde_json::json!([]),
         document_hash: String::new(),
+        elevated: false,
     }
 }
 
@@ -353,6 +357,7 @@ pub(super) fn terms() -> LaunchTerms {
         stamp: PolicyStamp::default(),
         grants: Vec::new(),
         start_by: MINUTE,
+        node: None,
     }
 }
 
@@ -388,6 +393,7 @@ pub(super) fn launch_of(approval: &ApprovalId) -> ApprovedLaunch {
         binding: binding(),
         stamp: PolicyStamp::default(),
         start_by: MINUTE,
+        node: None,
     }
 }
 

@@ -37,6 +37,19 @@ impl RunLimits {
         self.memory_bytes == 0 && self.cpu_percent == 0 && self.processes == 0
     }
 
+    /// These, and where there is none of a kind, that of the others.
+    #[must_use]
+    pub const fn or(self, others: Self) -> Self {
+        const fn either(own: u64, other: u64) -> u64 {
+            if own == 0 { other } else { own }
+        }
+        Self {
+            memory_bytes: either(self.memory_bytes, others.memory_bytes),
+            cpu_percent: either(self.cpu_percent, others.cpu_percent),
+            processes: either(self.processes, others.processes),
+        }
+    }
+
     /// One of them, if it is set.
     pub const fn of(self, controller: Controller) -> Option<u64> {
         let limit = match controller {

@@ -5,6 +5,9 @@
 //! once in the life of a supervisor, not per run, so it costs a run nothing. No controller is needed, only
 //! `cgroup.kill` (Linux 5.14).
 //!
+//! What moves on faster than it can be looked for is reached by its group, too: the supervisor steps out of it, has
+//! everything in there killed at once, and comes back ([`OwnGroup::kill_others`]).
+//!
 //! Where controllers can be had, of either version, runs are held to `[limits] run_*` by groups beside it
 //! ([`Limiter`]): the command is in there, its supervisor is not, so that a command that has used up its memory takes
 //! nobody along who has to tell of it.
@@ -31,6 +34,8 @@ const PREFIX: &str = "countersign-";
 /// What the name of a group with limits of the second version ends with: a group that has processes and one that has
 /// limits for the groups below it cannot be the same.
 const HELD: &str = ".run";
+/// What the name of a group ends with in which a supervisor stands while it has its own group killed.
+const ASIDE: &str = ".aside";
 
 /// Groups in which every supervisor gets groups of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,18 +158,23 @@ impl Home {
         };
         let group = unified.join(name(&own));
         make_directory(&group)
-            .and_then(|()| write(&group.join("cgroup.procs"), b"0"))
+            .and_then(|()| step_into(&group))
             .unwrap_or(());
     }
 
     /// Moves this process, a supervisor, into a group of its own. What it starts is in there too.
-    pub(super) fn join(&self, supervisor: &Process) -> io::Result<()> {
-        let Some(unified) = &self.unified else {
-            return Ok(());
+    /// `None` where there is none to be had.
+    pub(super) fn join(&self, supervisor: &Process) -> Option<OwnGroup> {
+        let name = name(supervisor);
+        let unified = self.unified.as_deref()?;
+        let group = OwnGroup {
+            everything: unified.join(&name),
+            held: unified.join(format!("{name}{HELD}")),
+            aside: unified.join(format!("{name}{ASIDE}")),
         };
-        let group = unified.join(name(supervisor));
-        fs::create_dir(&group)?;
-        write(&group.join("cgroup.procs"), b"0")
+        fs::create_dir(&group.everything).ok()?;
+        step_into(&group.everything).ok()?;
+        Some(group)
     }
 
     /// Kills what dead supervisors left, of this home and of those of servers that are gone, and takes their
@@ -190,6 +200,34 @@ impl Home {
             sweep_home(directory);
             fs::remove_dir(directory).unwrap_or(());
         }
+    }
+}
+
+/// The group of a supervisor, in which everything is that it starts.
+#[derive(Debug)]
+pub(super) struct OwnGroup {
+    everything: PathBuf,
+    /// Where commands with limits of the second version are instead.
+    held: PathBuf,
+    aside: PathBuf,
+}
+
+impl OwnGroup {
+    /// Kills everything in it but this process, the supervisor: what is about to fork as well as what it forks.
+    ///
+    /// # Errors
+    /// What the kernel answers. Then it may still be there, and so may this process be where it stood aside, from
+    /// where it comes back the next time.
+    pub(super) fn kill_others(&self) -> io::Result<()> {
+        if self.held.exists() {
+            kill_all_of(&self.held)?;
+        }
+        make_directory(&self.aside)?;
+        step_into(&self.aside)?;
+        let killed = kill_all_of(&self.everything);
+        step_into(&self.everything)?;
+        fs::remove_dir(&self.aside)?;
+        killed
     }
 }
 
@@ -227,11 +265,12 @@ fn sweep_home(home: &Path) {
     for group in subgroups(home) {
         let owner = group.file_name().and_then(|name| {
             let name = name.to_str()?;
-            parse_name(name.strip_suffix(HELD).unwrap_or(name))
+            let owner = name.strip_suffix(HELD).or_else(|| name.strip_suffix(ASIDE));
+            parse_name(owner.unwrap_or(name))
         });
         if owner.is_some_and(|owner| !is_alive(owner)) {
             // An older kernel has no such file: then the group goes when its last process does.
-            write(&group.join("cgroup.kill"), b"1").unwrap_or(());
+            kill_all_of(&group).unwrap_or(());
             fs::remove_dir(&group).unwrap_or(());
         }
     }
@@ -258,7 +297,9 @@ fn home_owner(home: &Path) -> Option<(Pid, u64)> {
 }
 
 fn is_alive((pid, start_time): (Pid, u64)) -> bool {
-    process::inspect(pid).is_some_and(|process| process.start_time == start_time && !process.is_zombie)
+    // One that is exiting has given up what it held, which is how others learn of its end.
+    process::inspect(pid)
+        .is_some_and(|process| process.start_time == start_time && !process.is_zombie && !process.is_exiting)
 }
 
 fn name(process: &Process) -> String {
@@ -268,6 +309,16 @@ fn name(process: &Process) -> String {
 fn parse_name(name: &str) -> Option<(Pid, u64)> {
     let (pid, start_time) = name.split_once('-')?;
     Some((pid.parse().ok()?, start_time.parse().ok()?))
+}
+
+/// Moves this process, which has one thread.
+fn step_into(group: &Path) -> io::Result<()> {
+    write(&group.join("cgroup.procs"), b"0")
+}
+
+/// Kills all that are in a group, and what they fork meanwhile.
+fn kill_all_of(group: &Path) -> io::Result<()> {
+    write(&group.join("cgroup.kill"), b"1")
 }
 
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -306,6 +357,7 @@ mod tests {
             session: 47,
             start_time: 99,
             is_zombie: false,
+            is_exiting: false,
         };
         assert_eq!(parse_name(&name(&process)), Some((47, 99)));
         assert_eq!(home_owner(Path::new("/x/countersign-47-99.0")), Some((47, 99)));

@@ -594,7 +594,7 @@ fn listed_values_name_file_default_and_effect() {
     );
     assert_eq!(
         value("tools.exec.node"),
-        expect("tools.exec.node", json!("n"), file(), json!(null), false)
+        expect("tools.exec.node", json!("n"), file(), json!(null), true)
     );
     let host = "tools.exec.host";
     assert_eq!(

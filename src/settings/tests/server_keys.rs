@@ -555,18 +555,19 @@ fn an_open_address_needs_consent() {
 
 #[test]
 fn keys_without_effect_yet_are_found_when_set() {
-    let scene = Scene::new().server("[bridge]\nenabled = false\ntoken = \"hidden\"");
+    let scene = Scene::new()
+        .server("[bridge]\ntoken = \"hidden\"\n[telemetry]\notlp_endpoint = \"http://127.0.0.1:4317\"");
     let settings = scene.load().unwrap().current();
     let found: Vec<String> = settings.findings.iter().map(ToString::to_string).collect();
     let file = scene.state_dir().server_config();
     assert_eq!(
         found,
-        [
-            format!("bridge.enabled: not yet effective (set by {})", file.display()),
-            format!("bridge.token: not yet effective (set by {})", file.display()),
-        ]
+        [format!(
+            "telemetry.otlp_endpoint: not yet effective (set by {})",
+            file.display()
+        )]
     );
-    assert!(!value_of(&settings, "bridge.enabled").effective_now);
+    assert!(!value_of(&settings, "telemetry.otlp_endpoint").effective_now);
     assert!(value_of(&settings, "http.listen").effective_now);
     assert_eq!(value_of(&settings, "bridge.token").value, json!("(secret)"));
     assert!(!format!("{settings:?}").contains("hidden"));

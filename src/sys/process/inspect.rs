@@ -17,7 +17,12 @@ pub struct Process {
     pub start_time: u64,
     /// Whether it ended and only waits to be reaped.
     pub is_zombie: bool,
+    /// Whether it is on its way to that, and does nothing of its own any more.
+    pub is_exiting: bool,
 }
+
+/// `PF_EXITING` of the kernel.
+const EXITING: u32 = 4;
 
 /// Looks at one process; `None` when there is none of that id.
 pub fn inspect(pid: Pid) -> Option<Process> {
@@ -102,13 +107,15 @@ fn parse_stat(stat: &[u8]) -> Option<Process> {
     let state = fields.next()?;
     let parent = number(fields.next()?)?;
     let session = number(fields.nth(1)?)?;
-    let start_time = number(fields.nth(15)?)?;
+    let flags: u32 = number(fields.nth(2)?)?;
+    let start_time = number(fields.nth(12)?)?;
     Some(Process {
         pid,
         parent,
         session,
         start_time,
         is_zombie: matches!(state, b"Z" | b"X"),
+        is_exiting: flags & EXITING != 0,
     })
 }
 
@@ -129,6 +136,7 @@ mod tests {
             session: 4698,
             start_time: 987_654,
             is_zombie: false,
+            is_exiting: false,
         };
         assert_eq!(parse_stat(stat), Some(expect));
         assert_eq!(parse_stat(b"1 (x"), None);

@@ -73,6 +73,7 @@ impl Lead<'_> {
                         session: pid,
                         start_time,
                         is_zombie: false,
+                        is_exiting: false,
                     })),
                     Some((NOT_STARTED, number)) => Ok(Launched::NotExecuted(errno(number))),
                     Some((_, number)) => Err(LaunchError::BeforeExecution(errno(number))),

@@ -12,3 +12,6 @@ mod containers;
 mod custody;
 mod engine_lost;
 mod over_http;
+mod profiles;
+#[cfg(feature = "test-hooks")]
+mod recovery;

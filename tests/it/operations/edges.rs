@@ -27,7 +27,7 @@ async fn no_operation_takes_a_parameter_that_it_does_not_know() {
     let holders = holders(&server).await;
     let anybody = server.anonymous();
     for row in TABLE.iter().filter(|row| !is_page(row)) {
-        let things = Things::make(&server, &holders[0].1).await;
+        let things = Things::make(&server, &holders[0].1, row).await;
         let api = allowed(row, &holders, &anybody);
         let asked = rightly(&server, api, row, &things).await;
         let (client, asked) = asked.build_split();
@@ -65,7 +65,7 @@ async fn whoever_wants_no_json_is_refused_before_anything_happens() {
     for row in TABLE.iter().filter(|row| answers_json(row)) {
         let api = allowed(row, &holders, &anybody);
         for accept in ["text/html", "application/json;q=0, */*"] {
-            let things = Things::make(&server, &holders[0].1).await;
+            let things = Things::make(&server, &holders[0].1, row).await;
             let changed = Row { accept, ..*row };
             let answer = api.send(rightly(&server, api, &changed, &things).await).await;
             refused(&answer, 406, "not-acceptable", accept, row);
@@ -73,7 +73,7 @@ async fn whoever_wants_no_json_is_refused_before_anything_happens() {
             let run = server.operator().get(&things.path("/v1/runs/{runId}")).await;
             assert_eq!(run.expect(200)["status"], "approval-pending");
         }
-        let things = Things::make(&server, &holders[0].1).await;
+        let things = Things::make(&server, &holders[0].1, row).await;
         let changed = Row {
             accept: "text/html, */*;q=0.1",
             ..*row

@@ -14,7 +14,10 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Api, TestServer};
+use crate::{
+    nodes::{self, ScriptedNode},
+    support::{Answer, Api, TestServer},
+};
 use table::{Access, Body, Row, TABLE};
 
 const SCOPES: [&str; 5] = ["exec", "relay", "read", "approve", "admin"];
@@ -25,7 +28,6 @@ fn operation<'a>(contract: &'a Value, row: &Row) -> &'a Value {
 }
 
 /// Real things that paths and bodies name, new for each call, since a call may use one up.
-#[derive(Debug)]
 struct Things {
     run: String,
     session: String,
@@ -33,10 +35,14 @@ struct Things {
     entry: String,
     rule: String,
     token: String,
+    /// A node that is connected, for paths that name one.
+    node: Option<ScriptedNode>,
+    /// A request of a device, for paths that name one.
+    request: Option<String>,
 }
 
 impl Things {
-    async fn make(server: &TestServer, asker: &Api) -> Self {
+    async fn make(server: &TestServer, asker: &Api, row: &Row) -> Self {
         let operator = server.operator();
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         let asked = asker.exec(json!({ "argv": ["/bin/date"] })).await.expect(202);
@@ -51,7 +57,19 @@ impl Things {
         let (token, _) = server
             .token_with(json!({ "name": "to be revoked", "scopes": ["read"] }))
             .await;
+        let node = if row.path.contains("{nodeId}") {
+            Some(node(server).await)
+        } else {
+            None
+        };
+        let request = if row.path.contains("{requestId}") {
+            Some(nodes::knock(server, "x", nodes::ONLY_RUN).await.request)
+        } else {
+            None
+        };
         Self {
+            node,
+            request,
             approval: text(&asked, "approvalId"),
             run: own,
             session: session(asker).await,
@@ -76,9 +94,33 @@ impl Things {
             .replace("{agentId}", "main")
             .replace("{runId}", &self.run)
             .replace("{sessionId}", &self.session)
+            .replace("{sessionKey}", "agent:main:main")
             .replace("{entryId}", entry)
+            .replace(
+                "{nodeId}",
+                &self.node.as_ref().map(ScriptedNode::id).unwrap_or_default(),
+            )
+            .replace("{requestId}", self.request.as_deref().unwrap_or_default())
             .replace("{id}", id)
     }
+}
+
+/// A node that shows an approvals document and takes another one.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else there is, or will be, is treated alike"
+)]
+async fn node(server: &TestServer) -> ScriptedNode {
+    let commands = ["system.execApprovals.get", "system.execApprovals.set"];
+    let node = nodes::paired(server, "x", &commands).await;
+    node.answers(|_, params| {
+        let file = match &params["file"] {
+            Value::Null => json!({ "version": 1 }),
+            file => file.clone(),
+        };
+        Ok(json!({ "path": "/x", "exists": true, "hash": "a".repeat(64), "file": file }))
+    });
+    node
 }
 
 /// A process session that has ended.
@@ -144,7 +186,11 @@ fn assert_documented(contract: &Value, row: &Row, answer: &Answer, who: &str) {
 
 #[track_caller]
 fn refused(answer: &Answer, status: u16, code: &str, who: &str, row: &Row) -> Value {
-    let problem = answer.json();
+    let problem = match answer.json() {
+        // The product's shape, which has the members of the document inside.
+        mut body if body["ok"] == false => body["error"].take(),
+        body => body,
+    };
     assert_eq!(
         (answer.status, problem["code"].as_str()),
         (status, Some(code)),
@@ -230,7 +276,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
         .anonymous()
         .with_token(Some(&format!("cst_{}", "x".repeat(43))));
     for row in TABLE {
-        let things = Things::make(&server, asker).await;
+        let things = Things::make(&server, asker, row).await;
         let anonymous = server.anonymous();
         let request = rightly(&server, &anonymous, row, &things).await;
         let answer = anonymous.send(request).await;
@@ -257,7 +303,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
             row,
         );
         for (scope, api) in &holders {
-            let things = Things::make(&server, asker).await;
+            let things = Things::make(&server, asker, row).await;
             let request = rightly(&server, api, row, &things).await;
             if scopes.contains(scope) {
                 let answer = if row.streams {
@@ -315,7 +361,7 @@ async fn a_browser_needs_its_second_secret_for_every_operation() {
         let Access::Scopes(scopes) = row.access else {
             continue;
         };
-        let things = Things::make(&server, &asker).await;
+        let things = Things::make(&server, &asker, row).await;
         let with_cookie = |request: RequestBuilder| request.header(COOKIE, &cookie);
         let request = rightly(&server, &browser, row, &things).await;
         let answer = browser.send(with_cookie(request)).await;
@@ -370,6 +416,7 @@ async fn checks_run_in_the_order_of_the_contract() {
             .path
             .replace("{agentId}", "no%2Fagent")
             .replace("{runId}", "No")
+            .replace("{sessionKey}", "No%07")
             .replace("{entryId}", "No%00")
             .replace("{id}", "No");
         let bad = |api: &Api| {
@@ -408,7 +455,7 @@ async fn checks_run_in_the_order_of_the_contract() {
             );
         }
         if !matches!(row.body, Body::None) {
-            let things = Things::make(&server, &holders[0].1).await;
+            let things = Things::make(&server, &holders[0].1, row).await;
             let path = things.path(row.path);
             let request = holder.request(method.clone(), &path);
             let request = request

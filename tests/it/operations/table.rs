@@ -41,6 +41,7 @@ pub(super) struct Row {
 const EXEC: Access = Access::Scopes(&["exec"]);
 const READ: Access = Access::Scopes(&["read"]);
 const APPROVE: Access = Access::Scopes(&["approve"]);
+const RELAY: Access = Access::Scopes(&["relay", "admin"]);
 const ADMIN: Access = Access::Scopes(&["admin"]);
 
 const fn row(method: &'static str, path: &'static str, access: Access, body: Body, answers: u16) -> Row {
@@ -78,6 +79,18 @@ fn patch() -> Value {
     json!({ "input": "*** Begin Patch\n*** Add File: x\n+x\n*** Delete File: x\n*** End Patch\n" })
 }
 
+fn overrides() -> Value {
+    json!({ "node": "mac-1" })
+}
+
+fn text() -> Value {
+    json!({ "text": "hello", "sender": { "provider": "telegram", "id": "42" } })
+}
+
+fn tool() -> Value {
+    json!({ "tool": "exec", "args": { "argv": ["/bin/true"] } })
+}
+
 fn decision() -> Value {
     json!({ "decision": "deny" })
 }
@@ -108,6 +121,14 @@ fn config() -> Value {
 
 fn preset() -> Value {
     json!({ "name": "cautious" })
+}
+
+fn pairing() -> Value {
+    json!({ "decision": "reject" })
+}
+
+fn name() -> Value {
+    json!({ "displayName": "Another name" })
 }
 
 fn token() -> Value {
@@ -230,6 +251,26 @@ pub(super) const TABLE: &[Row] = &[
         200,
     ),
     row("POST", "/v1/login-links", ADMIN, Body::None, 201),
+    get("/v1/nodes", READ),
+    get("/v1/nodes/pairings", ADMIN),
+    row(
+        "POST",
+        "/v1/nodes/pairings/{requestId}/decision",
+        ADMIN,
+        Body::Json(pairing),
+        200,
+    ),
+    get("/v1/nodes/{nodeId}", READ),
+    row("PATCH", "/v1/nodes/{nodeId}", ADMIN, Body::Json(name), 200),
+    row("DELETE", "/v1/nodes/{nodeId}", ADMIN, Body::None, 204),
+    get("/v1/nodes/{nodeId}/policy/document", ADMIN),
+    row(
+        "PUT",
+        "/v1/nodes/{nodeId}/policy/document",
+        ADMIN,
+        Body::Tagged(document),
+        200,
+    ),
     get("/v1/policy/document", ADMIN),
     row("PUT", "/v1/policy/document", ADMIN, Body::Tagged(document), 200),
     row(
@@ -269,6 +310,37 @@ pub(super) const TABLE: &[Row] = &[
             Access::Scopes(&["read", "exec", "approve"]),
         )
     },
+    row(
+        "POST",
+        "/v1/sessions/{sessionKey}/commands",
+        RELAY,
+        Body::Json(text),
+        200,
+    ),
+    get("/v1/sessions/{sessionKey}/overrides", READ),
+    row(
+        "PUT",
+        "/v1/sessions/{sessionKey}/overrides",
+        ADMIN,
+        Body::Json(overrides),
+        200,
+    ),
+    row(
+        "DELETE",
+        "/v1/sessions/{sessionKey}/overrides",
+        ADMIN,
+        Body::None,
+        204,
+    ),
+    get("/v1/sessions/{sessionKey}/system-events", EXEC),
+    row(
+        "POST",
+        "/v1/sessions/{sessionKey}/system-events/drain",
+        EXEC,
+        Body::None,
+        200,
+    ),
+    row("POST", "/tools/invoke", EXEC, Body::Json(tool), 200),
     get("/v1/tokens", ADMIN),
     row("POST", "/v1/tokens", ADMIN, Body::Json(token), 201),
     row("DELETE", "/v1/tokens/{id}", ADMIN, Body::None, 204),

@@ -6,6 +6,7 @@ mod files;
 mod hostile;
 mod layout;
 mod load;
+mod nodes;
 mod sign_in;
 mod states;
 

@@ -224,3 +224,34 @@ async fn an_edit_that_is_held_is_shown_and_can_be_accepted() {
         .await;
     server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
 }
+
+#[tokio::test]
+async fn a_card_shows_what_its_session_overrides() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let path = "/v1/sessions/agent:main:main/overrides";
+    let set = operator
+        .request(reqwest::Method::PUT, path)
+        .json(&json!({ "ask": "always", "node": "mac-1" }));
+    operator.send(set).await.expect(200);
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let overridden = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    let body = json!({ "argv": ["/bin/echo", "2"], "sessionKey": "agent:main:other" });
+    let plain = id(&ask_body(&server, body).await, "approvalId");
+    browser
+        .says(
+            &format!("[data-id=\"{overridden}\"] .overrides"),
+            "ask always, node mac-1 (set by operator)",
+        )
+        .await;
+    browser.shown(&steady(&plain)).await;
+    let hidden = browser
+        .value(&format!(
+            "document.querySelector('[data-id=\"{plain}\"] .overrides').hidden"
+        ))
+        .await;
+    assert_eq!(hidden, true);
+    complains_of_nothing(&browser).await;
+}

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{act, ended, list, one, start, start_with, text, wrote};
-use crate::support::{TestServer, only};
+use crate::support::{TestServer, eventually, only};
 
 #[tokio::test]
 async fn a_background_run_is_a_session_with_a_readable_name() {
@@ -324,4 +324,36 @@ async fn calls_that_cannot_be_meant_are_refused_by_name() {
     }
     assert_eq!(one(&api, &id).await["status"], "running");
     act(&api, "remove", &id, json!({})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_session_that_stands_still_with_an_open_input_seems_to_wait_for_it() {
+    let server = TestServer::full().start().await;
+    let api = server.agent();
+    let asks = start(
+        &api,
+        "printf 'name? '; read name; echo \"hello $name\"; sleep 1000",
+    )
+    .await;
+    // The command line without an open input, and one that goes on writing, do not.
+    let closed = start_with(&api, json!({ "command": "sleep 1000", "yieldMs": 10 })).await;
+    let busy = start(&api, "while :; do echo; sleep 0.5; done").await;
+    let seems = async |id: &str| one(&api, id).await["waitingForInput"] == true;
+    eventually("it seems to wait", || seems(&asks), |waits| *waits).await;
+    assert!(!seems(&closed).await && !seems(&busy).await);
+    let listed = server.cli(&["process", "list"]).await.stdout;
+    assert_eq!(listed.matches("waits for input").count(), 1, "{listed}");
+    let polled = act(&api, "poll", &asks, json!({})).await.expect(200);
+    assert_eq!(
+        (&polled["stdout"], &polled["session"]["waitingForInput"]),
+        (&json!("name? "), &json!(true))
+    );
+    act(&api, "write", &asks, json!({ "data": "world\n" }))
+        .await
+        .expect(200);
+    wrote(&api, &asks, 17).await;
+    assert!(!seems(&asks).await, "it just wrote");
+    for id in [asks, closed, busy] {
+        act(&api, "kill", &id, json!({})).await.expect(200);
+    }
 }

@@ -7,7 +7,7 @@ mod diverted;
 pub(crate) mod escapes;
 mod patches;
 mod places;
-mod recovery;
+pub(crate) mod recovery;
 mod routing;
 
 use serde_json::{Value, json};

@@ -146,7 +146,7 @@ async fn cancelling_and_the_time_limit_end_everything_inside() {
 
 /// The points at which something can die between a call that nobody is asked about and its end.
 #[cfg(feature = "test-hooks")]
-const POINTS: [&str; 16] = [
+pub(crate) const POINTS: [&str; 16] = [
     "engine.before-launch",
     "engine.launched",
     "engine.before-start",
@@ -177,46 +177,52 @@ async fn wherever_something_dies_a_command_runs_once_or_not_at_all() {
         if is_missing(&server).await {
             return;
         }
-        let body = json!({ "command": "echo ran >> ran; echo said", "background": true });
-        let call = |server: &TestServer| {
-            let agent = server.agent();
-            let request = agent.request(reqwest::Method::POST, "/v1/exec");
-            Api::try_send(request.header("Idempotency-Key", "once").json(&body))
-        };
-        let first = within(point, call(&server)).await;
-        let settled = || async {
-            if !server.is_running() {
-                return true;
-            }
-            let runs = Api::try_send(server.operator().request(reqwest::Method::GET, "/v1/runs")).await;
-            runs.is_err()
-                || runs.is_ok_and(|runs| {
-                    let runs = runs.json();
-                    let all = runs["items"].as_array().unwrap();
-                    !all.is_empty() && all.iter().all(|run| run["endedAtMs"].is_number())
-                })
-        };
-        eventually(point, settled, |settled| *settled).await;
-        // A server that is about to die may have told of the end before.
-        if point.starts_with("engine.") || !server.is_running() || first.is_err() {
-            server.wait_killed().await;
-            server.start().await;
-        }
-        let again = within(point, call(&server)).await.unwrap().json();
-        let id = again["runId"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{point}: {again}"));
-        let run = server.agent().finished(id).await;
-        let ran = fs::read_to_string(own_directory(&server).join("ran")).unwrap_or_default();
-        match run["status"].as_str().unwrap() {
-            "completed" => {
-                assert_eq!(ran, "ran\n", "{point}: {run}");
-                assert_eq!(run["stdout"], "said\n", "{point}: its output is whole");
-            }
-            "lost" => assert!(["", "ran\n"].contains(&ran.as_str()), "{point}: {ran}"),
-            _ => assert_eq!(ran, "", "{point}: {run}"),
-        }
-        let runs = server.operator().get("/v1/runs").await.expect(200);
-        assert_eq!(runs["items"].as_array().unwrap().len(), 1, "{point}: {runs}");
+        comes_out_right(point, &mut server).await;
     }
+}
+
+/// Calls once at a server that dies at a point, or whose runner or supervisor does, and once more when it is back.
+#[cfg(feature = "test-hooks")]
+pub(crate) async fn comes_out_right(point: &str, server: &mut TestServer) {
+    let body = json!({ "command": "echo ran >> ran; echo said", "background": true });
+    let call = |server: &TestServer| {
+        let agent = server.agent();
+        let request = agent.request(reqwest::Method::POST, "/v1/exec");
+        Api::try_send(request.header("Idempotency-Key", "once").json(&body))
+    };
+    let first = within(point, call(server)).await;
+    let settled = || async {
+        if !server.is_running() {
+            return true;
+        }
+        let runs = Api::try_send(server.operator().request(reqwest::Method::GET, "/v1/runs")).await;
+        runs.is_err()
+            || runs.is_ok_and(|runs| {
+                let runs = runs.json();
+                let all = runs["items"].as_array().unwrap();
+                !all.is_empty() && all.iter().all(|run| run["endedAtMs"].is_number())
+            })
+    };
+    eventually(point, settled, |settled| *settled).await;
+    // A server that is about to die may have told of the end before.
+    if point.starts_with("engine.") || !server.is_running() || first.is_err() {
+        server.wait_killed().await;
+        server.start().await;
+    }
+    let again = within(point, call(server)).await.unwrap().json();
+    let id = again["runId"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{point}: {again}"));
+    let run = server.agent().finished(id).await;
+    let ran = fs::read_to_string(own_directory(server).join("ran")).unwrap_or_default();
+    match run["status"].as_str().unwrap() {
+        "completed" => {
+            assert_eq!(ran, "ran\n", "{point}: {run}");
+            assert_eq!(run["stdout"], "said\n", "{point}: its output is whole");
+        }
+        "lost" => assert!(["", "ran\n"].contains(&ran.as_str()), "{point}: {ran}"),
+        _ => assert_eq!(ran, "", "{point}: {run}"),
+    }
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"].as_array().unwrap().len(), 1, "{point}: {runs}");
 }

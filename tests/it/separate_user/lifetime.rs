@@ -216,10 +216,10 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
     for _ in 0..3 {
         // Whoever runs commands may kill it, too: it is of their account.
         printed(&server, &format!("kill -9 {before}")).await;
-        let is_replaced = |runners: &Vec<i32>| runners.iter().any(|pid| *pid != before);
-        eventually("replaced", || std::future::ready(runners(&server)), is_replaced).await;
+        let is_replaced = |runners: &Vec<i32>| matches!(runners[..], [other] if other != before);
+        let now = eventually("replaced", || std::future::ready(runners(&server)), is_replaced).await;
         assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
-        before = runner(&server);
+        before = now[0];
     }
     // The keeper is root's, so they cannot end that.
     let keeper = keeper(&server);

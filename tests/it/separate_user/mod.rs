@@ -134,10 +134,16 @@ fn runners(server: &TestServer) -> Vec<i32> {
 
 fn keeper(server: &TestServer) -> i32 {
     let keepers = processes(server, "__keeper");
-    let [keeper] = keepers[..] else {
+    // What it is about to start looks like itself for a moment.
+    let is_first = |pid: &&i32| {
+        let parent = field(**pid, "PPid");
+        !keepers.iter().any(|other| other.to_string() == parent)
+    };
+    let first: Vec<_> = keepers.iter().filter(is_first).collect();
+    let [keeper] = first[..] else {
         panic!("one keeper: {keepers:?}")
     };
-    keeper
+    *keeper
 }
 
 /// A line of `/proc/PID/status`; empty for a process that is gone.

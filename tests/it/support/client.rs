@@ -107,6 +107,10 @@ impl Api {
         self.send(self.request(Method::POST, path).json(&body)).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Answer {
+        self.send(self.request(Method::PATCH, path).json(&body)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }

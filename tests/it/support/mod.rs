@@ -6,10 +6,13 @@ mod certificates;
 mod client;
 mod disk;
 mod files;
+pub(crate) mod node;
+pub(crate) mod operator;
 mod process;
 mod server;
 mod skip;
 mod sse;
+mod terminal;
 mod tools;
 mod wait;
 mod world;
@@ -19,14 +22,16 @@ pub(crate) use certificates::{Authority, Pair};
 pub(crate) use client::{Answer, Api, only, without};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode};
+pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use process::{
     Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, run_long_program,
     run_program,
 };
-pub(crate) use process::{ProcessHandle, pid_of, processes_of, terminate};
+pub(crate) use process::{ProcessHandle, pid_of, processes_of, signal, terminate};
 pub(crate) use server::{ServerBuilder, TestServer};
 pub(crate) use skip::{NOBODY, is_root, skip};
 pub(crate) use sse::{Event, EventStream};
-pub(crate) use tools::{program, python_tool};
+pub(crate) use terminal::Terminal;
+pub(crate) use tools::{installed, program, python_tool};
 pub(crate) use wait::{eventually, within};
 pub(crate) use world::World;

@@ -141,6 +141,16 @@ impl Invocation {
             .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()))
     }
 
+    /// Starts it with its output where the caller wants it.
+    pub(crate) fn start_logged(&self, stdout: Stdio, stderr: Stdio) -> Child {
+        self.command()
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", self.program.display()))
+    }
+
     /// Starts it with pipes for its output; `stderr` goes to a file when one is given.
     pub(crate) fn start(&self, stderr: Stdio) -> Child {
         self.command()

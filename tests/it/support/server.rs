@@ -34,6 +34,7 @@ pub(crate) struct ServerBuilder {
     account: Option<u32>,
     wrappers: Vec<Wrapper>,
     owner: Option<u32>,
+    socket: bool,
 }
 
 /// A program that starts another one, with its arguments before that.
@@ -41,7 +42,7 @@ pub(crate) struct ServerBuilder {
 struct Wrapper(String, Vec<String>);
 
 impl ServerBuilder {
-    fn new(exec: &Value) -> Self {
+    pub(crate) fn new(exec: &Value) -> Self {
         Self {
             config: Some(json!({ "tools": { "exec": exec } }).to_string()),
             document: None,
@@ -54,6 +55,7 @@ impl ServerBuilder {
             account: None,
             wrappers: Vec::new(),
             owner: None,
+            socket: false,
         }
     }
 
@@ -129,6 +131,13 @@ impl ServerBuilder {
         self
     }
 
+    /// With the approvals socket as the settings say. Without this there is none: a host writes its token into the
+    /// approvals document, and most tests look at one that nobody but they wrote.
+    pub(crate) fn with_socket(mut self) -> Self {
+        self.socket = true;
+        self
+    }
+
     /// No `countersign.toml` of ours.
     pub(crate) fn without_toml(mut self) -> Self {
         self.toml.clear();
@@ -154,14 +163,18 @@ impl ServerBuilder {
             config,
             document,
             toml,
-            env,
+            mut env,
             mut arguments,
             listen,
             state_dir,
             account,
             wrappers,
             owner,
+            socket,
         } = self;
+        if !socket {
+            env.push(("COUNTERSIGN_IPC__ROLE".to_owned(), "off".to_owned()));
+        }
         if listen {
             arguments.splice(0..0, ["--listen".to_owned(), "127.0.0.1:0".to_owned()]);
         }
@@ -450,6 +463,17 @@ impl TestServer {
 
     pub(crate) fn operator_token(&self) -> String {
         self.token("operator.token")
+    }
+
+    /// What a node shows on its first connect.
+    pub(crate) fn bridge_token(&self) -> String {
+        self.token("bridge.token")
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> std::net::SocketAddr {
+        let address = self.running().base.split_once("://").expect("a URL").1;
+        address.parse().expect("an address")
     }
 
     /// The API as the agent's gateway sees it.

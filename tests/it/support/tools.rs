@@ -14,10 +14,15 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
 
 /// Where a program of the Python tools is (`dev/test` installs them).
 pub(crate) fn python_tool(name: &str) -> Option<PathBuf> {
+    Some(installed("python/bin")?.join(name)).filter(|program| program.is_file())
+}
+
+/// Where something of the folder of tools is, if there is such a folder.
+pub(crate) fn installed(name: &str) -> Option<PathBuf> {
     let folder = own_variable("COUNTERSIGN_TOOLS").map(PathBuf::from).or_else(|| {
         let cache = own_variable("XDG_CACHE_HOME").map(PathBuf::from);
         let cache = cache.or_else(|| Some(Path::new(&own_variable("HOME")?).join(".cache")))?;
         Some(cache.join("countersign/tools"))
     })?;
-    Some(folder.join("python/bin").join(name)).filter(|program| program.is_file())
+    Some(folder.join(name)).filter(|found| found.exists())
 }

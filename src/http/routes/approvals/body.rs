@@ -161,6 +161,7 @@ impl From<Approval> for ApprovalBody {
             resolved_path,
             segments,
             document_hash: _,
+            elevated: _,
         } = card;
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
@@ -229,7 +230,7 @@ impl BindingBody {
                 argv,
                 identity: _,
             } => (Some(argv), None, None),
-            Bound::Plan { steps: _ } | Bound::Inside { .. } => match command {
+            Bound::Plan { steps: _ } | Bound::Inside { .. } | Bound::OnNode { .. } => match command {
                 Command::Argv(argv) => (Some(argv.clone()), None, None),
                 Command::Shell(text) | Command::Patch(text) => (None, Some(text.clone()), None),
             },
@@ -242,6 +243,7 @@ impl BindingBody {
                 off_limits: _,
                 spared: _,
             } => (None, Some(text), None),
+            Bound::Elsewhere => (None, Some(command.to_text()), None),
         };
         Self {
             argv,

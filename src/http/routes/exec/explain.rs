@@ -13,7 +13,10 @@ use crate::{
         extract::{JsonBody, QueryOf},
         problem::{Code, Problem},
         reply::JsonReply,
-        routes::{approvals::PatternBody, policy::ValueBody},
+        routes::{
+            approvals::PatternBody,
+            policy::{NodeBody, ValueBody},
+        },
         state::AppState,
     },
     policy::{allowlist::Analysis, combine::Effective},
@@ -81,6 +84,12 @@ pub(in crate::http) struct ExplanationBody {
     /// Why it is that.
     #[serde(skip_serializing_if = "Option::is_none")]
     binding_detail: Option<&'static str>,
+    /// The node that it would run on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_id: Option<String>,
+    /// How much of the policy of that node is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node: Option<NodeBody>,
     /// The sandbox that it would run in.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<SandboxBody>,
@@ -249,6 +258,7 @@ impl From<Explanation> for ExplanationBody {
             approver_reachable,
             would_persist,
             pinned,
+            node,
             sandbox,
             diverted,
             not_diverted,
@@ -280,6 +290,8 @@ impl From<Explanation> for ExplanationBody {
             would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
             binding: pinned.map(|pinned| pinned.pinning),
             binding_detail: pinned.map(|pinned| pinned.detail),
+            node_id: node.as_ref().and_then(|node| node.node_id.clone()),
+            node: node.map(NodeBody::from),
             sandbox: sandbox.map(SandboxBody::from),
             diverted,
             not_diverted,

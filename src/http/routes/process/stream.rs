@@ -1,20 +1,22 @@
 //! A session's output as server-sent events, from any byte on, and then its end.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, str::FromStr, time::Duration};
 
 use axum::{Extension, body::Bytes, extract::State, http::HeaderMap, response::Response};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
 use futures_util::stream;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{OwnerQuery, answer::SessionBody};
+use super::answer::SessionBody;
 use crate::{
-    engine::process::{Followed, OutputText, SessionFollower},
+    domain::AgentId,
+    engine::process::{Followed, OutputForm, OutputText, SessionFollower},
     http::{
         accept::Accepted,
         caller::{Caller, ReadOrOwn},
         door::Origin,
-        extract::{AtPath, ProcessSessionName, QueryOf},
+        extract::{AtPath, Parameters, ProcessSessionName, QueryForm, QueryOf},
         problem::{Code, Problem},
         sse::{self, Held, StillOpen},
         state::AppState,
@@ -28,11 +30,12 @@ const RETRY: Duration = Duration::from_secs(1);
 ///
 /// Events `output` with `offset`, `stream` and `text`, and when the session has ended `end` with the session. The `id:` of
 /// an `output` is the number of bytes up to its end: sent back as `Last-Event-ID` the stream goes on there, and nothing
-/// is lost or repeated. Sessions that have ended can be read like this, too.
+/// is lost or repeated. Sessions that have ended can be read like this, too. With `encoding=base64` an `output` has
+/// `base64` instead of `text`: the exact bytes, for whoever shows a terminal.
 #[utoipa::path(
     get, path = "/v1/process/{sessionId}/stream", tag = "process", operation_id = "stream_process_session",
     params(
-        ("sessionId" = ProcessSessionName, Path), OwnerQuery,
+        ("sessionId" = ProcessSessionName, Path), StreamQuery,
         ("Last-Event-ID" = Option<u64>, Header, description = "After how many bytes of the output to begin."),
     ),
     responses(
@@ -48,7 +51,7 @@ pub(super) async fn output(
     AtPath(id): AtPath<ProcessSessionName>,
     Extension(origin): Extension<Origin>,
     State(state): State<AppState>,
-    QueryOf(query): QueryOf<OwnerQuery>,
+    QueryOf(query): QueryOf<StreamQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     if !Accepted::of(&headers).takes("text/event-stream") {
@@ -58,13 +61,16 @@ pub(super) async fn output(
         ));
     }
     let after = last_event_id(&headers)?;
+    let StreamQuery { agent_id, encoding } = query;
+    let form = encoding.map_or(OutputForm::Text, |Encoding::Base64| OutputForm::Bytes);
     let follower = state
         .engine()
-        .follow_session(&caller, query.agent_id, id.as_str(), after)
+        .follow_session(&caller, agent_id, id.as_str(), after, form)
         .await?;
     let place: Held = Box::new(state.take_stream_place(&caller)?);
     let state = Stream {
         follower,
+        form,
         ready: VecDeque::new(),
         heartbeat: sse::heartbeat(),
         stop: state.stopping(),
@@ -79,8 +85,53 @@ pub(super) async fn output(
     Ok(sse::streaming(frames))
 }
 
+/// Which output is wanted, and how.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(super) struct StreamQuery {
+    /// Only if it is this agent's; for a token with only `exec`, `main` unless given.
+    agent_id: Option<AgentId>,
+    /// `base64` for the exact bytes.
+    #[param(inline)]
+    encoding: Option<Encoding>,
+}
+
+impl QueryForm for StreamQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            agent_id: parameters.value("agentId")?,
+            encoding: parameters.value("encoding")?,
+        })
+    }
+}
+
+/// How exact bytes are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, utoipa::ToSchema)]
+#[schema(rename_all = "lowercase")]
+pub(super) enum Encoding {
+    /// With padding (RFC 4648, section 4).
+    Base64,
+}
+
+impl FromStr for Encoding {
+    type Err = UnknownEncoding;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "base64" => Ok(Self::Base64),
+            _ => Err(UnknownEncoding),
+        }
+    }
+}
+
+/// There is no such encoding.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("expected base64")]
+pub(super) struct UnknownEncoding;
+
 struct Stream {
     follower: SessionFollower,
+    form: OutputForm,
     ready: VecDeque<Bytes>,
     heartbeat: tokio::time::Interval,
     stop: CancellationToken,
@@ -99,7 +150,10 @@ impl Stream {
                 biased;
                 () = self.stop.cancelled() => return None,
                 followed = self.follower.next() => match followed {
-                    Ok(Some(Followed::Output(pieces))) => self.ready.extend(pieces.iter().map(output_frame)),
+                    Ok(Some(Followed::Output(pieces))) => {
+                        let form = self.form;
+                        self.ready.extend(pieces.iter().map(|piece| output_frame(piece, form)));
+                    }
                     Ok(Some(Followed::Ended(session))) => {
                         self.ready.extend(end_frame(&(*session).into()));
                     }
@@ -118,14 +172,20 @@ impl Stream {
     }
 }
 
-fn output_frame(piece: &OutputText) -> Bytes {
+fn output_frame(piece: &OutputText, form: OutputForm) -> Bytes {
     let OutputText {
         offset,
         end,
         stream,
         text,
+        bytes,
     } = piece;
-    let data = json!({ "offset": offset, "stream": stream, "text": text });
+    let data = match form {
+        OutputForm::Text => json!({ "offset": offset, "stream": stream, "text": text }),
+        OutputForm::Bytes => {
+            json!({ "offset": offset, "stream": stream, "base64": BASE64_STANDARD.encode(bytes) })
+        }
+    };
     format!("id: {end}\nevent: output\ndata: {data}\n\n").into()
 }
 

@@ -205,17 +205,19 @@ async fn what_is_not_there_yet_opens_nothing() {
         let login = anonymous.post("/auth/login", json!({ "token": secret })).await;
         login.problem(401, "unauthorized");
     }
-    // Chat and nodes have no door; a message that would decide arrives nowhere.
+    // Chat takes more than a token that may relay, and more than one that may answer; nodes have no door.
     let (_, relay) = server
         .token_with(json!({ "name": "chat", "scopes": ["relay"] }))
         .await;
     let message =
         json!({ "text": format!("/approve {id} allow-once"), "sender": { "provider": "x", "id": "1" } });
-    for caller in [server.agent(), relay, server.operator()] {
-        let path = "/v1/sessions/main/commands";
-        caller.post(path, message.clone()).await.problem(404, "not-found");
-        caller.get("/bridge").await.problem(404, "not-found");
+    let path = "/v1/sessions/main/commands";
+    for caller in [server.agent(), relay] {
+        caller.post(path, message.clone()).await.problem(403, "forbidden");
+        caller.get("/bridge").await.problem(400, "invalid-request");
     }
+    let unnamed = server.operator().post(path, message).await.expect(200);
+    assert_eq!(unnamed["handled"], false);
     assert_eq!(sockets(server.state()), [state.join("api.sock")]);
     assert!(!named.exists());
     let pending = server.operator().pending().await;

@@ -1,0 +1,527 @@
+//! `node.invoke`: an operator has a node do something.
+//!
+//! Running a program is an exec like any other, with `host=node`: it passes the gate, and whatever the caller says
+//! about approvals (`approved`, `approvalDecision`, `runId`, `systemRunPlan`) is not read at all. Everything else goes
+//! straight to the node, for those whom [`invoke_opens`] lets.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    method::invoke_opens,
+    refusal,
+    session::{Answer, OperatorSession},
+};
+use crate::{
+    domain::{AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunStatus, SessionKey},
+    engine::{
+        IdempotencyKey, Leaving,
+        reply::{Denial, EndedRun, ExecError, ExecReply},
+    },
+    hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
+    protocol::bridge::{Protocol, WireError},
+};
+
+/// How long a person is waited for when the caller does not say how long it waits.
+const PATIENCE_FOR_PERSON: Duration = Duration::from_mins(10);
+/// How long a command is waited for when the caller does not say: commands have time limits of their own.
+const PATIENCE_FOR_RUN: Duration = Duration::from_hours(24);
+/// The longest wait that is taken at its word.
+const MOST_PATIENCE: Duration = Duration::from_hours(24);
+/// Longest key under which a call is carried out once.
+const LONGEST_KEY: usize = 200;
+
+/// The parameters of `node.invoke`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct InvokeParams {
+    node_id: String,
+    command: String,
+    #[serde(default)]
+    params: Option<Value>,
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+    #[serde(default)]
+    idempotency_key: Option<String>,
+}
+
+/// What of the parameters of `system.run` counts here.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RunParams {
+    #[serde(default)]
+    command: Value,
+    #[serde(default)]
+    raw_command: Option<String>,
+    #[serde(default)]
+    cwd: Option<String>,
+    #[serde(default)]
+    env: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    timeout_ms: Option<f64>,
+    #[serde(default)]
+    needs_screen_recording: Option<bool>,
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    session_key: Option<String>,
+}
+
+/// Has a node do something.
+pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -> Answer {
+    let InvokeParams {
+        node_id,
+        command,
+        params,
+        timeout_ms,
+        idempotency_key,
+    } = call;
+    session.must(invoke_opens(&command))?;
+    let patience = timeout_ms.and_then(positive);
+    let payload = if command == "system.run" {
+        run(session, &node_id, params, patience, idempotency_key).await?
+    } else {
+        let timeout = patience.unwrap_or_else(|| default_timeout(session));
+        send(
+            session,
+            &node_id,
+            &command,
+            params.unwrap_or(Value::Null),
+            timeout,
+        )
+        .await?
+    };
+    Ok(json!({
+        "ok": true,
+        "nodeId": node_id,
+        "command": command,
+        "payloadJSON": payload.to_string(),
+        "payload": payload,
+    }))
+}
+
+/// `[bridge] invoke_timeout_ms`.
+pub(super) fn default_timeout(session: &OperatorSession) -> Duration {
+    let settings = session.bridge.engine().settings().current();
+    settings.server.bridge.invoke_timeout
+}
+
+/// Sends a call to a node and waits for what it says.
+pub(super) async fn send(
+    session: &OperatorSession,
+    node_id: &str,
+    command: &str,
+    params: Value,
+    timeout: Duration,
+) -> Result<Value, WireError> {
+    let request = InvokeRequest {
+        node_id: node_id.to_owned(),
+        connection: None,
+        id: session.bridge.engine().ids().random().to_string(),
+        command: command.to_owned(),
+        params,
+        timeout: Some(timeout),
+    };
+    match session.bridge.link().invoke(request).await {
+        Ok(InvokeResult { outcome: Ok(payload) }) => Ok(payload),
+        Ok(InvokeResult { outcome: Err(error) }) => Err(refusal::of_node(session.protocol, &error)),
+        Err(failure) => Err(refusal::of_invoke(session.protocol, &failure, command)),
+    }
+}
+
+async fn run(
+    session: &OperatorSession,
+    node_id: &str,
+    params: Option<Value>,
+    patience: Option<Duration>,
+    key: Option<String>,
+) -> Result<Value, WireError> {
+    let params = params.unwrap_or_else(|| json!({}));
+    let key = key
+        .map(|key| idempotency_key(&key, node_id, &params))
+        .transpose()?;
+    let params: RunParams =
+        serde_json::from_value(params).map_err(|error| refusal::params("system.run", &error.to_string()))?;
+    let request = request(session, node_id, params, patience)?;
+    let engine = session.bridge.engine();
+    match engine.exec(session.principal(), request, key).await {
+        Ok(ExecReply::Ended(ended)) => of_ended(session.protocol, &ended),
+        // Nothing may begin, or go on, that its caller has been told did not happen.
+        Ok(ExecReply::Pending(pending)) => {
+            withdraw(session, &pending.run).await;
+            Err(denied(
+                session.protocol,
+                &Denial {
+                    run_id: pending.run.id.clone(),
+                    reason: Reason::ApprovalTimeout,
+                    detail: None,
+                    hint: Some("countersign approvals watch".to_owned()),
+                },
+            ))
+        }
+        Ok(ExecReply::Running(running)) => {
+            withdraw(session, &running.run).await;
+            Err(refusal::of_invoke(
+                session.protocol,
+                &InvokeFailure::TimedOut,
+                "system.run",
+            ))
+        }
+        Err(error) => Err(of_error(session.protocol, &error)),
+    }
+}
+
+async fn withdraw(session: &OperatorSession, run: &Run) {
+    if let Err(error) = session.bridge.engine().cancel(session.principal(), &run.id).await {
+        tracing::debug!(run.id = %run.id, %error, "a run that nobody waits for was not cancelled");
+    }
+}
+
+fn request(
+    session: &OperatorSession,
+    node_id: &str,
+    params: RunParams,
+    patience: Option<Duration>,
+) -> Result<ExecRequest, WireError> {
+    let RunParams {
+        command,
+        raw_command,
+        cwd,
+        env,
+        timeout_ms,
+        needs_screen_recording,
+        agent_id,
+        session_key,
+    } = params;
+    let said = |code: &str, message: &str| {
+        let error = NodeError {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        };
+        refusal::of_node(session.protocol, &error)
+    };
+    if needs_screen_recording == Some(true) {
+        return Err(said("UNAVAILABLE", "PERMISSION_MISSING: screenRecording"));
+    }
+    let argv = serde_json::from_value::<Vec<String>>(command).unwrap_or_default();
+    let command = Command::argv(argv).map_err(|invalid| match invalid {
+        InvalidRequest::BlankCommand => said("INVALID_REQUEST", "command required"),
+        InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong => {
+            said("INVALID_REQUEST", &invalid.to_string())
+        }
+    })?;
+    if let (Some(raw), Command::Argv(argv)) = (&raw_command, &command) {
+        check_raw(raw, argv, &command.to_text())?;
+    }
+    let (agent, session_key) = identity(agent_id, session_key)?;
+    Ok(ExecRequest {
+        command,
+        workdir: cwd.map(workdir).transpose()?,
+        env: env.unwrap_or_default(),
+        yield_after: Some(patience.unwrap_or(PATIENCE_FOR_RUN)),
+        background: false,
+        timeout: timeout_ms.and_then(positive),
+        pty: false,
+        host: Some(HostChoice::Node),
+        security: None,
+        ask: None,
+        node: Some(node_id.to_owned()),
+        elevated: false,
+        agent,
+        session: session_key,
+        approval_wait: patience.map_or(PATIENCE_FOR_PERSON, |patience| patience.min(PATIENCE_FOR_PERSON)),
+    })
+}
+
+/// The text beside the arguments is what other gateways show and judge; here it may only say the same.
+fn check_raw(raw: &str, argv: &[String], formatted: &str) -> Result<(), WireError> {
+    let inline = match argv {
+        [shell, flag, text] if is_shell(shell) && matches!(flag.as_str(), "-c" | "-lc") => {
+            Some(text.as_str())
+        }
+        [shell, rest @ .., text]
+            if is_cmd(shell) && rest.iter().any(|flag| flag.eq_ignore_ascii_case("/c")) =>
+        {
+            Some(text.as_str())
+        }
+        _ => None,
+    };
+    let raw = raw.trim();
+    if raw.is_empty() || raw == formatted || inline.is_some_and(|text| text.trim() == raw) {
+        return Ok(());
+    }
+    Err(
+        WireError::invalid("INVALID_REQUEST: rawCommand does not match command").with_details(json!({
+            "code": "RAW_COMMAND_MISMATCH",
+            "rawCommand": raw,
+            "inferred": inline.unwrap_or(formatted),
+            "formattedArgv": formatted,
+        })),
+    )
+}
+
+fn is_shell(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    matches!(name, "sh" | "bash" | "dash" | "zsh" | "ksh" | "ash" | "fish")
+}
+
+fn is_cmd(program: &str) -> bool {
+    let name = program.rsplit(['/', '\\']).next().unwrap_or(program);
+    name.eq_ignore_ascii_case("cmd.exe") || name.eq_ignore_ascii_case("cmd")
+}
+
+fn identity(agent: Option<String>, key: Option<String>) -> Result<(AgentId, SessionKey), WireError> {
+    let wrong = |member: &str, error: crate::domain::InvalidId| {
+        refusal::params("system.run", &format!("at /{member}: {error}"))
+    };
+    let blank = |text: &String| !text.trim().is_empty();
+    let agent = agent
+        .filter(blank)
+        .map(|text| AgentId::parse(text).map_err(|error| wrong("agentId", error)))
+        .transpose()?;
+    let key = key
+        .filter(blank)
+        .map(|text| SessionKey::parse(text).map_err(|error| wrong("sessionKey", error)))
+        .transpose()?;
+    let told = key.as_ref().and_then(SessionKey::agent);
+    if let (Some(agent), Some(told)) = (&agent, &told)
+        && agent != told
+    {
+        return Err(refusal::params(
+            "system.run",
+            "at /sessionKey: belongs to another agent",
+        ));
+    }
+    let agent = agent.or(told).unwrap_or_else(AgentId::main);
+    let key = key.unwrap_or_else(|| SessionKey::main_of(&agent));
+    Ok((agent, key))
+}
+
+fn workdir(path: String) -> Result<String, WireError> {
+    if path.contains('\0') || !(path.starts_with('/') || path.starts_with("~/")) {
+        return Err(refusal::params(
+            "system.run",
+            "at /cwd: must be absolute or begin with ~/",
+        ));
+    }
+    Ok(path)
+}
+
+/// A number of milliseconds that means something.
+fn positive(millis: f64) -> Option<Duration> {
+    if !(millis.is_finite() && millis >= 1.0) {
+        return None;
+    }
+    let millis = millis.min(MOST_PATIENCE.as_secs_f64() * 1000.0);
+    Some(Duration::from_secs_f64(millis / 1000.0))
+}
+
+fn idempotency_key(key: &str, node_id: &str, params: &Value) -> Result<IdempotencyKey, WireError> {
+    let is_key = (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_key {
+        return Err(refusal::params(
+            "node.invoke",
+            "at /idempotencyKey: expected 1 to 200 printable characters",
+        ));
+    }
+    let body = json!({ "nodeId": node_id, "params": params }).to_string();
+    Ok(IdempotencyKey {
+        // Apart from the keys of the HTTP API, which a caller chooses for other bodies.
+        key: format!("node.invoke:{key}"),
+        body_sha256: Sha256::digest(body.as_bytes()).into(),
+        leaving: Leaving::Kills,
+    })
+}
+
+/// What a run came to, as a node would have said it.
+fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
+    let EndedRun { run, output, .. } = ended;
+    match run.status {
+        RunStatus::Completed | RunStatus::Failed => {}
+        RunStatus::Lost => {
+            return Err(refusal::of_invoke(
+                protocol,
+                &InvokeFailure::Disconnected,
+                "system.run",
+            ));
+        }
+        RunStatus::Cancelled => {
+            let error = NodeError {
+                code: "CANCELLED".to_owned(),
+                message: "the run was cancelled".to_owned(),
+            };
+            return Err(refusal::of_node(protocol, &error));
+        }
+        RunStatus::Denied
+        | RunStatus::Requested
+        | RunStatus::Asking
+        | RunStatus::Launching
+        | RunStatus::Running => {
+            let denial = Denial {
+                run_id: run.id.clone(),
+                reason: run.reason.unwrap_or(Reason::NodeRefused),
+                detail: run.detail.clone(),
+                hint: None,
+            };
+            return Err(denied(protocol, &denial));
+        }
+    }
+    let exit_code = match (run.exit_code, run.timed_out, protocol) {
+        (Some(code), _, _) => Some(code),
+        (None, true, Protocol::Four) => Some(124),
+        (None, _, _) => None,
+    };
+    let error = (run.exit_code.is_none() && !run.timed_out)
+        .then(|| run.detail.clone())
+        .flatten();
+    let mut payload = json!({
+        "timedOut": run.timed_out,
+        "success": run.status == RunStatus::Completed,
+        "stdout": output.stdout,
+        "stderr": output.stderr,
+        "error": error,
+        "runId": run.id,
+    });
+    if let (Some(code), Some(members)) = (exit_code, payload.as_object_mut()) {
+        members.insert("exitCode".to_owned(), code.into());
+    }
+    Ok(payload)
+}
+
+/// A refusal by decision, in the words that a node has for it.
+fn denied(protocol: Protocol, denial: &Denial) -> WireError {
+    let message = match denial.reason {
+        Reason::SecurityDeny | Reason::DocumentRefused => "SYSTEM_RUN_DISABLED: security=deny",
+        Reason::AllowlistMiss => "SYSTEM_RUN_DENIED: allowlist miss",
+        Reason::BindingMismatch => "SYSTEM_RUN_DENIED: execution plan mismatch",
+        Reason::ApprovalRequired
+        | Reason::UserDenied
+        | Reason::ApprovalTimeout
+        | Reason::ApprovalCancelled
+        | Reason::ApprovalRequestFailed
+        | Reason::NoApprover => "SYSTEM_RUN_DENIED: approval required",
+        Reason::ToolDenied
+        | Reason::Denylist
+        | Reason::NodeRefused
+        | Reason::Preflight
+        | Reason::RateLimited
+        | Reason::SpawnFailed
+        | Reason::Timeout
+        | Reason::NotStarted
+        | Reason::InvokeFailed
+        | Reason::NodeDisconnected
+        | Reason::ServerRestart
+        | Reason::RunnerLost
+        | Reason::RunElsewhere
+        | Reason::Cancelled
+        | Reason::Shutdown => "SYSTEM_RUN_DENIED: denied by policy",
+    };
+    let code = match protocol {
+        Protocol::Three => "UNAVAILABLE",
+        Protocol::Four => "SYSTEM_RUN_DENIED",
+    };
+    let error = NodeError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    };
+    let mut refused = refusal::of_node(protocol, &error);
+    if let Some(Value::Object(details)) = &mut refused.details {
+        details.insert("reason".to_owned(), json!(denial.reason));
+        details.insert("runId".to_owned(), json!(denial.run_id));
+        if let Some(hint) = &denial.hint {
+            details.insert("hint".to_owned(), json!(hint));
+        }
+    }
+    refused
+}
+
+fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
+    let said = |code: &str, message: String| {
+        let error = NodeError {
+            code: code.to_owned(),
+            message,
+        };
+        refusal::of_node(protocol, &error)
+    };
+    match error {
+        ExecError::Denied(denial) => denied(protocol, denial),
+        ExecError::BlockedEnv { names } => said(
+            "INVALID_REQUEST",
+            format!(
+                "SYSTEM_RUN_DENIED: environment override rejected (blocked override keys: {})",
+                names.join(", ")
+            ),
+        ),
+        ExecError::NodeUnavailable { .. } | ExecError::NodeNotFound { .. } => refusal::not_connected(),
+        ExecError::Storage(trouble) => refusal::storage(*trouble),
+        ExecError::NoPlace(_) | ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) => {
+            WireError::unavailable(error.to_string()).retryable(None)
+        }
+        ExecError::ToolDenied { .. } => said(
+            "SYSTEM_RUN_DENIED",
+            "SYSTEM_RUN_DENIED: denied by policy".to_owned(),
+        ),
+        ExecError::InvalidRequest { .. }
+        | ExecError::WorkdirUnavailable { .. }
+        | ExecError::ConfigConflict { .. }
+        | ExecError::HostNotAllowed { .. }
+        | ExecError::NodeAmbiguous { .. }
+        | ExecError::SandboxUnavailable { .. }
+        | ExecError::ElevatedUnavailable { .. }
+        | ExecError::PatchNotAllowed { .. }
+        | ExecError::PatchFailed(_)
+        | ExecError::AgentNotAllowed
+        | ExecError::IdempotencyMismatch => WireError::invalid(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn the_text_beside_the_arguments_says_the_same_or_nothing() {
+        let check = |raw: &str, words: &[&str]| {
+            let argv = argv(words);
+            let formatted = Command::argv(argv.clone()).unwrap().to_text();
+            check_raw(raw, &argv, &formatted).is_ok()
+        };
+        assert!(check("echo hi", &["echo", "hi"]));
+        assert!(check("", &["echo", "hi"]));
+        assert!(check("echo a; rm b", &["/bin/sh", "-lc", "echo a; rm b"]));
+        assert!(check("dir", &["cmd.exe", "/d", "/s", "/c", "dir"]));
+        assert!(!check("echo bye", &["echo", "hi"]));
+        assert!(!check("echo a", &["/bin/sh", "-lc", "echo a; rm b"]));
+        assert!(!check("echo a", &["/bin/echo", "-lc", "echo a"]));
+    }
+
+    #[test]
+    fn times_that_mean_nothing_are_none() {
+        for nothing in [0.0, -5.0, 0.4, f64::NAN, f64::INFINITY] {
+            assert_eq!(positive(nothing), None, "{nothing}");
+        }
+        assert_eq!(positive(400.0), Some(Duration::from_millis(400)));
+        assert_eq!(positive(1e18), Some(MOST_PATIENCE));
+    }
+
+    #[test]
+    fn a_session_names_its_agent_and_no_other() {
+        let id = |agent: Option<&str>, key: Option<&str>| {
+            identity(agent.map(str::to_owned), key.map(str::to_owned))
+                .map(|(agent, key)| (agent.to_string(), key.to_string()))
+        };
+        let ok = |agent: &str, key: &str| Ok((agent.to_owned(), key.to_owned()));
+        assert_eq!(id(None, None), ok("main", "agent:main:main"));
+        assert_eq!(id(None, Some("agent:build:x")), ok("build", "agent:build:x"));
+        assert_eq!(id(Some("build"), Some("node")), ok("build", "node"));
+        assert!(id(Some("build"), Some("agent:main:x")).is_err());
+        assert!(id(Some("../x"), None).is_err());
+    }
+}

@@ -1,0 +1,382 @@
+//! `countersign approver --socket`: the UI at the approvals socket, at this terminal and without a server.
+//!
+//! It asks the person in front of it and runs nothing: a program that wants a command run here is told that this UI only
+//! answers questions. The record of such answers is the asker's to keep.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
+    time::{MissedTickBehavior, interval},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    TICK,
+    desk::{Deed, Desk},
+    show_card, show_whole,
+    terminal::Terminal,
+};
+use crate::{
+    approvals::{document::Document, store::DocumentStore},
+    cli::{context::Context, exit::ExitStatus, failure::Failure},
+    clock::{Clock, Ids as _, SystemIds},
+    command::display,
+    domain::{ApprovalDecision, Ask, Secret},
+    engine::socket::SocketCounts,
+    ipc::{Answered, Host, HostLimits, Hosted, PlaceError, Ui},
+    protocol::ipc::{ExecOrder, Question, Refusal},
+    settings::{Server, Settings, SettingsStore, StartOptions},
+};
+
+/// How much of a command is shown at once; the rest must be opened before it can be allowed.
+const SHOWN_CHARS: usize = 4096;
+/// Questions that wait for the terminal to take them up.
+const QUEUE: usize = 64;
+
+/// Hosts the socket until the person leaves.
+pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, Failure> {
+    let state_dir = context.state_dir()?;
+    state_dir
+        .prepare()
+        .map_err(|error| Failure::new("state-dir", error.to_string()).exit(ExitStatus::CONFIG))?;
+    let settings = SettingsStore::load(
+        state_dir.clone(),
+        &StartOptions::default(),
+        Arc::clone(&context.environment),
+    )
+    .map_err(|problems| {
+        let first = problems.first().map(ToString::to_string).unwrap_or_default();
+        Failure::new("config", first)
+            .exit(ExitStatus::CONFIG)
+            .hint("countersign doctor says what is wrong with the settings")
+    })?;
+    let settings = settings.current();
+    let ids = Arc::new(SystemIds);
+    let documents = Arc::new(DocumentStore::open(
+        state_dir.document(&settings.server),
+        state_dir.home().unwrap_or_else(|| Path::new("/")).to_owned(),
+        Arc::clone(&context.clock),
+        Arc::<SystemIds>::clone(&ids),
+    ));
+    let path = std::path::absolute(path)?;
+    let (hosted, listener) = Hosted::bind(&path, &*context.clock).map_err(|error| not_hosted(&error))?;
+    documents.socket_token().map_err(|error| {
+        Failure::new("approvals-document", error.to_string())
+            .hint("countersign doctor says what is wrong with exec-approvals.json")
+    })?;
+    let (told, news) = mpsc::channel(QUEUE);
+    let ui = TerminalUi {
+        told,
+        documents,
+        settings: Arc::clone(&settings),
+        clock: Arc::clone(&context.clock),
+    };
+    let clock = Arc::clone(&context.clock);
+    let host = Host::new(ui, (clock, ids), &hosted, Arc::new(SocketCounts::default()));
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(host.serve(listener, stop.clone()));
+    let terminal = Terminal::open()
+        .map_err(|error| Failure::new("terminal", format!("the terminal cannot be used: {error}")))?;
+    context
+        .console
+        .line(&format!("answering at {}; q leaves", hosted.path().display()))?;
+    let shown = Answering {
+        context,
+        terminal,
+        desk: Desk::new(context.clock.now()),
+        answers: HashMap::new(),
+        is_over: false,
+    };
+    let left = shown.serve(news).await;
+    // Who still waits is told no before the socket goes.
+    stop.cancel();
+    drop(serving.await);
+    drop(hosted);
+    left
+}
+
+fn not_hosted(error: &PlaceError) -> Failure {
+    let hint = match error {
+        PlaceError::Hosted => {
+            "a server hosts the socket of its state directory: answer with countersign approver, or set [ipc] role = \
+             \"client\" in countersign.toml"
+        }
+        PlaceError::TooLong(_) | PlaceError::Relative => "name a short absolute path",
+        PlaceError::Directory(_)
+        | PlaceError::Ancestor(_)
+        | PlaceError::InTheWay(_)
+        | PlaceError::ForeignLock(_)
+        | PlaceError::Missing
+        | PlaceError::Io { .. } => "name a path in a directory of yours with mode 0700",
+    };
+    Failure::new("approvals-socket", error.to_string()).hint(hint)
+}
+
+/// What a peer does.
+enum News {
+    /// It asks.
+    Asked {
+        approval: Value,
+        answer: oneshot::Sender<ApprovalDecision>,
+    },
+    /// It does not wait any more.
+    Gone(String),
+}
+
+/// Hands questions to the terminal.
+struct TerminalUi {
+    told: mpsc::Sender<News>,
+    documents: Arc<DocumentStore>,
+    settings: Arc<Settings>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Ui for TerminalUi {
+    fn token(&self) -> Option<Secret> {
+        self.documents
+            .snapshot()
+            .document()
+            .and_then(Document::socket_token)
+            .cloned()
+    }
+
+    fn limits(&self) -> HostLimits {
+        let Server { ipc, .. } = &self.settings.server;
+        HostLimits {
+            require_v2: ipc.require_v2,
+            rate_limit: ipc.rate_limit,
+            rate_burst: ipc.rate_burst,
+            max_connections: ipc.max_connections,
+        }
+    }
+
+    async fn exec(&self, _order: ExecOrder, _gone: CancellationToken) -> Answered {
+        Err(
+            Refusal::Unavailable("this UI answers questions and runs nothing; countersign serve does both")
+                .to_body(),
+        )
+    }
+
+    async fn ask(&self, question: Question, gone: CancellationToken) -> ApprovalDecision {
+        let id = SystemIds.random().to_string();
+        let patience = self.settings.server.approvals.timeout;
+        let expires_at = self.clock.now() + patience;
+        let (answer, answered) = oneshot::channel();
+        let approval = shown_question(&id, &question, expires_at.get());
+        if self.told.send(News::Asked { approval, answer }).await.is_err() {
+            return ApprovalDecision::Deny;
+        }
+        let decision = tokio::select! {
+            // A terminal that is left denies.
+            decision = answered => decision.unwrap_or(ApprovalDecision::Deny),
+            () = tokio::time::sleep(patience) => ApprovalDecision::Deny,
+            () = gone.cancelled() => ApprovalDecision::Deny,
+        };
+        // Of one that was answered the terminal knows nothing any more.
+        drop(self.told.send(News::Gone(id)).await);
+        decision
+    }
+}
+
+/// A question as the API would show it.
+fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
+    let Question {
+        command,
+        cwd,
+        host,
+        security,
+        ask,
+        agent_id,
+        resolved_path,
+        session_key,
+        allowed_decisions,
+    } = question;
+    let escaped = display::escape(command).text;
+    let shown: String = escaped.chars().take(SHOWN_CHARS).collect();
+    let is_open = |decision: &ApprovalDecision| match (decision, allowed_decisions) {
+        (ApprovalDecision::Deny, _) | (ApprovalDecision::AllowOnce, None) => true,
+        (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways, Some(allowed)) => {
+            allowed.contains(decision)
+        }
+        (ApprovalDecision::AllowAlways, None) => *ask != Some(Ask::Always),
+    };
+    let open: Vec<_> = ApprovalDecision::ALL
+        .iter()
+        .filter(|decision| is_open(decision))
+        .collect();
+    json!({
+        "id": id,
+        "slug": id.get(..8).unwrap_or(id),
+        "status": "pending",
+        "command": command,
+        "display": { "truncated": shown.len() < escaped.len(), "text": shown },
+        "agentId": agent_id,
+        "sessionKey": session_key,
+        "host": host,
+        "cwd": cwd,
+        "resolvedPath": resolved_path,
+        "security": security,
+        "ask": ask,
+        "requestedBy": { "name": "approvals socket" },
+        "why": {
+            "detail": "a program asks over the approvals socket; it runs the command itself if it is allowed",
+            "rule": "asked",
+            "layer": "asker",
+        },
+        "allowedDecisions": open,
+        "expiresAtMs": expires_at,
+    })
+}
+
+/// The person at the terminal.
+struct Answering<'a> {
+    context: &'a Context,
+    terminal: Terminal,
+    desk: Desk,
+    answers: HashMap<String, oneshot::Sender<ApprovalDecision>>,
+    is_over: bool,
+}
+
+impl Answering<'_> {
+    async fn serve(mut self, mut news: mpsc::Receiver<News>) -> Result<ExitStatus, Failure> {
+        let mut resized = signal(SignalKind::window_change())?;
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while !self.is_over {
+            self.show_status();
+            tokio::select! {
+                keys = self.terminal.keys() => match keys? {
+                    Some(keys) => {
+                        let deeds = self.desk.keys(&keys, self.context.clock.now());
+                        self.carry_out(deeds)?;
+                    }
+                    None => self.is_over = true,
+                },
+                Some(told) = news.recv() => self.take(told)?,
+                _ = ticks.tick() => {
+                    let deeds = self.desk.tick(self.context.clock.now());
+                    self.carry_out(deeds)?;
+                }
+                _ = resized.recv() => show_card(self.context, &self.desk)?,
+                _ = terminated.recv() => self.is_over = true,
+                _ = interrupted.recv() => self.is_over = true,
+            }
+        }
+        self.context.console.end_progress();
+        Ok(ExitStatus::SUCCESS)
+    }
+
+    fn show_status(&self) {
+        let status = self.desk.status(self.context.clock.now());
+        let line: String = status
+            .chars()
+            .take(self.terminal.columns().saturating_sub(1))
+            .collect();
+        self.context.console.progress(&line);
+    }
+
+    fn take(&mut self, news: News) -> Result<(), Failure> {
+        let now = self.context.clock.now();
+        let deeds = match news {
+            News::Asked { approval, answer } => {
+                let id = crate::cli::value::string(&approval, "id").to_owned();
+                self.answers.insert(id, answer);
+                self.desk.asked(approval, now)
+            }
+            News::Gone(id) => {
+                if self.answers.remove(&id).is_none() {
+                    return Ok(());
+                }
+                let event = json!({ "approvalId": id, "status": "cancelled" });
+                self.desk.resolved(&event, now)
+            }
+        };
+        self.carry_out(deeds)
+    }
+
+    fn carry_out(&mut self, deeds: Vec<Deed>) -> Result<(), Failure> {
+        for deed in deeds {
+            match deed {
+                Deed::Card => {
+                    self.terminal.forget_typed();
+                    show_card(self.context, &self.desk)?;
+                }
+                Deed::WholeText => show_whole(self.context, &self.desk)?,
+                Deed::Say(text) => {
+                    self.context.console.end_progress();
+                    self.context.console.line(&text)?;
+                }
+                Deed::Quit => self.is_over = true,
+                Deed::Send {
+                    id,
+                    decision,
+                    reason: _,
+                } => {
+                    let is_taken = self
+                        .answers
+                        .remove(&id)
+                        .is_some_and(|answer| answer.send(decision).is_ok());
+                    let slug = id.get(..8).unwrap_or(&id);
+                    let what = if is_taken {
+                        format!("{slug}: {decision}")
+                    } else {
+                        format!("{slug}: whoever asked does not wait any more")
+                    };
+                    let next = self.desk.answered(&id, what, true, self.context.clock.now());
+                    self.carry_out(next)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question() -> Question {
+        Question {
+            command: "ls \u{202e}x".to_owned(),
+            cwd: None,
+            host: None,
+            security: None,
+            ask: None,
+            agent_id: None,
+            resolved_path: None,
+            session_key: None,
+            allowed_decisions: None,
+        }
+    }
+
+    #[test]
+    fn what_is_shown_hides_nothing() {
+        let shown = shown_question("0123456789", &question(), 5);
+        assert_eq!(
+            shown["display"],
+            json!({ "truncated": false, "text": "ls \\u{202E}x" })
+        );
+        assert_eq!(
+            shown["allowedDecisions"],
+            json!(["allow-once", "allow-always", "deny"])
+        );
+        assert_eq!(shown["slug"], "01234567");
+        let long = Question {
+            command: "x".repeat(5000),
+            ask: Some(Ask::Always),
+            ..question()
+        };
+        let shown = shown_question("i", &long, 5);
+        assert_eq!(shown["display"]["truncated"], true);
+        assert_eq!(shown["allowedDecisions"], json!(["allow-once", "deny"]));
+    }
+}

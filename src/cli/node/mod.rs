@@ -1,0 +1,39 @@
+//! `countersign node`: the node host of this machine.
+
+mod run;
+mod service;
+
+use super::{context::Context, exit::ExitStatus, failure::Failure};
+pub(crate) use run::NodeRunArgs;
+pub(crate) use service::{NodeInstallArgs, NodeStatusArgs, NodeUninstallArgs};
+
+/// Be a node: run commands for a gateway, if this machine's own policy allows them
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign node run --host gateway.local
+  countersign node install --host gateway.local
+  countersign node status
+
+A gateway is a countersign server or an OpenClaw gateway. The node has a policy of its own, which is deny until
+somebody changes it: countersign init.")]
+pub(crate) enum NodeCommand {
+    /// Connect to a gateway and run what it sends
+    Run(Box<NodeRunArgs>),
+    /// Write a service that runs the node
+    Install(Box<NodeInstallArgs>),
+    /// Remove that service
+    Uninstall(NodeUninstallArgs),
+    /// Say whether the node is installed, running, connected and paired
+    Status(NodeStatusArgs),
+}
+
+/// Does one of them.
+pub(crate) fn run(context: &Context, command: NodeCommand) -> Result<ExitStatus, Failure> {
+    match command {
+        // It starts its runner before any other thread exists, so it makes its own runtime.
+        NodeCommand::Run(args) => run::run(context, *args),
+        NodeCommand::Install(args) => service::install(context, *args),
+        NodeCommand::Uninstall(args) => service::uninstall(context, &args),
+        NodeCommand::Status(args) => service::status(context, &args),
+    }
+}

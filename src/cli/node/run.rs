@@ -1,0 +1,405 @@
+//! `countersign node run`.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde_json::json;
+
+use super::super::{
+    console::{Console, Format},
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    serve,
+};
+use crate::{
+    app::{Prepared, StartError},
+    clock::SystemIds,
+    domain::Secret,
+    node::{
+        self, AddressError, Companion, GatewayAddress, GatewayEntry, IdentityError, NodeError, NodeEvent,
+        NodeFile, NodeOptions, Plaintext, Trust,
+    },
+    settings::{StartOptions, StateDir},
+    sys::fs::{open_regular, read_all},
+    tls::Fingerprint,
+};
+
+/// Where a gateway is looked for that nobody named.
+const DEFAULT_HOST: &str = "127.0.0.1";
+/// Our server's default port.
+const DEFAULT_PORT: u16 = 18790;
+/// A token is one short line.
+const MAX_TOKEN_BYTES: usize = 4_096;
+
+/// Where the gateway is, and as what the node comes. What is not given is as it was the last time.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct GatewayArgs {
+    /// The gateway's host name or address [default: as the last time, else 127.0.0.1]
+    #[arg(long, value_name = "HOST")]
+    pub(super) host: Option<String>,
+    /// The gateway's port [default: as the last time, else 18790]
+    #[arg(long, value_name = "PORT")]
+    pub(super) port: Option<u16>,
+    /// Speak TLS
+    #[arg(long)]
+    pub(super) tls: bool,
+    /// Speak TLS and trust only the certificate with this SHA-256 fingerprint
+    #[arg(long, value_name = "SHA256")]
+    pub(super) tls_fingerprint: Option<String>,
+    /// The node's name for people [default: as the last time, else the name of this machine]
+    #[arg(long, value_name = "NAME")]
+    pub(super) display_name: Option<String>,
+    /// A file with the token of the gateway, for the first connection (or the variable `OPENCLAW_GATEWAY_TOKEN`)
+    #[arg(long, value_name = "FILE")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Speak without TLS to a gateway outside of private networks, where anybody on the way reads along
+    #[arg(long)]
+    pub(super) insecure_plaintext: bool,
+    /// Serve only these commands, with commas between them
+    #[arg(long, value_name = "COMMANDS", value_delimiter = ',')]
+    pub(super) commands: Vec<String>,
+}
+
+/// Connect to a gateway and run what it sends
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign node run
+  countersign node run --host gateway.local --port 18789
+  countersign node run --host gateway.example --tls-fingerprint 5f2c...e1
+  countersign node run --commands system.run,system.which
+
+Prints one line when it is connected. The first time a person has to approve it at the gateway; it says so and goes on
+trying. SIGTERM ends it: what runs is killed and reported. Exit codes: 0; 78 bad settings, identity or state
+directory; 64 a gateway that cannot be meant.")]
+pub(crate) struct NodeRunArgs {
+    #[command(flatten)]
+    pub(super) gateway: GatewayArgs,
+    /// Another settings file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        help = "Another countersign.toml [env: COUNTERSIGN_CONFIG]"
+    )]
+    config: Option<PathBuf>,
+}
+
+/// Runs the node until it is told to stop.
+pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Failure> {
+    let NodeRunArgs { gateway, config } = args;
+    let console = context.console;
+    let start = StartOptions {
+        state_dir: context.server.state_dir.clone(),
+        config,
+        ..StartOptions::default()
+    };
+    // Before anything is started: what is wrong with the call is said first.
+    let resolved = Resolved::of(context, &gateway)?;
+    let prepared = Prepared::for_node_host(&start, &context.environment)
+        .map_err(|error| serve::explain(console, &error))?;
+    let file = resolved.remember(prepared.state_dir())?;
+    let variable = |name: &str| {
+        context
+            .environment
+            .get(name)
+            .filter(|value| !value.trim().is_empty())
+    };
+    let needs_app = variable("OPENCLAW_NODE_EXEC_HOST")
+        .is_some_and(|value| value.trim().eq_ignore_ascii_case("app"))
+        || variable("OPENCLAW_NODE_EXEC_FALLBACK").is_some_and(|value| value.trim() == "0");
+    let options = NodeOptions {
+        address: resolved.address.clone(),
+        display_name: resolved.display_name.clone(),
+        instance_id: file.node_id,
+        shared_token: resolved.token.clone(),
+        commands: resolved.commands.clone(),
+        path_env: variable("PATH"),
+        companion: if needs_app {
+            Companion::Required
+        } else {
+            Companion::NotNeeded
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
+    let gateway = resolved.address.to_string();
+    let tell = move |event: &NodeEvent| say(console, &gateway, event);
+    runtime
+        .block_on(node::run(
+            prepared,
+            options,
+            Arc::clone(&context.clock),
+            Arc::new(SystemIds),
+            tell,
+        ))
+        .map(|()| ExitStatus::SUCCESS)
+        .map_err(|error| explain(console, &error))
+}
+
+/// The gateway and the name, from the call, the file of the last time, and the defaults.
+#[derive(Debug, Clone)]
+pub(super) struct Resolved {
+    pub(super) address: GatewayAddress,
+    pub(super) display_name: String,
+    pub(super) commands: Vec<String>,
+    token: Option<Secret>,
+    /// What is remembered for the next time.
+    file: NodeFile,
+}
+
+impl Resolved {
+    pub(super) fn of(context: &Context, args: &GatewayArgs) -> Result<Self, Failure> {
+        let state_dir = context.state_dir()?;
+        let file = NodeFile::load(&state_dir).map_err(|error| identity_failure(&error))?;
+        let mut file = file.unwrap_or_else(|| NodeFile::new(&SystemIds));
+        let known = file.gateway.clone().unwrap_or_default();
+        let host = args.host.clone().or_else(|| known.host.clone());
+        let host = host.unwrap_or_else(|| DEFAULT_HOST.to_owned());
+        // Another gateway has another port and another certificate.
+        let is_known = known.host.as_ref() == Some(&host);
+        let port = args
+            .port
+            .or_else(|| known.port.filter(|_port| is_known))
+            .unwrap_or(DEFAULT_PORT);
+        let pinned = match &args.tls_fingerprint {
+            Some(text) => Some(text.clone()),
+            None => known.tls_fingerprint.clone().filter(|_text| is_known),
+        };
+        let pinned = pinned
+            .map(|text| Fingerprint::parse(&text).map_err(|error| Failure::usage(error.to_string())))
+            .transpose()?;
+        let speaks_tls = args.tls || pinned.is_some() || (is_known && known.tls == Some(true));
+        let trust = speaks_tls.then(|| pinned.map_or(Trust::Authorities, Trust::Pinned));
+        let plaintext = if args.insecure_plaintext {
+            Plaintext::Everywhere
+        } else {
+            Plaintext::PrivateOnly
+        };
+        let address =
+            GatewayAddress::new(&host, port, trust, plaintext).map_err(|error| address_failure(&error))?;
+        let display_name = args
+            .display_name
+            .clone()
+            .or_else(|| file.display_name.clone())
+            .map(|name| name.trim().chars().take(128).collect::<String>())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(machine_name);
+        let token = match &args.token_file {
+            Some(path) => Some(read_token(path)?),
+            None => context
+                .environment
+                .get("OPENCLAW_GATEWAY_TOKEN")
+                .or_else(|| file.token.clone())
+                .map(|token| token.trim().to_owned())
+                .filter(|token| !token.is_empty())
+                .map(Secret::new),
+        };
+        let commands = served(&args.commands)?;
+        file.display_name = Some(display_name.clone());
+        file.gateway = Some(GatewayEntry {
+            host: Some(address.host().to_owned()),
+            port: Some(address.port()),
+            tls: Some(address.tls().is_some()),
+            tls_fingerprint: address.fingerprint().map(|fingerprint| fingerprint.to_string()),
+        });
+        Ok(Self {
+            address,
+            display_name,
+            commands,
+            token,
+            file,
+        })
+    }
+
+    /// Keeps what was resolved for the next time.
+    pub(super) fn remember(&self, state_dir: &StateDir) -> Result<NodeFile, Failure> {
+        let known = NodeFile::load(state_dir).map_err(|error| identity_failure(&error))?;
+        if known.as_ref() != Some(&self.file) {
+            self.file
+                .save(state_dir)
+                .map_err(|error| identity_failure(&error))?;
+        }
+        Ok(self.file.clone())
+    }
+}
+
+fn served(wanted: &[String]) -> Result<Vec<String>, Failure> {
+    if wanted.is_empty() {
+        return Ok(node::commands().map(str::to_owned).collect());
+    }
+    for name in wanted {
+        if !node::commands().any(|known| known == name) {
+            let known: Vec<&str> = node::commands().collect();
+            return Err(Failure::usage(format!("a node does not serve {name:?}"))
+                .hint(format!("it can serve {}", known.join(", "))));
+        }
+    }
+    Ok(wanted.to_vec())
+}
+
+fn machine_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "node".to_owned() } else { name }
+}
+
+fn read_token(path: &Path) -> Result<Secret, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(
+            "token-file",
+            format!("{} cannot be read: {error}", path.display()),
+        )
+        .exit(ExitStatus::CONFIG)
+    };
+    let file = open_regular(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if std::os::unix::fs::MetadataExt::mode(&metadata) & 0o077 != 0 {
+        return Err(
+            Failure::new("token-file", format!("{} may be read by others", path.display()))
+                .exit(ExitStatus::CONFIG)
+                .hint(format!("chmod 600 {}", path.display())),
+        );
+    }
+    let text = read_all(&file, MAX_TOKEN_BYTES).map_err(failed)?;
+    let text = String::from_utf8(text).unwrap_or_default();
+    let token = text.trim();
+    if token.is_empty() || token.contains(char::is_whitespace) {
+        return Err(
+            Failure::new("token-file", format!("{} holds no token", path.display())).exit(ExitStatus::CONFIG),
+        );
+    }
+    Ok(Secret::new(token.to_owned()))
+}
+
+fn address_failure(error: &AddressError) -> Failure {
+    let failure = Failure::usage(error.to_string());
+    match error {
+        AddressError::Host { .. } => failure.hint("--host takes a name or an address, and --port the port"),
+        AddressError::Port => failure,
+        AddressError::Plaintext { .. } => failure
+            .hint("--tls, or --tls-fingerprint SHA256; --insecure-plaintext if you know that nobody listens"),
+    }
+}
+
+pub(super) fn identity_failure(error: &IdentityError) -> Failure {
+    Failure::new("node-identity", serve::with_causes(error))
+        .exit(ExitStatus::CONFIG)
+        .hint("the node's files are node.json and identity/ in the state directory")
+}
+
+fn explain(console: Console, error: &NodeError) -> Failure {
+    match error {
+        NodeError::Start(StartError::Ledger(problem @ crate::ledger::OpenError::InUse { .. })) => {
+            Failure::new("node-in-use", serve::with_causes(problem))
+                .exit(ExitStatus::CONFIG)
+                .hint("another node runs on this state directory; countersign node status")
+        }
+        NodeError::Start(error) => serve::explain(console, error),
+        NodeError::Identity(error) => identity_failure(error),
+    }
+}
+
+/// One line for each thing that happens. That nobody reads it is no reason to stop.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "whatever else there is, or will be, is treated alike"
+)]
+fn say(console: Console, gateway: &str, event: &NodeEvent) {
+    match console.format() {
+        Format::Json => {
+            if let Err(failure) = console.json_line(&as_json(gateway, event)) {
+                tracing::warn!(error = %failure.message, "a line could not be printed");
+            }
+        }
+        Format::People => match event {
+            NodeEvent::Connected { version, protocol } => {
+                let version = if version.is_empty() {
+                    "unknown version"
+                } else {
+                    version
+                };
+                let line =
+                    format!("countersign node connected to {gateway} ({version}, protocol {protocol})");
+                if let Err(failure) = console.line(&line) {
+                    tracing::warn!(error = %failure.message, "a line could not be printed");
+                }
+            }
+            NodeEvent::Started | NodeEvent::Stopping => {}
+            event => {
+                for line in in_words(gateway, event) {
+                    console.note(&line);
+                }
+            }
+        },
+    }
+}
+
+fn in_words(gateway: &str, event: &NodeEvent) -> Vec<String> {
+    match event {
+        NodeEvent::Started | NodeEvent::Stopping | NodeEvent::Connected { .. } => Vec::new(),
+        NodeEvent::Pairing { request_id } => {
+            let what = request_id.as_deref().unwrap_or("REQUEST");
+            vec![
+                format!("waiting: a person has to approve this node at {gateway}"),
+                format!(
+                    "hint: there: countersign nodes approve {what} (OpenClaw: openclaw devices approve {what})"
+                ),
+            ]
+        }
+        NodeEvent::Unauthorized { of_device } => {
+            let what = if *of_device {
+                "the gateway does not know this node's token any more"
+            } else {
+                "the gateway does not know the token, or wants one"
+            };
+            vec![
+                format!("error[unauthorized]: {what} ({gateway})"),
+                "hint: give the gateway's token: --token-file FILE or OPENCLAW_GATEWAY_TOKEN; of a countersign server it \
+                 is countersign/bridge.token in its state directory"
+                    .to_owned(),
+            ]
+        }
+        NodeEvent::Refused { message } => vec![format!("error[refused]: {gateway}: {message}")],
+        NodeEvent::ClockSkew { ahead_ms } => {
+            let (seconds, which) = (
+                ahead_ms.unsigned_abs() / 1_000,
+                if *ahead_ms > 0 { "behind" } else { "ahead of" },
+            );
+            vec![
+                format!("warning: the clock of this machine is {seconds} s {which} the gateway's"),
+                "hint: gateways refuse nodes whose clock differs by minutes; timedatectl set-ntp true"
+                    .to_owned(),
+            ]
+        }
+        NodeEvent::Disconnected { message } => {
+            vec![format!("not connected to {gateway}: {message}; trying again")]
+        }
+    }
+}
+
+fn as_json(gateway: &str, event: &NodeEvent) -> serde_json::Value {
+    match event {
+        NodeEvent::Started => json!({"status": "started", "gateway": gateway}),
+        NodeEvent::Connected { version, protocol } => {
+            json!({"status": "connected", "gateway": gateway, "version": version, "protocol": protocol})
+        }
+        NodeEvent::Pairing { request_id } => {
+            json!({"status": "pairing", "gateway": gateway, "requestId": request_id})
+        }
+        NodeEvent::Unauthorized { of_device } => {
+            json!({"status": "unauthorized", "gateway": gateway, "deviceToken": of_device})
+        }
+        NodeEvent::Refused { message } => {
+            json!({"status": "refused", "gateway": gateway, "message": message})
+        }
+        NodeEvent::ClockSkew { ahead_ms } => {
+            json!({"status": "clock-skew", "gateway": gateway, "aheadMs": ahead_ms})
+        }
+        NodeEvent::Disconnected { message } => {
+            json!({"status": "disconnected", "gateway": gateway, "message": message})
+        }
+        NodeEvent::Stopping => json!({"status": "stopping", "gateway": gateway}),
+    }
+}

@@ -1,0 +1,754 @@
+//! One task per run on a node: it calls the node, hears it to the end and puts the end into the ledger.
+//!
+//! A run takes this way: the launch is committed, the call is sent over the connection that the launch names and over no other,
+//! and from then on the run ends by the node's answer, by what the node said before its link broke, or as `lost`. It is never
+//! sent again. A node that keeps a fence is waited for a while and asked ([`LINK_GRACE`]); what it says later still counts
+//! (`Engine::late_result`).
+
+use std::{sync::Arc, task::Poll, time::Duration};
+
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::{
+    is_denial, is_fenced,
+    output::{self, SentOutput},
+    see,
+};
+use crate::{
+    domain::{
+        Actor, ApprovalDecision, ApprovalId, Bound, DecidedBy, Host, KillCause, Reason, Run, RunEnd, RunId,
+        RunStatus, RunVerdict, Security, UnixMillis,
+    },
+    engine::{
+        Engine,
+        live::{Control, LiveRun, LiveState, NewLiveRun, Recent},
+        outcome::{self, OutputSummary},
+        supervise::{Custody, Listeners, Remains},
+        system_event,
+    },
+    events::{Event, EventKind},
+    hosts::node::{
+        ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo,
+        NodePlan,
+        answers::{self, RunAnswer, RunEvent, RunState},
+        calls::{self, Allowed, Called, RunCall},
+    },
+    ledger::{
+        Finish, NodeLaunch, RunOutput, Started,
+        launch::{Permit, PermitParts},
+    },
+    output::Capture,
+    sys::{hooks, process::monotonic},
+};
+
+/// How much longer than its time limit a run is waited for (`settings.md`, `[bridge] invoke_timeout_ms`).
+const BEYOND_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a node that keeps a fence may be away before its run is `lost`; less where the heartbeat is faster.
+const LINK_GRACE: Duration = Duration::from_secs(20);
+/// How long a node may take to answer for a run that it was told to end.
+const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+/// A run that a node did not refuse by then is said to run, where the node does not say so itself.
+const STARTED_AFTER: Duration = Duration::from_secs(1);
+/// What is heard of one run at once; more is dropped.
+const MAX_HEARD: usize = 16;
+
+/// What can be told to a run on a node, and how it hears of it.
+#[derive(Debug)]
+pub(in crate::engine) struct NodeControl {
+    node_id: String,
+    kill: watch::Sender<Option<KillCause>>,
+    heard: mpsc::Sender<Heard>,
+}
+
+/// What is heard of a run besides the answer to its call.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// The node tells of it.
+    Event(RunEvent),
+    /// An answer to a call that nobody waits for any more.
+    Late(InvokeResult),
+    /// The node is there again.
+    Connected(NodeInfo),
+    /// The node is away.
+    Disconnected,
+}
+
+impl NodeControl {
+    /// Wants the run to end. The first cause counts.
+    pub(in crate::engine) fn kill(&self, cause: KillCause) {
+        self.kill.send_if_modified(|killed| {
+            let is_first = killed.is_none();
+            killed.get_or_insert(cause);
+            is_first
+        });
+    }
+
+    /// The node that has the run.
+    pub(in crate::engine) fn node_id(&self) -> &str {
+        &self.node_id
+    }
+
+    /// Tells the run's task. False when it has ended, or was told too much.
+    pub(super) fn hear(&self, heard: Heard) -> bool {
+        self.heard.try_send(heard).is_ok()
+    }
+}
+
+/// Everything that one task needs for its run.
+struct Care {
+    node_id: String,
+    generation: NodeGeneration,
+    fenced: bool,
+    /// The call; `None` for a run of an earlier server, which may have sent it.
+    request: Option<InvokeRequest>,
+    timeout: Option<Duration>,
+    /// What it means when the node never comes back.
+    lost: Reason,
+    kill: watch::Receiver<Option<KillCause>>,
+    heard: mpsc::Receiver<Heard>,
+}
+
+/// How the wait for a node ended.
+#[derive(Debug)]
+enum NodeEnd {
+    Answered(Result<Value, NodeError>),
+    /// The node said how it ended before its link broke.
+    Said(RunEvent),
+    NotSent(InvokeFailure),
+    /// The fence was taken by the question.
+    Void,
+    Lost(&'static str),
+    /// It was told to end it and did not confirm that.
+    Unconfirmed(KillCause),
+}
+
+impl Engine {
+    /// Starts what a permit allows on its node. `None` when it could not be: its record says why.
+    pub(in crate::engine) async fn start_on_node(
+        self: &Arc<Self>,
+        permit: Permit,
+        custody: Custody,
+    ) -> Option<Arc<LiveRun>> {
+        let permitted_at = monotonic();
+        let run_id = permit.run_id().clone();
+        let agent = permit.binding().agent.clone();
+        let timeout = super::super::supervise::millis(permit.binding().timeout_ms);
+        let (node, request) = match self.run_request(permit).await {
+            Ok(ready) => ready,
+            Err(why) => {
+                tracing::warn!(run.id = %run_id, error = why, "a run could not be sent to its node");
+                self.end_run(&run_id, Reason::NotStarted, Some(why.to_owned()))
+                    .await;
+                self.release_holder(&custody);
+                return None;
+            }
+        };
+        hooks::reach("node.before-send");
+        let fenced = is_fenced(&node);
+        let place = Place {
+            run_id,
+            agent,
+            node_id: node.node_id,
+            generation: node.generation.unwrap_or(NodeGeneration::First),
+            fenced,
+            timeout,
+            lost: Reason::NodeDisconnected,
+        };
+        Some(self.care_for(place, Some(request), custody, Some(permitted_at)))
+    }
+
+    /// Takes a run of an earlier server under care again, whose node keeps a fence for it: it is asked once it is there.
+    pub(in crate::engine) fn care_again(
+        self: &Arc<Self>,
+        run: &Run,
+        node: NodeLaunch,
+        custody: Custody,
+    ) -> Arc<LiveRun> {
+        let place = Place {
+            run_id: run.id.clone(),
+            agent: run.agent.clone(),
+            node_id: node.node_id,
+            generation: NodeGeneration::Ours,
+            fenced: node.fenced,
+            timeout: run.timeout,
+            lost: Reason::ServerRestart,
+        };
+        self.care_for(place, None, custody, None)
+    }
+
+    fn care_for(
+        self: &Arc<Self>,
+        place: Place,
+        request: Option<InvokeRequest>,
+        custody: Custody,
+        permitted_at: Option<Duration>,
+    ) -> Arc<LiveRun> {
+        let Place {
+            run_id,
+            agent,
+            node_id,
+            generation,
+            fenced,
+            timeout,
+            lost,
+        } = place;
+        let (kill, killed) = watch::channel(None);
+        let (hear, heard) = mpsc::channel(MAX_HEARD);
+        let control = NodeControl {
+            node_id: node_id.clone(),
+            kill,
+            heard: hear,
+        };
+        let live = LiveRun::new(NewLiveRun {
+            run_id,
+            agent,
+            host: Host::Node,
+            control: Control::Node(control),
+            capture: Capture::new(self.capture_limits()),
+            holder: custody.holder.clone(),
+            recent: Recent::new(self.settings.current().server.output.max_run_bytes),
+            terminal: None,
+            now: self.clock.now(),
+        });
+        self.live.insert(&live);
+        self.broker.touch(&live.run_id);
+        let care = Care {
+            node_id,
+            generation,
+            fenced,
+            request,
+            timeout,
+            lost,
+            kill: killed,
+            heard,
+        };
+        let (engine, held) = (Arc::clone(self), Arc::clone(&live));
+        self.tasks.spawn(async move {
+            engine.care(&held, care, custody, permitted_at).await;
+        });
+        live
+    }
+
+    /// The call that a permit allows, and the node that it goes to.
+    async fn run_request(&self, permit: Permit) -> Result<(NodeInfo, InvokeRequest), &'static str> {
+        let PermitParts {
+            run_id,
+            launch_id: _,
+            binding,
+            env,
+            isolation: _,
+            not_after,
+            node,
+        } = permit.into_parts();
+        let launch = node.ok_or("the launch names no node")?;
+        let Bound::OnNode { plan, .. } = &binding.bound else {
+            return Err("the run is not bound to a node");
+        };
+        let plan = plan.as_deref().map(NodePlan::of_text).transpose();
+        let plan = plan.map_err(|_unusable| "the plan that it is bound to cannot be read")?;
+        let nodes = self.nodes.nodes();
+        let node = nodes.into_iter().find(|node| node.node_id == launch.node_id);
+        let node = node.ok_or("its node is not paired any more")?;
+        let generation = node.generation.ok_or("its node is not connected")?;
+        let allowed = self
+            .what_allowed(&run_id)
+            .await
+            .ok_or("nobody knows why it may run")?;
+        let cwd = (binding.cwd != super::OWN_DIRECTORY).then_some(binding.cwd.as_str());
+        let call = RunCall {
+            called: Called {
+                command: &binding.command,
+                cwd,
+                env: &env,
+                agent: &binding.agent,
+                session: &binding.session,
+            },
+            plan: plan.as_ref(),
+            run_id: &run_id,
+            timeout_ms: binding.timeout_ms,
+            allowed,
+            not_after,
+        };
+        let timeout = super::super::supervise::millis(binding.timeout_ms);
+        let request = InvokeRequest {
+            node_id: launch.node_id,
+            connection: Some(ConnectionId(launch.connection)),
+            id: run_id.to_string(),
+            command: calls::RUN.to_owned(),
+            params: calls::run_params(call, generation),
+            timeout: timeout.map(|limit| limit + BEYOND_TIMEOUT),
+        };
+        Ok((node, request))
+    }
+
+    /// Why a run may start, from its record.
+    async fn what_allowed(&self, run_id: &RunId) -> Option<Allowed> {
+        let run = self.ledger.run(run_id).await.ok().flatten()?;
+        let decision = run
+            .decision
+            .filter(|decision| decision.verdict == RunVerdict::Run)?;
+        let card_of = |id: Option<ApprovalId>| async {
+            let id = id?;
+            self.ledger.approval(&id).await.ok().flatten()
+        };
+        match decision.by {
+            DecidedBy::Policy if run.security == Security::Full => Some(Allowed::ByPolicy),
+            DecidedBy::Policy => Some(Allowed::ByAllowlist),
+            DecidedBy::Person => {
+                let approval = card_of(run.approval_id).await?;
+                let decision = approval.state.decision()?;
+                // The node stores all of its patterns or none.
+                let is_whole = approval.chosen_patterns.len() == approval.card.proposed_patterns.len();
+                Some(Allowed::ByPerson(match decision {
+                    ApprovalDecision::AllowAlways if !is_whole => ApprovalDecision::AllowOnce,
+                    ApprovalDecision::AllowAlways | ApprovalDecision::AllowOnce => decision,
+                    ApprovalDecision::Deny => return None,
+                }))
+            }
+            DecidedBy::Fallback => {
+                let approval = card_of(run.approval_id).await;
+                Some(Allowed::ByFallback {
+                    whole: approval.is_some_and(|approval| approval.card.ask_fallback == Security::Full),
+                })
+            }
+        }
+    }
+
+    async fn care(
+        self: Arc<Self>,
+        live: &Arc<LiveRun>,
+        mut care: Care,
+        custody: Custody,
+        permitted_at: Option<Duration>,
+    ) {
+        let mut start = Start {
+            at: None,
+            permitted_at,
+        };
+        let end = Box::pin(self.wait_for_node(live, &mut care, custody.notice_after, &mut start)).await;
+        hooks::reach("node.answered");
+        // Nothing is heard any more: a late answer finds the record.
+        care.heard.close();
+        let killed = *care.kill.borrow();
+        let (end, sent) = self.end_on_node(live, &care, end, killed, &mut start).await;
+        let denial = end.reason.filter(|reason| is_denial(*reason));
+        let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
+        self.finish(live, end, remains).await;
+        if let Some(reason) = denial {
+            self.tell_of(live, |place, run_id| {
+                system_event::exec_denied(place, run_id, reason)
+            })
+            .await;
+        }
+        self.live.remove(&live.run_id);
+        self.broker.touch(&live.run_id);
+        drop(custody.slot);
+        if live.is_session() {
+            self.evict_sessions(&live.agent).await;
+        }
+    }
+
+    async fn wait_for_node(
+        &self,
+        live: &Arc<LiveRun>,
+        care: &mut Care,
+        notice_after: Option<Duration>,
+        start: &mut Start,
+    ) -> NodeEnd {
+        let grace = self.settings.current().server.bridge.tick.min(LINK_GRACE);
+        let mut said: Option<RunEvent> = None;
+        let mut answer = care.request.take().map(|request| self.send(request));
+        let mut status: Option<BoxFuture<'static, Option<RunState>>> = None;
+        let (mut started_by, mut link_by) = if answer.is_some() {
+            ((!care.fenced).then(|| Instant::now() + STARTED_AFTER), None)
+        } else {
+            (None, Some(Instant::now() + grace))
+        };
+        // As long as a call waits, the link looks after the time.
+        let give_up_by = care
+            .timeout
+            .map(|limit| Instant::now() + limit + BEYOND_TIMEOUT + grace);
+        let (mut is_told, mut cancel_by): (bool, Option<Instant>) = (false, None);
+        let mut notice = std::pin::pin!(self.notice_running(live, notice_after));
+        let mut noticed = false;
+        loop {
+            tokio::select! {
+                biased;
+                result = pending_or(&mut answer) => {
+                    answer = None;
+                    // What it told before its link broke still counts. Of a fenced run that waits on the loop hears it.
+                    let is_last = match &result {
+                        Ok(_) => false,
+                        Err(failure) => !(care.fenced && matches!(failure, InvokeFailure::Disconnected)),
+                    };
+                    while is_last && let Ok(heard) = care.heard.try_recv() {
+                        match heard {
+                            Heard::Event(RunEvent::Started) => self.mark_started(live, start).await,
+                            Heard::Event(event) => said = said.or(Some(event)),
+                            Heard::Late(result) => return NodeEnd::Answered(result.outcome),
+                            Heard::Connected(_) | Heard::Disconnected => {}
+                        }
+                    }
+                    if let Ok(end) = heard_answer(result, care, said.as_ref()) {
+                        return end;
+                    }
+                    started_by = None;
+                    link_by = Some(Instant::now() + grace);
+                }
+                state = pending_or(&mut status) => {
+                    status = None;
+                    match state {
+                        Some(RunState::Void) => return NodeEnd::Void,
+                        Some(RunState::Ended(outcome)) => return NodeEnd::Answered(outcome),
+                        Some(RunState::Running) => {
+                            link_by = None;
+                            self.mark_started(live, start).await;
+                            if care.kill.borrow().is_some() {
+                                self.nodes.cancel(&care.node_id, live.run_id.as_str());
+                                cancel_by = Some(Instant::now() + CANCEL_PATIENCE);
+                            }
+                        }
+                        // It may be away again, or come back once more, until its time is up.
+                        None => {
+                            link_by.get_or_insert_with(|| Instant::now() + grace);
+                        }
+                    }
+                }
+                heard = care.heard.recv() => match heard {
+                    Some(Heard::Event(RunEvent::Started)) => {
+                        started_by = None;
+                        self.mark_started(live, start).await;
+                    }
+                    Some(Heard::Event(event)) => said = said.or(Some(event)),
+                    Some(Heard::Late(result)) if answer.is_none() => return NodeEnd::Answered(result.outcome),
+                    Some(Heard::Connected(node)) if answer.is_none() && is_fenced(&node) => {
+                        status = Some(self.status_of(node, live));
+                    }
+                    Some(Heard::Disconnected) if answer.is_none() => {
+                        status = None;
+                        link_by.get_or_insert_with(|| Instant::now() + grace);
+                    }
+                    Some(Heard::Late(_) | Heard::Connected(_) | Heard::Disconnected) => {}
+                    // The control lives as long as the run.
+                    None => return NodeEnd::Lost("nobody listens to the node any more"),
+                },
+                () = until(started_by) => {
+                    started_by = None;
+                    self.mark_started(live, start).await;
+                }
+                () = killed(&mut care.kill), if !is_told => {
+                    is_told = true;
+                    // One that is away is told once it is there and says that the run goes on.
+                    if link_by.is_none() {
+                        self.nodes.cancel(&care.node_id, live.run_id.as_str());
+                        // The first generation does not know what that means.
+                        let patience = if care.generation == NodeGeneration::First {
+                            Duration::ZERO
+                        } else {
+                            CANCEL_PATIENCE
+                        };
+                        cancel_by = Some(Instant::now() + patience);
+                    }
+                }
+                () = until(cancel_by) => return gone(care, said, "the node did not answer"),
+                () = until(link_by) => return gone(care, said, "the node did not come back"),
+                () = until(give_up_by), if answer.is_none() => {
+                    return gone(care, said, "the node did not answer in time");
+                }
+                () = &mut notice, if !noticed => noticed = true,
+            }
+        }
+    }
+
+    /// The call, on its way as soon as it is polled.
+    fn send(&self, request: InvokeRequest) -> BoxFuture<'static, Result<InvokeResult, InvokeFailure>> {
+        let nodes = Arc::clone(&self.nodes);
+        Box::pin(async move {
+            let mut call = nodes.invoke(request);
+            // The first poll is what writes the frame.
+            let first = std::future::poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+            hooks::reach("node.sent");
+            match first {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => call.await,
+            }
+        })
+    }
+
+    fn status_of(&self, node: NodeInfo, live: &Arc<LiveRun>) -> BoxFuture<'static, Option<RunState>> {
+        let (engine, run_id) = (self.this.upgrade(), live.run_id.clone());
+        Box::pin(async move { engine?.ask_status(&node, &run_id).await })
+    }
+
+    /// Records, once, that the run has started, and tells of it.
+    async fn mark_started(&self, live: &Arc<LiveRun>, start: &mut Start) {
+        if start.at.is_some() {
+            return;
+        }
+        let now = self.clock.now();
+        start.at = Some(now);
+        live.set(LiveState::Running);
+        if let Some(permitted_at) = start.permitted_at {
+            let took = monotonic().saturating_sub(permitted_at);
+            self.stats.start_seconds.observe(took.as_secs_f64());
+        }
+        self.ledger.started(Started {
+            run_id: live.run_id.clone(),
+            pid: None,
+            session_id: live.session_id(),
+            at: now,
+        });
+        self.tell_of(live, system_event::exec_started).await;
+    }
+
+    /// Tells the session of a run something, where its agent wants to be told of ends at all.
+    async fn tell_of(
+        &self,
+        live: &Arc<LiveRun>,
+        text: impl FnOnce(system_event::Place<'_>, &RunId) -> String,
+    ) {
+        let settings = Arc::clone(&self.policy_hold.look().settings);
+        if !settings.policy.exec(&live.agent).notify_on_exit {
+            return;
+        }
+        let Some(subject) = self.subject_of(live).await else {
+            return;
+        };
+        let place = system_event::Place {
+            host: Host::Node,
+            node_id: live.control().node_id(),
+        };
+        let text = text(place, &live.run_id);
+        let kind = EventKind::SystemEvent { text };
+        self.tell(Event { subject, kind }, Actor::system()).await;
+    }
+
+    /// The end of the run, and its output where the node sent any.
+    async fn end_on_node(
+        &self,
+        live: &Arc<LiveRun>,
+        care: &Care,
+        end: NodeEnd,
+        killed: Option<KillCause>,
+        start: &mut Start,
+    ) -> (RunEnd, Option<SentOutput>) {
+        let now = self.clock.now();
+        let without_output = |reason: Reason, detail: Option<String>| {
+            outcome::end_without_exit(reason, detail, OutputSummary::default(), now)
+        };
+        let (answer, how) = match end {
+            NodeEnd::Answered(Ok(payload)) => match RunAnswer::of(payload) {
+                Ok(answer) => (answer, None),
+                Err(unreadable) => {
+                    self.mark_started(live, start).await;
+                    return (
+                        without_output(Reason::InvokeFailed, Some(unreadable.to_string())),
+                        None,
+                    );
+                }
+            },
+            NodeEnd::Said(RunEvent::Finished(answer)) => {
+                (answer, Some("as the node told before its connection ended"))
+            }
+            NodeEnd::Said(RunEvent::Denied(reason, words)) => {
+                return (without_output(refused(reason, start), Some(words)), None);
+            }
+            NodeEnd::Answered(Err(error)) => {
+                let (reason, words) = answers::refusal(&error);
+                return match killed {
+                    Some(cause) if !is_denial(reason) => (without_output(cancelled(cause), None), None),
+                    Some(_) | None => (without_output(refused(reason, start), Some(words)), None),
+                };
+            }
+            NodeEnd::Said(RunEvent::Started) => return (without_output(care.lost, None), None),
+            NodeEnd::Lost(why) => {
+                return (without_output(care.lost, Some(why.to_owned())), None);
+            }
+            NodeEnd::NotSent(failure) => {
+                let detail = format!("nothing was sent: {}", see::describe(&failure));
+                return (without_output(Reason::NotStarted, Some(detail)), None);
+            }
+            NodeEnd::Void => {
+                let detail = "the node never started it".to_owned();
+                return (without_output(Reason::NotStarted, Some(detail)), None);
+            }
+            NodeEnd::Unconfirmed(cause) => {
+                let detail =
+                    "the node was told to end it and did not confirm that; it may go on there".to_owned();
+                return (without_output(cancelled(cause), Some(detail)), None);
+            }
+        };
+        self.mark_started(live, start).await;
+        let sent = self.keep_sent_output(&live.run_id, &answer).await;
+        let mut listeners = Listeners::default();
+        for (stream, text) in output::streams(&answer) {
+            if !text.is_empty() {
+                let offset = live.push(stream, text.as_bytes(), now);
+                self.publish_output(live, &mut listeners, offset, stream, text.as_bytes())
+                    .await;
+            }
+        }
+        live.with_capture(Capture::finish);
+        let mut end = output::end_of_answer(
+            &answer,
+            killed,
+            care.timeout,
+            (sent.summary.clone(), sent.bytes),
+            now,
+        );
+        if end.detail.is_none() {
+            end.detail = how.map(str::to_owned);
+        }
+        (end, Some(sent))
+    }
+
+    /// What a node says of a run that is `lost`: it may end it, once.
+    pub(super) async fn finish_lost(self: Arc<Self>, run: Run, outcome: Result<Value, NodeError>) {
+        let now = self.clock.now();
+        let (end, kept) = match outcome.map(RunAnswer::of) {
+            Ok(Ok(answer)) => {
+                let sent = self.keep_sent_output(&run.id, &answer).await;
+                let output = (sent.summary, sent.bytes);
+                let end = output::end_of_answer(&answer, None, run.timeout, output, now);
+                // Only the two states of a run that ran follow; nobody here told the node to end it.
+                (end, sent.kept)
+            }
+            Ok(Err(_unreadable)) => return,
+            Err(error) => {
+                let (reason, words) = answers::refusal(&error);
+                let reason = match reason.run_status() {
+                    RunStatus::Failed => reason,
+                    RunStatus::Lost => return,
+                    // A run that may have run was not denied.
+                    RunStatus::Requested
+                    | RunStatus::Asking
+                    | RunStatus::Launching
+                    | RunStatus::Running
+                    | RunStatus::Completed
+                    | RunStatus::Denied
+                    | RunStatus::Cancelled => Reason::InvokeFailed,
+                };
+                let end = outcome::end_without_exit(reason, Some(words), OutputSummary::default(), now);
+                (end, RunOutput::Inline(Vec::new()))
+            }
+        };
+        self.record_late_end(&run, end, kept).await;
+    }
+
+    /// A run that is `lost` never started after all.
+    pub(super) async fn void_lost(&self, run: &Run) {
+        let detail = Some("the node never started it".to_owned());
+        let now = self.clock.now();
+        let end = outcome::end_without_exit(Reason::NotStarted, detail, OutputSummary::default(), now);
+        self.record_late_end(run, end, RunOutput::Inline(Vec::new()))
+            .await;
+    }
+
+    async fn record_late_end(&self, run: &Run, end: RunEnd, output: RunOutput) {
+        let notice = self.exit_notice(&run.agent, Host::Node, run.node_id.as_deref(), &run.id, &end);
+        self.record_end(Finish {
+            run_id: run.id.clone(),
+            end,
+            output,
+            warnings: Vec::new(),
+            leftovers: None,
+            notice,
+        })
+        .await;
+        self.broker.touch(&run.id);
+    }
+}
+
+/// Which run on which node.
+struct Place {
+    run_id: RunId,
+    agent: crate::domain::AgentId,
+    node_id: String,
+    generation: NodeGeneration,
+    fenced: bool,
+    timeout: Option<Duration>,
+    lost: Reason,
+}
+
+/// Whether it was recorded that a run has started.
+struct Start {
+    at: Option<UnixMillis>,
+    permitted_at: Option<Duration>,
+}
+
+/// The link is gone, and the node may still say what became of the run.
+struct Waiting;
+
+/// What a refusal means for a run: one that was said to run was not denied any more.
+fn refused(reason: Reason, start: &Start) -> Reason {
+    if start.at.is_some() && is_denial(reason) {
+        Reason::InvokeFailed
+    } else {
+        reason
+    }
+}
+
+const fn cancelled(cause: KillCause) -> Reason {
+    match cause {
+        KillCause::Shutdown => Reason::Shutdown,
+        KillCause::Cancelled | KillCause::Timeout => Reason::Cancelled,
+    }
+}
+
+async fn pending_or<T>(future: &mut Option<BoxFuture<'static, T>>) -> T {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What an answer, or that there is none, means for the wait.
+fn heard_answer(
+    result: Result<InvokeResult, InvokeFailure>,
+    care: &Care,
+    said: Option<&RunEvent>,
+) -> Result<NodeEnd, Waiting> {
+    let failure = match result {
+        Ok(result) => return Ok(NodeEnd::Answered(result.outcome)),
+        Err(failure) => failure,
+    };
+    let or_said = |lost| said.cloned().map_or(NodeEnd::Lost(lost), NodeEnd::Said);
+    match failure {
+        failure if failure.was_not_sent() => Ok(NodeEnd::NotSent(failure)),
+        InvokeFailure::Disconnected if care.fenced => Err(Waiting),
+        InvokeFailure::TimedOut => Ok(or_said("the node did not answer in time")),
+        InvokeFailure::Disconnected
+        | InvokeFailure::NotConnected
+        | InvokeFailure::NotAllowed { .. }
+        | InvokeFailure::Full => Ok(or_said("the connection of the node ended before it answered")),
+    }
+}
+
+/// What is known of a run whose node says nothing more.
+fn gone(care: &Care, said: Option<RunEvent>, lost: &'static str) -> NodeEnd {
+    match (said, *care.kill.borrow()) {
+        (Some(said), _) => NodeEnd::Said(said),
+        (None, Some(cause)) => NodeEnd::Unconfirmed(cause),
+        (None, None) => NodeEnd::Lost(lost),
+    }
+}
+
+/// Waits until somebody wants the run to end.
+async fn killed(kill: &mut watch::Receiver<Option<KillCause>>) {
+    if kill.wait_for(Option::is_some).await.is_err() {
+        // Nobody can want it any more.
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,92 @@
+//! What people are shown of the node of a call.
+
+use super::{NodeDocument, OnNode, choose};
+use crate::{
+    approvals::store::DocumentStatus,
+    domain::AgentId,
+    engine::{Engine, judge::PolicyNow, reply::ExecError},
+    hosts::node::NodeInfo,
+};
+
+/// The node of a call, and how much of its own policy is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeView {
+    /// Its id; absent when no node is meant.
+    pub node_id: Option<String>,
+    /// Its name for people.
+    pub display_name: Option<String>,
+    /// Whether it could be called at this moment.
+    pub usable: bool,
+    /// Its own approvals document; absent when that is not known.
+    pub document: Option<DocumentStatus>,
+    /// Identifies the document.
+    pub hash: Option<String>,
+    /// Why there is no node, it cannot be called, or its document is not known.
+    pub detail: Option<String>,
+}
+
+impl NodeView {
+    pub(in crate::engine) fn of(node: &OnNode) -> Self {
+        let OnNode { info, document, .. } = node;
+        let away = choose::unusable(info);
+        let (document, hash, unknown) = match document {
+            NodeDocument::Known(document) => {
+                (Some(document.status.clone()), Some(document.hash.clone()), None)
+            }
+            NodeDocument::Unknown(why) => (None, None, Some(why.clone())),
+        };
+        Self {
+            usable: away.is_none(),
+            document,
+            hash,
+            detail: away.or(unknown),
+            ..Self::of_info(info)
+        }
+    }
+
+    fn of_info(info: &NodeInfo) -> Self {
+        Self {
+            node_id: Some(info.node_id.clone()),
+            display_name: info.display_name.clone(),
+            ..Self::default()
+        }
+    }
+
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "whatever else there is, or will be, is treated alike"
+    )]
+    fn nobody(why: &ExecError) -> Self {
+        let detail = match why {
+            ExecError::NodeUnavailable { detail }
+            | ExecError::NodeNotFound { detail }
+            | ExecError::NodeAmbiguous { detail, .. }
+            | ExecError::ConfigConflict { detail } => detail.clone(),
+            other => other.to_string(),
+        };
+        Self {
+            detail: Some(detail),
+            ..Self::default()
+        }
+    }
+}
+
+impl Engine {
+    /// The policy of an agent's calls on nodes that name none, with what the node says. `session` is the session's own choice.
+    pub(in crate::engine) async fn look_at_node(
+        &self,
+        agent: &AgentId,
+        session: Option<&str>,
+        now: PolicyNow,
+    ) -> (PolicyNow, NodeView) {
+        let node = match self.choose_node(agent, session, None, &now) {
+            Ok(info) => self.seen(info, &now).await,
+            Err(why) => {
+                // Whatever a node says, the deny rules of this machine and the configured layers count.
+                return (now.without_document(), NodeView::nobody(&why));
+            }
+        };
+        let view = NodeView::of(&node);
+        (now.on_node(node.into()), view)
+    }
+}

@@ -1,0 +1,243 @@
+//! What a node makes of a command before it runs it (`bridge.md` 9.4). Pure.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Most bytes of a plan, policy and all. It lies in the record of every approval that is bound to it.
+const MAX_BYTES: usize = 512 * 1024;
+/// Most patterns that `allow-always` would store.
+const MAX_PATTERNS: usize = 64;
+
+/// A node's plan of one command.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodePlan {
+    /// Exactly as the node sent it, for it compares.
+    raw: Value,
+    wire: PlanWire,
+    coverage: Vec<Coverage>,
+}
+
+/// An entry that the node would store for `allow-always`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Coverage {
+    /// Its pattern.
+    pub pattern: String,
+    /// Its argument pattern.
+    #[serde(default)]
+    pub arg_pattern: Option<String>,
+}
+
+/// Why a plan is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnusablePlan {
+    /// It has not the members that a plan has.
+    #[error("the node's plan of the command is unreadable")]
+    Unreadable,
+    /// It is larger than any honest one.
+    #[error("the node's plan of the command is too large")]
+    TooLarge,
+    /// It is for somebody else.
+    #[error("the node's plan is for another agent or session")]
+    Foreign,
+}
+
+/// The members that matter here. Others are the node's business and stay in the raw form.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanWire {
+    argv: Vec<String>,
+    #[serde(default)]
+    cwd: Option<String>,
+    command_text: String,
+    #[serde(default)]
+    agent_id: Option<String>,
+    #[serde(default)]
+    session_key: Option<String>,
+    #[serde(default)]
+    mutable_file_operand: Option<Operand>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Operand {
+    argv_index: u64,
+    path: String,
+    sha256: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct CoverageWire {
+    complete: bool,
+    patterns: Vec<Coverage>,
+}
+
+impl NodePlan {
+    /// The plan in the answer to `system.run.prepare`.
+    ///
+    /// # Errors
+    /// [`UnusablePlan`] when there is none that could be bound.
+    pub fn of_prepared(answer: &Value) -> Result<Self, UnusablePlan> {
+        let raw = answer.get("plan").ok_or(UnusablePlan::Unreadable)?;
+        let mut plan = Self::of_raw(raw.clone())?;
+        let coverage = answer.get("allowAlwaysCoverage").cloned().unwrap_or_default();
+        let coverage: CoverageWire = serde_json::from_value(coverage).unwrap_or_default();
+        if coverage.complete && coverage.patterns.len() <= MAX_PATTERNS {
+            plan.coverage = coverage.patterns;
+        }
+        Ok(plan)
+    }
+
+    /// A plan that was kept as text.
+    ///
+    /// # Errors
+    /// [`UnusablePlan`] when it is no plan.
+    pub fn of_text(text: &str) -> Result<Self, UnusablePlan> {
+        let raw = serde_json::from_str(text).map_err(|_malformed| UnusablePlan::Unreadable)?;
+        Self::of_raw(raw)
+    }
+
+    fn of_raw(raw: Value) -> Result<Self, UnusablePlan> {
+        if raw.to_string().len() > MAX_BYTES {
+            return Err(UnusablePlan::TooLarge);
+        }
+        let wire: PlanWire =
+            serde_json::from_value(raw.clone()).map_err(|_malformed| UnusablePlan::Unreadable)?;
+        if wire.argv.first().is_none_or(|program| program.trim().is_empty()) {
+            return Err(UnusablePlan::Unreadable);
+        }
+        Ok(Self {
+            raw,
+            wire,
+            coverage: Vec::new(),
+        })
+    }
+
+    /// The same plan, if it is for this agent and session.
+    ///
+    /// # Errors
+    /// [`UnusablePlan::Foreign`] when it names others.
+    pub fn for_caller(self, agent: &str, session: &str) -> Result<Self, UnusablePlan> {
+        let is = |own: &Option<String>, wanted: &str| own.as_deref().is_none_or(|own| own == wanted);
+        if is(&self.wire.agent_id, agent) && is(&self.wire.session_key, session) {
+            Ok(self)
+        } else {
+            Err(UnusablePlan::Foreign)
+        }
+    }
+
+    /// The arguments that would be started.
+    pub fn argv(&self) -> Vec<String> {
+        self.wire.argv.clone()
+    }
+
+    /// The directory.
+    pub fn cwd(&self) -> Option<&str> {
+        self.wire.cwd.as_deref()
+    }
+
+    /// The arguments as text, in the node's form.
+    pub fn command_text(&self) -> &str {
+        &self.wire.command_text
+    }
+
+    /// What the node would store for `allow-always`; nothing when that would not cover the command.
+    pub fn coverage(&self) -> &[Coverage] {
+        &self.coverage
+    }
+
+    /// Exactly as the node sent it.
+    pub fn as_value(&self) -> Value {
+        self.raw.clone()
+    }
+
+    /// The same as text, to be bound.
+    pub fn to_text(&self) -> String {
+        self.raw.to_string()
+    }
+
+    /// Whether it is of the same command as another. The node's policy may differ: the node compares that itself and asks for
+    /// another approval.
+    pub fn is_same_command(&self, other: &Self) -> bool {
+        self.wire == other.wire
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn prepared() -> Value {
+        json!({
+            "plan": { "argv": ["/usr/bin/id", "-u"], "cwd": "/tmp", "commandText": "/usr/bin/id -u",
+                "commandPreview": null, "agentId": "main", "sessionKey": "agent:main:main",
+                "mutableFileOperand": { "argvIndex": 0, "path": "/usr/bin/id", "sha256": "ab" },
+                "policySnapshot": { "security": "allowlist" }, "later": [1] },
+            "execPolicy": { "security": "allowlist", "ask": "always" },
+            "allowAlwaysCoverage": { "complete": true, "patterns": [{ "pattern": "/usr/bin/id", "argPattern": "x" }] },
+        })
+    }
+
+    #[test]
+    fn a_plan_survives_being_kept_as_text_with_members_that_nobody_knows() {
+        let plan = NodePlan::of_prepared(&prepared()).unwrap();
+        assert_eq!(plan.coverage().len(), 1);
+        let kept = NodePlan::of_text(&plan.to_text()).unwrap();
+        assert_eq!(kept.as_value(), prepared().get("plan").cloned().unwrap());
+        assert!(kept.is_same_command(&plan));
+    }
+
+    #[test]
+    fn whatever_says_what_runs_makes_another_command_and_the_policy_does_not() {
+        let plan = NodePlan::of_prepared(&prepared()).unwrap();
+        for (pointer, value, same) in [
+            ("/plan/argv", json!(["/usr/bin/id", "-g"]), false),
+            ("/plan/cwd", json!("/root"), false),
+            ("/plan/cwd", json!(null), false),
+            ("/plan/commandText", json!("/usr/bin/id"), false),
+            ("/plan/mutableFileOperand/sha256", json!("cd"), false),
+            ("/plan/sessionKey", json!("other"), false),
+            ("/plan/policySnapshot", json!({ "security": "full" }), true),
+        ] {
+            let mut changed = prepared();
+            *changed.pointer_mut(pointer).unwrap() = value;
+            let changed = NodePlan::of_prepared(&changed).unwrap();
+            assert_eq!(plan.is_same_command(&changed), same, "{pointer}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_plan_or_not_ours_is_not_used() {
+        let unusable = |value: Value| NodePlan::of_prepared(&value).unwrap_err();
+        assert_eq!(unusable(json!({})), UnusablePlan::Unreadable);
+        assert_eq!(unusable(json!({ "plan": "x" })), UnusablePlan::Unreadable);
+        assert_eq!(
+            unusable(json!({ "plan": { "argv": [], "commandText": "" } })),
+            UnusablePlan::Unreadable
+        );
+        let huge = "x".repeat(MAX_BYTES);
+        assert_eq!(
+            unusable(json!({ "plan": { "argv": ["x"], "commandText": huge } })),
+            UnusablePlan::TooLarge
+        );
+        let plan = NodePlan::of_prepared(&prepared()).unwrap();
+        assert!(plan.clone().for_caller("main", "agent:main:main").is_ok());
+        assert_eq!(
+            plan.clone().for_caller("other", "agent:main:main"),
+            Err(UnusablePlan::Foreign)
+        );
+        assert_eq!(plan.for_caller("main", "x"), Err(UnusablePlan::Foreign));
+    }
+
+    #[test]
+    fn coverage_that_is_not_complete_offers_nothing() {
+        let mut partly = prepared();
+        *partly.pointer_mut("/allowAlwaysCoverage/complete").unwrap() = json!(false);
+        assert!(NodePlan::of_prepared(&partly).unwrap().coverage().is_empty());
+        *partly.pointer_mut("/allowAlwaysCoverage").unwrap() = json!("all");
+        assert!(NodePlan::of_prepared(&partly).unwrap().coverage().is_empty());
+    }
+}

@@ -1,0 +1,324 @@
+//! The commands that run things, as they travel (`bridge.md`, section 9). Readers ignore members that they do not know:
+//! both products add some with time.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+/// Runs a command.
+pub const SYSTEM_RUN: &str = "system.run";
+/// Makes a plan of a command (present generation only).
+pub const SYSTEM_RUN_PREPARE: &str = "system.run.prepare";
+/// Looks for programs.
+pub const SYSTEM_WHICH: &str = "system.which";
+/// Reads the approvals document of a node.
+pub const APPROVALS_GET: &str = "system.execApprovals.get";
+/// Writes it.
+pub const APPROVALS_SET: &str = "system.execApprovals.set";
+
+/// What became of a run, asked after a connection was lost (nodes of ours only).
+pub const RUN_STATUS: &str = "countersign.run.status";
+
+/// A run on a node started.
+pub const EXEC_STARTED: &str = "exec.started";
+/// It ended.
+pub const EXEC_FINISHED: &str = "exec.finished";
+/// It was refused by the node.
+pub const EXEC_DENIED: &str = "exec.denied";
+
+/// The parameters of `system.run`.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunParams {
+    /// The arguments, the program first.
+    pub command: Vec<String>,
+    /// The text that they were made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_command: Option<String>,
+    /// Working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Overrides of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Time limit; none for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    /// Refused on a node without a screen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needs_screen_recording: Option<bool>,
+    /// Whose policy counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Whose session hears of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// Whether it was approved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approved: Option<bool>,
+    /// How; other words than the two are nothing.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "known_or_nothing"
+    )]
+    pub approval_decision: Option<RunApproval>,
+    /// Who says so (present generation only).
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "known_or_nothing"
+    )]
+    pub approval_source: Option<ApprovalSource>,
+    /// The run's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The plan that was approved (present generation only), as the node made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_run_plan: Option<Value>,
+    /// (Present generation only.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppress_notify_on_exit: Option<bool>,
+    /// Between two of ours: it is refused after this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_after_ms: Option<i64>,
+}
+
+/// How a run was approved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RunApproval {
+    /// This once.
+    AllowOnce,
+    /// From now on.
+    AllowAlways,
+}
+
+/// Who approved a run other than a person.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ApprovalSource {
+    /// Nobody could be asked, and the fallback allows it.
+    AskFallback,
+    /// A program.
+    AutoReview,
+}
+
+/// What came of a run, also of one that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOutcome {
+    /// Its exit code; none after a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Whether the time limit ended it.
+    #[serde(default)]
+    pub timed_out: bool,
+    /// Whether it exited with 0.
+    #[serde(default)]
+    pub success: bool,
+    /// The first of what it wrote.
+    #[serde(default)]
+    pub stdout: String,
+    /// The same for errors.
+    #[serde(default)]
+    pub stderr: String,
+    /// Why it did not start.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// The signal that ended it, such as `SIGKILL` (nodes of ours only).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+}
+
+/// The parameters of `system.run.prepare`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PrepareParams {
+    /// The arguments, the program first.
+    pub command: Vec<String>,
+    /// The text that they were made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raw_command: Option<String>,
+    /// Working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Overrides of the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Whose policy counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
+    /// Whose session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// The policy that the gateway would like.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<String>,
+    /// The same for asking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask: Option<String>,
+    /// Whether code on the command line is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict_inline_eval: Option<bool>,
+}
+
+/// What `system.run.prepare` answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Prepared {
+    /// The plan, to be sent back as it is.
+    pub plan: Value,
+    /// The node's own policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exec_policy: Option<ExecPolicy>,
+    /// What an "allow always" would cover.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allow_always_coverage: Option<Value>,
+}
+
+/// A node's own policy for a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecPolicy {
+    /// `deny`, `allowlist` or `full`.
+    pub security: String,
+    /// `off`, `on-miss` or `always`.
+    pub ask: String,
+}
+
+/// A plan, as far as both sides go by it. What else a node puts in must come back too, so senders keep the value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunPlan {
+    /// The arguments, the program's real path first.
+    pub argv: Vec<String>,
+    /// Working directory.
+    pub cwd: Option<String>,
+    /// The formatted arguments.
+    pub command_text: String,
+    /// A shorter text for people.
+    #[serde(default)]
+    pub command_preview: Option<String>,
+    /// Whose policy counts.
+    #[serde(default)]
+    pub agent_id: Option<String>,
+    /// Whose session.
+    #[serde(default)]
+    pub session_key: Option<String>,
+    /// The script that it runs, and what it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutable_file_operand: Option<MutableFileOperand>,
+    /// The policy at that time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_snapshot: Option<Value>,
+}
+
+/// A script that a plan runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MutableFileOperand {
+    /// Which argument.
+    pub argv_index: u32,
+    /// The file.
+    pub path: String,
+    /// Its SHA-256, lower-case hexadecimal.
+    pub sha256: String,
+}
+
+/// The parameters of `system.which`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WhichParams {
+    /// Names without a slash.
+    pub bins: Vec<String>,
+}
+
+/// What `system.which` answers, and `skills.bins` in its list form.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WhichResult {
+    /// The path of each name that was found.
+    #[serde(default)]
+    pub bins: BTreeMap<String, String>,
+}
+
+/// What `skills.bins` answers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SkillBins {
+    /// Names of programs.
+    #[serde(default)]
+    pub bins: Vec<String>,
+}
+
+/// The parameters of `system.execApprovals.set`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalsSet {
+    /// The document.
+    pub file: Value,
+    /// The hash of the one that it replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_hash: Option<String>,
+}
+
+/// A node's approvals document, as `get` and `set` answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalsSnapshot {
+    /// Where it lies on the node.
+    #[serde(default)]
+    pub path: String,
+    /// Whether there is one.
+    #[serde(default)]
+    pub exists: bool,
+    /// SHA-256 of its exact text.
+    #[serde(default)]
+    pub hash: String,
+    /// The document, without the socket's token.
+    #[serde(default)]
+    pub file: Value,
+}
+
+/// The payload of `exec.started`, `exec.finished` and `exec.denied`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExecNews {
+    /// Whose session hears of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<String>,
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// Always `node`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The formatted command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// Its exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i64>,
+    /// Whether the time limit ended it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<bool>,
+    /// Whether it exited with 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success: Option<bool>,
+    /// The last of what it wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// Why it was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// (Present generation only.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suppress_notify_on_exit: Option<bool>,
+}
+
+/// A value of a closed vocabulary; words outside of it count as nothing, as in both products.
+fn known_or_nothing<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: for<'a> Deserialize<'a>,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(T::deserialize(value).ok())
+}

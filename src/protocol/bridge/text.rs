@@ -1,0 +1,178 @@
+//! How arguments are written as text, and how much of an output travels (`bridge.md`, sections 9.1 and 9.2). Both ends
+//! use the same functions.
+
+/// Most bytes of both streams together in a result.
+pub const MAX_RESULT_BYTES: usize = 200_000;
+/// Most characters of the output in an event.
+pub const MAX_EVENT_CHARS: usize = 20_000;
+
+const RESULT_CUT: &str = "\n... (truncated)";
+const EVENT_CUT: &str = "... (truncated) ";
+
+/// Arguments as one text: joined by blanks; quoted where empty, or with white space or a double quote.
+pub fn format_argv<S: AsRef<str>>(argv: &[S]) -> String {
+    let words: Vec<String> = argv.iter().map(|word| format_argument(word.as_ref())).collect();
+    words.join(" ")
+}
+
+fn format_argument(argument: &str) -> String {
+    let is_plain = !argument.is_empty()
+        && !argument
+            .chars()
+            .any(|character| character == '"' || is_script_blank(character));
+    if is_plain {
+        argument.to_owned()
+    } else {
+        format!("\"{}\"", argument.replace('"', "\\\""))
+    }
+}
+
+/// White space as the products' language has it.
+const fn is_script_blank(character: char) -> bool {
+    character == '\u{feff}' || (character.is_whitespace() && character != '\u{85}')
+}
+
+/// Both streams of a result, cut to what travels. The first bytes are kept; a cut is told on stderr when that has
+/// visible text, else on stdout.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CappedStreams {
+    /// What was written to stdout.
+    pub stdout: String,
+    /// What was written to stderr.
+    pub stderr: String,
+    /// Whether something is missing.
+    pub truncated: bool,
+}
+
+impl CappedStreams {
+    /// What two streams become that were collected in the order of arrival up to [`MAX_RESULT_BYTES`] together;
+    /// `truncated` says whether there was more.
+    pub fn of_collected(stdout: String, stderr: String, truncated: Truncated) -> Self {
+        let mut streams = Self {
+            stdout,
+            stderr,
+            truncated: truncated == Truncated::Yes,
+        };
+        if streams.truncated {
+            let place = if streams.stderr.trim().is_empty() {
+                &mut streams.stdout
+            } else {
+                &mut streams.stderr
+            };
+            place.push_str(RESULT_CUT);
+        }
+        streams
+    }
+
+    /// The same for two whole streams whose order is not known: stdout counts first.
+    pub fn of_whole(stdout: &str, stderr: &str) -> Self {
+        let kept_stdout = cut(stdout, MAX_RESULT_BYTES);
+        let kept_stderr = cut(stderr, MAX_RESULT_BYTES - kept_stdout.len());
+        let is_cut = kept_stdout.len() < stdout.len() || kept_stderr.len() < stderr.len();
+        let truncated = if is_cut { Truncated::Yes } else { Truncated::No };
+        Self::of_collected(kept_stdout.to_owned(), kept_stderr.to_owned(), truncated)
+    }
+}
+
+/// Whether something was left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truncated {
+    /// Nothing.
+    No,
+    /// Something.
+    Yes,
+}
+
+/// The `output` of an event: stdout, stderr and error joined by line ends, trimmed, and the last
+/// [`MAX_EVENT_CHARS`] characters of it when it is longer. Characters are counted as the products do, by UTF-16 unit.
+pub fn event_output(stdout: &str, stderr: &str, error: Option<&str>) -> String {
+    let parts: Vec<&str> = [stdout, stderr, error.unwrap_or_default()]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    let joined = parts.join("\n");
+    let joined = joined.trim();
+    let units: usize = joined.chars().map(char::len_utf16).sum();
+    if units <= MAX_EVENT_CHARS {
+        return joined.to_owned();
+    }
+    let mut left = MAX_EVENT_CHARS;
+    let tail_bytes: usize = joined
+        .chars()
+        .rev()
+        .map_while(|character| {
+            left = left.checked_sub(character.len_utf16())?;
+            Some(character.len_utf8())
+        })
+        .sum();
+    let tail = joined.get(joined.len() - tail_bytes..).unwrap_or_default();
+    format!("{EVENT_CUT}{tail}")
+}
+
+/// The longest beginning of at most `most` bytes.
+fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_written_as_both_products_do() {
+        let cases: &[(&[&str], &str)] = &[
+            (&["echo", "hi"], "echo hi"),
+            (&["echo", ""], "echo \"\""),
+            (
+                &["/bin/sh", "-lc", "echo \"a b\""],
+                r#"/bin/sh -lc "echo \"a b\"""#,
+            ),
+            (&["a\tb", "c\"d"], "\"a\tb\" \"c\\\"d\""),
+            (&["a'b", "$x", "é"], "a'b $x é"),
+            (&["a\u{a0}b"], "\"a\u{a0}b\""),
+            (&[], ""),
+        ];
+        for (argv, expect) in cases {
+            assert_eq!(format_argv(argv), *expect);
+        }
+    }
+
+    #[test]
+    fn a_result_keeps_the_first_bytes_and_says_that_it_was_cut() {
+        let long = "a".repeat(MAX_RESULT_BYTES + 1);
+        let capped = CappedStreams::of_whole(&long, "");
+        assert_eq!(capped.stdout.len(), 200_016);
+        assert!(capped.stdout.ends_with("a\n... (truncated)"));
+        assert!(capped.truncated && capped.stderr.is_empty());
+
+        let half = "a".repeat(150_000);
+        let capped = CappedStreams::of_whole(&half, &"b".repeat(60_000));
+        assert_eq!(capped.stdout.len(), 150_000);
+        assert_eq!(capped.stderr.len(), 50_016);
+        assert!(capped.stderr.ends_with("b\n... (truncated)"));
+
+        let exact = CappedStreams::of_whole(&"a".repeat(MAX_RESULT_BYTES), "");
+        assert_eq!((exact.stdout.len(), exact.truncated), (MAX_RESULT_BYTES, false));
+    }
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let capped = CappedStreams::of_whole(&format!("a{}", "é".repeat(100_000)), "");
+        assert_eq!(capped.stdout.len(), 199_999 + RESULT_CUT.len());
+    }
+
+    #[test]
+    fn an_event_has_the_last_of_the_output() {
+        assert_eq!(event_output("out\n", "err\n", None), "out\n\nerr");
+        assert_eq!(event_output("", "", Some("spawn x ENOENT")), "spawn x ENOENT");
+        let long = format!("x{}", "a".repeat(MAX_EVENT_CHARS));
+        let cut = event_output(&long, "", None);
+        assert_eq!(cut, format!("... (truncated) {}", "a".repeat(MAX_EVENT_CHARS)));
+        let wide = event_output(&"😀".repeat(10_001), "", None);
+        assert_eq!(wide, format!("... (truncated) {}", "😀".repeat(10_000)));
+    }
+}

@@ -1,0 +1,23 @@
+//! What server and supervisors say to each other. Pure: bytes to values and back.
+//!
+//! A start is one frame on the shared `SEQPACKET` pair ([`Order`]), with descriptors beside it and a [`Plan`] in it. After
+//! that, server and supervisor talk over the run's own stream ([`ToSupervisor`], [`FromSupervisor`]). Both ends are the same
+//! program, but after an update a supervisor may be older than the server that attaches to it, so kinds are only ever
+//! added, and an unknown kind is skipped.
+
+mod order;
+mod plan;
+
+mod message;
+
+mod bytes;
+
+#[cfg(test)]
+mod tests;
+
+pub use message::NotStarted;
+pub(crate) use message::{FromSupervisor, Inbox, MessageTooLong, ToSupervisor, encode_output};
+pub(crate) use order::{MAX_FRAME_BYTES, Order, Sweep};
+pub(crate) use plan::{Action, PatchOrder, Plan, Program, Step};
+
+pub(super) use bytes::{Reader, Writer};

@@ -1,0 +1,292 @@
+//! What is to be executed: a plan, as it travels in a start frame or in a memory file.
+
+use std::ffi::CString;
+
+use super::bytes::{Reader, Writer};
+use crate::{
+    domain::StepJoin,
+    runner::enclose::Enclosed,
+    sys::{fs::FileStamp, process::JudgedFile},
+};
+
+/// What is started, its environment and where it runs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    /// Path of the working directory. It is opened again inside the namespaces and must be the directory that came as
+    /// a descriptor.
+    pub(crate) directory: CString,
+    /// Each ending with NUL.
+    pub(crate) environment: Vec<u8>,
+    /// Files that programs open by their paths, as they must be when the run begins.
+    pub(crate) files: Vec<JudgedFile>,
+    /// Never empty.
+    pub(crate) steps: Vec<Step>,
+    /// The sandbox that its one program runs in. Then all paths are meant inside of it, and the directory that came as a
+    /// descriptor is the workspace.
+    pub(crate) enclosed: Option<Enclosed>,
+}
+
+/// One step of a plan.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// `None` for the first.
+    pub(crate) join: Option<StepJoin>,
+    pub(crate) action: Action,
+}
+
+/// What a step does.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Program(Program),
+    /// `cd`. The device and inode of where it must lead, if that is known.
+    ChangeDirectory {
+        operand: Vec<u8>,
+        pinned: Option<(u64, u64)>,
+    },
+    /// `pwd`.
+    PrintDirectory {
+        physical: bool,
+    },
+    /// `true` or `false`.
+    Settle {
+        succeeds: bool,
+    },
+    /// A patch of the working directory.
+    ApplyPatch(PatchOrder),
+}
+
+/// A patch, and how far it may reach.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct PatchOrder {
+    pub(crate) text: String,
+    /// It stays beneath the working directory.
+    pub(crate) workspace_only: bool,
+    /// Absolute paths by which the working directory is known to whoever wrote the patch.
+    pub(crate) called: Vec<Vec<u8>>,
+    /// Files and directories that no patch changes, as real paths.
+    pub(crate) off_limits: Vec<Vec<u8>>,
+    /// What lies in there and is changed nevertheless.
+    pub(crate) spared: Vec<Vec<u8>>,
+}
+
+/// A program that a step starts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    pub(crate) path: CString,
+    /// Which of the descriptors it is started from.
+    pub(crate) executable: Option<u8>,
+    /// What that must still be.
+    pub(crate) stamp: Option<FileStamp>,
+    /// The file that the step names, which its path must still lead to: the program, or the script that it reads.
+    pub(crate) file: Option<JudgedFile>,
+    /// Each ending with NUL.
+    pub(crate) arguments: Vec<u8>,
+    /// Variables of this program alone, each ending with NUL.
+    pub(crate) assignments: Vec<u8>,
+}
+
+impl Plan {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let Self {
+            directory,
+            environment,
+            files,
+            steps,
+            enclosed,
+        } = self;
+        let mut writer = Writer(Vec::with_capacity(256 + environment.len()));
+        writer.long(directory.to_bytes());
+        writer.long(environment);
+        writer.count(files.len());
+        for file in files {
+            writer.file(file);
+        }
+        writer.count(steps.len());
+        for Step { join, action } in steps {
+            writer.0.push(match join {
+                None => 0,
+                Some(StepJoin::Pipe) => 1,
+                Some(StepJoin::And) => 2,
+                Some(StepJoin::Or) => 3,
+                Some(StepJoin::Sequence) => 4,
+            });
+            match action {
+                Action::Program(program) => {
+                    writer.0.push(1);
+                    writer.program(program);
+                }
+                Action::ChangeDirectory { operand, pinned } => {
+                    writer.0.push(2);
+                    writer.long(operand);
+                    writer.option(pinned.as_ref(), |writer, (dev, ino)| {
+                        writer.0.extend(dev.to_le_bytes());
+                        writer.0.extend(ino.to_le_bytes());
+                    });
+                }
+                Action::PrintDirectory { physical } => writer.0.extend([3, u8::from(*physical)]),
+                Action::Settle { succeeds } => writer.0.extend([4, u8::from(*succeeds)]),
+                Action::ApplyPatch(patch) => {
+                    writer.0.push(5);
+                    writer.patch(patch);
+                }
+            }
+        }
+        writer.option(enclosed.as_ref(), |writer, enclosed| enclosed.encode(writer));
+        writer.0
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let directory = reader.path()?;
+        let environment = reader.long_bytes()?.to_vec();
+        let files = reader.list(Reader::file)?;
+        let steps = reader.list(|reader| {
+            let join = match reader.byte()? {
+                0 => None,
+                1 => Some(StepJoin::Pipe),
+                2 => Some(StepJoin::And),
+                3 => Some(StepJoin::Or),
+                4 => Some(StepJoin::Sequence),
+                _ => return None,
+            };
+            let action = match reader.byte()? {
+                1 => Action::Program(reader.program()?),
+                2 => Action::ChangeDirectory {
+                    operand: reader.path()?.into_bytes(),
+                    pinned: reader.option(|reader| Some((reader.u64()?, reader.u64()?)))?,
+                },
+                3 => Action::PrintDirectory {
+                    physical: reader.byte()? == 1,
+                },
+                4 => Action::Settle {
+                    succeeds: reader.byte()? == 1,
+                },
+                5 => Action::ApplyPatch(reader.patch()?),
+                _ => return None,
+            };
+            Some(Step { join, action })
+        })?;
+        let enclosed = reader.option(Enclosed::decode)?;
+        // Only the first step follows nothing.
+        let is_joined = steps
+            .iter()
+            .enumerate()
+            .all(|(at, step)| (at == 0) == step.join.is_none());
+        (reader.0.is_empty() && !steps.is_empty() && is_joined).then_some(Self {
+            directory,
+            environment,
+            files,
+            steps,
+            enclosed,
+        })
+    }
+}
+
+impl Writer {
+    fn stamp(&mut self, stamp: &FileStamp) {
+        let FileStamp {
+            dev,
+            ino,
+            size,
+            mtime_ns,
+            ctime_ns,
+        } = stamp;
+        for number in [dev, ino, size] {
+            self.0.extend(number.to_le_bytes());
+        }
+        for number in [mtime_ns, ctime_ns] {
+            self.0.extend(number.to_le_bytes());
+        }
+    }
+
+    fn file(&mut self, JudgedFile { path, stamp, sha256 }: &JudgedFile) {
+        self.long(path.to_bytes());
+        self.stamp(stamp);
+        self.option(sha256.as_ref(), |writer, sha256| writer.0.extend(sha256));
+    }
+
+    fn patch(&mut self, patch: &PatchOrder) {
+        let PatchOrder {
+            text,
+            workspace_only,
+            called,
+            off_limits,
+            spared,
+        } = patch;
+        self.long(text.as_bytes());
+        self.0.push(u8::from(*workspace_only));
+        for paths in [called, off_limits, spared] {
+            self.count(paths.len());
+            for path in paths {
+                self.long(path);
+            }
+        }
+    }
+
+    fn program(&mut self, program: &Program) {
+        let Program {
+            path,
+            executable,
+            stamp,
+            file,
+            arguments,
+            assignments,
+        } = program;
+        self.long(path.to_bytes());
+        self.option(executable.as_ref(), |writer, index| writer.0.push(*index));
+        self.option(stamp.as_ref(), Self::stamp);
+        self.option(file.as_ref(), Self::file);
+        self.long(arguments);
+        self.long(assignments);
+    }
+}
+
+impl Reader<'_> {
+    fn patch(&mut self) -> Option<PatchOrder> {
+        let text = str::from_utf8(self.long_bytes()?).ok()?.to_owned();
+        // What is not said to be unbounded is bounded.
+        let workspace_only = self.byte()? != 0;
+        let [called, off_limits, spared] = [self.paths()?, self.paths()?, self.paths()?];
+        Some(PatchOrder {
+            text,
+            workspace_only,
+            called,
+            off_limits,
+            spared,
+        })
+    }
+
+    fn paths(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.list(|reader| reader.long_bytes().map(<[u8]>::to_vec))
+    }
+
+    fn stamp(&mut self) -> Option<FileStamp> {
+        Some(FileStamp {
+            dev: self.u64()?,
+            ino: self.u64()?,
+            size: self.u64()?,
+            mtime_ns: self.i128()?,
+            ctime_ns: self.i128()?,
+        })
+    }
+
+    fn file(&mut self) -> Option<JudgedFile> {
+        Some(JudgedFile {
+            path: self.path()?,
+            stamp: self.stamp()?,
+            sha256: self.option(Self::array)?,
+        })
+    }
+
+    fn program(&mut self) -> Option<Program> {
+        let program = Program {
+            path: self.path()?,
+            executable: self.option(Self::byte)?,
+            stamp: self.option(Self::stamp)?,
+            file: self.option(Self::file)?,
+            arguments: self.long_bytes()?.to_vec(),
+            assignments: self.long_bytes()?.to_vec(),
+        };
+        (!program.arguments.is_empty()).then_some(program)
+    }
+}

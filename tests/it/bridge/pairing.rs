@@ -1,0 +1,269 @@
+//! Who becomes a node, and who stops being one: always by a person.
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Api, OperatorClient, TestServer,
+    node::{Device, Line, Speaks, TestNode, decide, pair},
+    only,
+};
+
+/// Tries to connect; the id of the request that a person must decide.
+async fn asks(server: &TestServer, device: &Device) -> String {
+    let mut line = Line::open(server).await;
+    let error = line.connect(device).await.expect_err("a person must say so");
+    assert_eq!(error["details"]["code"], "PAIRING_REQUIRED", "{error}");
+    error["details"]["requestId"]
+        .as_str()
+        .expect("a request")
+        .to_owned()
+}
+
+async fn pairings(api: &Api) -> Vec<Value> {
+    let list = api.get("/v1/nodes/pairings").await.expect(200);
+    list["items"].as_array().expect("items").clone()
+}
+
+#[tokio::test]
+async fn the_same_question_is_asked_once_and_a_changed_one_anew() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let first = asks(&server, &device).await;
+    assert_eq!(asks(&server, &device).await, first);
+    let changed = device.clone().named("another name");
+    let second = asks(&server, &changed).await;
+    assert_ne!(second, first);
+    let waiting = pairings(&server.operator()).await;
+    assert_eq!(waiting.len(), 1, "one device asks one thing");
+    assert_eq!(
+        only(
+            &waiting[0],
+            &["requestId", "nodeId", "displayName", "kind", "isRepair"]
+        ),
+        json!({
+            "requestId": second, "nodeId": device.id(), "displayName": "another name", "kind": "device",
+            "isRepair": false,
+        })
+    );
+    // What was shown before can no longer be approved.
+    let path = format!("/v1/nodes/pairings/{first}/decision");
+    let stale = server
+        .operator()
+        .post(&path, json!({"decision": "approve"}))
+        .await;
+    assert_eq!(stale.status, 404);
+}
+
+#[tokio::test]
+async fn a_rejected_device_stays_out() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let request = asks(&server, &device).await;
+    decide(&server, &request, "reject").await;
+    assert!(pairings(&server.operator()).await.is_empty());
+    assert_ne!(asks(&server, &device).await, request);
+    assert_eq!(
+        server.operator().get("/v1/nodes").await.expect(200)["items"],
+        json!([])
+    );
+}
+
+#[tokio::test]
+async fn a_removed_node_is_cut_off_at_once_and_its_token_opens_nothing() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let node = TestNode::join(&server, device.clone(), |_call| None).await;
+    let token = node.token();
+    let removed = server
+        .operator()
+        .delete(&format!("/v1/nodes/{}", device.id()))
+        .await;
+    assert_eq!(removed.status, 204);
+    let (code, reason) = node.ended().await.close();
+    assert_eq!((code, reason.as_str()), (4001, "removed"));
+    let mut line = Line::open(&server).await;
+    let error = line
+        .connect(&device.clone().with_token(&token))
+        .await
+        .unwrap_err();
+    assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISMATCH");
+    asks(&server, &device).await;
+}
+
+#[tokio::test]
+async fn more_commands_need_a_person_and_the_rest_goes_on() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present).declaring(&["system.which"]);
+    pair(&server, &device).await;
+    let wider = device
+        .clone()
+        .declaring(&["system.which", "system.run", "system.run.prepare"]);
+    let node = TestNode::connect(&server, wider, |_call| None).await;
+    let api = server.operator();
+    let path = format!("/v1/nodes/{}", device.id());
+    assert_eq!(
+        api.get(&path).await.expect(200)["commands"],
+        json!(["system.which"])
+    );
+    let waiting = pairings(&api).await;
+    assert_eq!(
+        only(&waiting[0], &["nodeId", "kind", "isRepair", "commands"]),
+        json!({
+            "nodeId": device.id(), "kind": "commands", "isRepair": true,
+            "commands": ["system.run", "system.run.prepare", "system.which"],
+        })
+    );
+    let request = waiting[0]["requestId"].as_str().unwrap();
+    decide(&server, request, "approve").await;
+    let told = node.heard("node.pair.resolved").await;
+    assert_eq!(
+        only(&told, &["requestId", "nodeId", "decision"]),
+        json!({"requestId": request, "nodeId": device.id(), "decision": "approved"})
+    );
+    assert_eq!(
+        api.get(&path).await.expect(200)["commands"],
+        json!(["system.run", "system.run.prepare", "system.which"])
+    );
+}
+
+#[tokio::test]
+async fn commands_that_are_rejected_are_not_offered() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present).declaring(&["system.which"]);
+    pair(&server, &device).await;
+    let wider = device.clone().declaring(&["system.which", "system.run"]);
+    let node = TestNode::connect(&server, wider, |_call| None).await;
+    let api = server.operator();
+    let request = pairings(&api).await[0]["requestId"].as_str().unwrap().to_owned();
+    decide(&server, &request, "reject").await;
+    assert_eq!(node.heard("node.pair.resolved").await["decision"], "rejected");
+    let shown = api.get(&format!("/v1/nodes/{}", device.id())).await.expect(200);
+    assert_eq!(shown["commands"], json!(["system.which"]));
+    assert_eq!(shown["connected"], true);
+}
+
+#[tokio::test]
+async fn another_kind_of_machine_is_let_in_anew() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    pair(&server, &device).await;
+    let mut line = Line::open(&server).await;
+    let mut params = device.connect_params(&line.nonce, line.ts);
+    params["client"]["platform"] = json!("macos");
+    params["client"]["deviceFamily"] = json!("Mac");
+    device.sign(&mut params, &line.nonce, line.ts);
+    let error = line.connect_with(params).await.unwrap_err();
+    assert_eq!(error["details"]["reason"], "metadata-upgrade");
+    let waiting = pairings(&server.operator()).await;
+    assert_eq!(
+        only(&waiting[0], &["platform", "isRepair", "kind"]),
+        json!({"platform": "macos", "isRepair": true, "kind": "device"})
+    );
+    // As what it was it still may.
+    Line::open(&server).await.connect(&device).await.unwrap();
+}
+
+#[tokio::test]
+async fn whoever_cannot_administer_cannot_let_anybody_in() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let request = asks(&server, &device).await;
+    let path = format!("/v1/nodes/pairings/{request}/decision");
+    let body = json!({"decision": "approve"});
+    let (_, approver) = server
+        .token_with(json!({"name": "a", "scopes": ["approve", "read"]}))
+        .await;
+    for api in [server.agent(), approver] {
+        api.post(&path, body.clone()).await.problem(403, "forbidden");
+    }
+    server
+        .anonymous()
+        .post(&path, body.clone())
+        .await
+        .problem(401, "unauthorized");
+    // The shared secret is no token of the API.
+    let secret = server.bridge_token();
+    let shared = server.anonymous().with_token(Some(&secret));
+    shared.post(&path, body).await.problem(401, "unauthorized");
+    assert_eq!(asks(&server, &device).await, request);
+}
+
+#[tokio::test]
+async fn a_name_given_here_counts() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present).named("as it says");
+    pair(&server, &device).await;
+    let api = server.operator();
+    let path = format!("/v1/nodes/{}", device.id());
+    let request = api
+        .request(reqwest::Method::PATCH, &path)
+        .json(&json!({"displayName": "as we say"}));
+    assert_eq!(api.send(request).await.expect(200)["displayName"], "as we say");
+    let mut line = Line::open(&server).await;
+    line.connect(&device.named("something else")).await.unwrap();
+    assert_eq!(api.get(&path).await.expect(200)["displayName"], "as we say");
+}
+
+#[tokio::test]
+async fn what_cannot_be_seen_in_a_name_is_replaced() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present).named("bo\u{202e}x\u{7}");
+    asks(&server, &device).await;
+    let waiting = pairings(&server.operator()).await;
+    assert_eq!(waiting[0]["displayName"], "bo\u{fffd}x\u{fffd}");
+}
+
+#[tokio::test]
+async fn a_revoked_token_opens_nothing_and_the_secret_alone_neither() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let node = TestNode::join(&server, device.clone(), |_call| None).await;
+    let token = node.token();
+    let mut operator = OperatorClient::new(&server.operator_token(), &["operator.admin"])
+        .connect(&server)
+        .await;
+    let of_node = json!({"deviceId": device.id(), "role": "node"});
+    operator.call("device.token.revoke", of_node.clone()).await;
+    let (code, reason) = node.ended().await.close();
+    assert_eq!((code, reason.as_str()), (4001, "token revoked"));
+    let mut line = Line::open(&server).await;
+    let error = line
+        .connect(&device.clone().with_token(&token))
+        .await
+        .unwrap_err();
+    assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISMATCH");
+    // A new token is not made behind the back of whoever took the old one away.
+    let error = operator.fails("device.token.rotate", of_node).await;
+    assert_eq!(error["code"], "INVALID_REQUEST");
+    let request = asks(&server, &device).await;
+    let waiting = pairings(&server.operator()).await;
+    assert_eq!(
+        only(&waiting[0], &["requestId", "isRepair", "kind"]),
+        json!({"requestId": request, "isRepair": true, "kind": "device"})
+    );
+    decide(&server, &request, "approve").await;
+    Line::open(&server).await.connect(&device).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_rotated_token_is_the_only_one() {
+    let server = TestServer::full().start().await;
+    let device = Device::new(&server, Speaks::First);
+    let node = TestNode::join(&server, device.clone(), |_call| None).await;
+    let token = node.token();
+    let mut operator = OperatorClient::new(&server.operator_token(), &["operator.admin"])
+        .connect(&server)
+        .await;
+    let rotated = operator
+        .call(
+            "device.token.rotate",
+            json!({"deviceId": device.id(), "role": "node"}),
+        )
+        .await;
+    assert_eq!(node.ended().await.close().0, 4001);
+    let old = device.clone().with_token(&token);
+    let error = Line::open(&server).await.connect(&old).await.unwrap_err();
+    assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISMATCH");
+    let new = device.with_token(rotated["token"].as_str().unwrap());
+    Line::open(&server).await.connect(&new).await.unwrap();
+}

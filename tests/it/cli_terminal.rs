@@ -1,0 +1,177 @@
+//! `countersign exec --pty` at a real terminal: whoever sits there is connected to the command.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::support::{Invocation, Terminal, TestServer, eventually, is_alive, only, signal, write_file};
+
+/// Somebody types a command line at a shell of their own, which then says what the terminal is like.
+fn sit(server: &TestServer, command: &str) -> Terminal {
+    let program = env!("CARGO_BIN_EXE_countersign");
+    let line = format!("stty -a > before; {program} {command}; echo code=$?; stty -a > after; echo all-over");
+    let shell = server.scratch().join("line.sh");
+    write_file(
+        &shell,
+        format!("cd {}\n{line}\n", server.scratch().path().display()),
+    );
+    let own = Invocation::new("/bin/sh")
+        .arg(&shell)
+        .env("HOME", server.scratch().path())
+        .env("OPENCLAW_STATE_DIR", server.state())
+        .env("TERM", "xterm");
+    Terminal::start(own)
+}
+
+/// Fails unless the terminal is as it was before.
+fn assert_restored(server: &TestServer) {
+    // The first line is about its size and speed.
+    let state = |name: &str| {
+        let text = fs::read_to_string(server.scratch().join(name)).unwrap();
+        text.split_once('\n').expect("more lines").1.to_owned()
+    };
+    assert!(state("before").contains(" icanon") && state("before").contains(" echo "));
+    assert_eq!(state("before"), state("after"));
+}
+
+/// The command line's own process.
+async fn client(terminal: &Terminal) -> i32 {
+    let found = || async {
+        let mut below = vec![terminal.pid()];
+        while let Some(pid) = below.pop() {
+            let name = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if name.starts_with(env!("CARGO_BIN_EXE_countersign").as_bytes()) {
+                return Some(pid);
+            }
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+            below.extend(
+                children
+                    .unwrap_or_default()
+                    .split_whitespace()
+                    .map(|pid| pid.parse::<i32>().unwrap()),
+            );
+        }
+        None
+    };
+    eventually("the command line", found, Option::is_some)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn keys_go_to_the_command_and_its_screen_and_code_come_back() {
+    let server = TestServer::full().start().await;
+    let text = "stty size; printf \"name? \"; read name; printf \"\\033[1mhello %s\\033[0m\\n\" \"$name\"; \
+                trap \"echo caught; exit 7\" INT; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = sit(&server, &format!("exec --pty -c '{text}'"));
+    terminal.sees("name? ").await;
+    terminal.press("w\u{f6}rld\r");
+    // What it draws comes as it is.
+    terminal.sees("\u{1b}[1mhello w\u{f6}rld\u{1b}[0m").await;
+    terminal.sees("ready").await;
+    // A key of the terminal is one of the command, not of whoever connects it.
+    terminal.press("\u{3}");
+    let shown = terminal.sees("all-over").await;
+    assert!(shown.contains("caught") && shown.contains("code=7"), "{shown}");
+    assert_eq!(terminal.ended().await, Some(0));
+    assert_restored(&server);
+    let runs = server.agent().get("/v1/runs").await.expect(200);
+    assert_eq!(
+        only(&runs["items"][0], &["status", "exitCode", "pty"]),
+        json!({ "status": "failed", "exitCode": 7, "pty": true })
+    );
+}
+
+#[tokio::test]
+async fn the_size_is_that_of_the_terminal_and_follows_it() {
+    let server = TestServer::full().start().await;
+    let text = "trap \"stty size\" WINCH; echo ready; while :; do sleep 0.05; done";
+    let mut terminal = sit(&server, &format!("exec --pty -c '{text}'"));
+    terminal.sees("ready").await;
+    let client = client(&terminal).await;
+    for size in [(33, 101), (12, 60)] {
+        let (rows, columns) = size;
+        let terminal_of = format!("/proc/{client}/fd/0");
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let words = [
+            "-F",
+            terminal_of.as_str(),
+            "rows",
+            rows.as_str(),
+            "columns",
+            columns.as_str(),
+        ];
+        let resized = TestServer::finish(Invocation::new("stty").args(&words)).await;
+        assert_eq!(resized.code, Some(0), "{resized:?}");
+        terminal.sees(&format!("{rows} {columns}\r\n")).await;
+    }
+    terminal.press("\u{3}");
+    let shown = terminal.sees("all-over").await;
+    assert!(shown.contains("code=130"), "{shown}");
+    assert_restored(&server);
+}
+
+#[tokio::test]
+async fn told_to_end_it_cancels_the_run_and_gives_the_terminal_back() {
+    let server = TestServer::full().start().await;
+    for kind in [Signal::TERM, Signal::HUP] {
+        let mut terminal = sit(&server, "exec --pty -c 'echo pid=$$; sleep 1000'");
+        let shown = terminal.sees("pid=").await;
+        let client = client(&terminal).await;
+        signal(client, kind);
+        let shown = format!("{shown}{}", terminal.sees("all-over").await);
+        assert!(shown.contains("code=130"), "{shown}");
+        assert_eq!(terminal.ended().await, Some(0));
+        assert_restored(&server);
+        let runs = server.agent().get("/v1/runs").await.expect(200);
+        let run = runs["items"][0]["runId"].as_str().unwrap().to_owned();
+        let ended = server.agent().finished(&run).await;
+        assert_eq!(ended["status"], "cancelled", "{ended:#}");
+        assert!(!is_alive(client));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_restarts_is_waited_for_and_nothing_is_shown_twice() {
+    let mut server = TestServer::full().start().await;
+    let text = "echo first; read line; echo \"got $line\"; read line; exit 3";
+    let mut terminal = sit(&server, &format!("exec --pty -c '{text}'"));
+    terminal.sees("first").await;
+    server.crash_and_restart().await;
+    // Keys that come while it is away are lost, as they would be on a line that is cut.
+    terminal.press_until("again\r", "got again").await;
+    terminal.press_if_open("\r");
+    let shown = terminal.sees("all-over").await;
+    assert!(shown.contains("code=3"), "{shown}");
+    assert_eq!(shown.matches("first").count(), 1, "{shown}");
+    assert_restored(&server);
+}
+
+#[tokio::test]
+async fn what_is_denied_or_waits_leaves_the_terminal_alone() {
+    let server = TestServer::asking().start().await;
+    let mut terminal = sit(&server, "exec --pty -c 'echo shown; exit 4'");
+    terminal.sees("a person is asked").await;
+    let pending = server.operator().get("/v1/approvals").await.expect(200);
+    let approval = pending["items"][0]["id"].as_str().unwrap().to_owned();
+    server
+        .operator()
+        .decide(&approval, "allow-once")
+        .await
+        .expect(200);
+    let shown = terminal.sees("all-over").await;
+    assert!(shown.contains("shown") && shown.contains("code=4"), "{shown}");
+    assert_eq!(terminal.ended().await, Some(0));
+    assert_restored(&server);
+
+    let mut terminal = sit(&server, "exec --pty -c 'echo never'");
+    terminal.sees("a person is asked").await;
+    let pending = server.operator().get("/v1/approvals").await.expect(200);
+    let approval = pending["items"][0]["id"].as_str().unwrap().to_owned();
+    server.operator().decide(&approval, "deny").await.expect(200);
+    let shown = terminal.sees("all-over").await;
+    assert!(shown.contains("code=77"), "{shown}");
+    assert_eq!(terminal.ended().await, Some(0));
+    assert_restored(&server);
+}

@@ -1,0 +1,117 @@
+//! What of the settings the engine is told, as it says itself, and profiles that cannot be had.
+
+use std::path::Path;
+
+use countersign::hosts::sandbox::Unusable;
+use serde_json::{Value, json};
+
+use super::place::{Place, shell};
+use crate::support::{only, write_file};
+
+/// What the engine has to say about a container.
+async fn inspected(place: &Place, name: &str) -> Value {
+    let text = place.engine.docker(&["inspect", name]).await;
+    let all: Value = serde_json::from_str(&text).unwrap();
+    all[0].clone()
+}
+
+#[tokio::test]
+async fn the_engine_is_told_names_servers_and_limits() {
+    let Some(place) = Place::new().await else { return };
+    let mut sandbox = place.enclosure("told");
+    let settings = &mut sandbox.settings;
+    settings.dns = vec!["192.0.2.53".to_owned()];
+    settings.extra_hosts = vec!["made.example:192.0.2.7".to_owned()];
+    settings.nano_cpus = Some(500_000_000);
+    settings.memory_bytes = Some(64 << 20);
+    settings.memory_swap_bytes = Some(64 << 20);
+    settings.pids_limit = Some(50);
+    place.backend.prepare(&sandbox).await.unwrap();
+    let host = &inspected(&place, &sandbox.name).await["HostConfig"];
+    assert_eq!(
+        only(
+            host,
+            &[
+                "Dns",
+                "ExtraHosts",
+                "NanoCpus",
+                "Memory",
+                "MemorySwap",
+                "PidsLimit",
+                "Privileged",
+                "CapDrop",
+                "Init"
+            ]
+        ),
+        json!({
+            "Dns": ["192.0.2.53"], "ExtraHosts": ["made.example:192.0.2.7"], "NanoCpus": 500_000_000,
+            "Memory": 64 << 20, "MemorySwap": 64 << 20, "PidsLimit": 50, "Privileged": false, "CapDrop": ["ALL"],
+            "Init": true,
+        })
+    );
+    assert_eq!(host["SecurityOpt"], json!(["no-new-privileges"]));
+    place.engine.stop().await;
+}
+
+#[tokio::test]
+async fn a_profile_for_system_calls_is_sent_whole_and_a_bad_one_is_refused() {
+    let Some(place) = Place::new().await else { return };
+    let profile = place.engine.scratch().join("profile.json");
+    let no_sync = json!({
+        "defaultAction": "SCMP_ACT_ALLOW",
+        "syscalls": [{ "names": ["sync"], "action": "SCMP_ACT_KILL_PROCESS" }],
+    });
+    write_file(&profile, no_sync.to_string());
+    let mut sandbox = place.enclosure("profiled");
+    sandbox.settings.seccomp_profile = Some(profile.to_str().unwrap().to_owned());
+    place.backend.prepare(&sandbox).await.unwrap();
+    assert_eq!(place.run(&sandbox, shell("true")).await.code(), 0);
+    let killed = place.run(&sandbox, shell("busybox sync; echo $?")).await;
+    assert_eq!(killed.stdout, "159\n", "killed by SIGSYS: {killed:?}");
+
+    for (name, content, words) in [
+        ("missing.json", None, "cannot be read as JSON"),
+        ("text.json", Some("not a profile"), "cannot be read as JSON"),
+        // Whatever the engine says of it is said.
+        (
+            "other.json",
+            Some("{\"defaultAction\": \"NO_SUCH_ACTION\"}"),
+            "NO_SUCH_ACTION",
+        ),
+    ] {
+        let path = place.engine.scratch().join(name);
+        if let Some(content) = content {
+            write_file(&path, content);
+        }
+        let mut refused = place.enclosure("refused");
+        refused.settings.seccomp_profile = Some(path.to_str().unwrap().to_owned());
+        is_refused(place.backend.prepare(&refused).await, words);
+    }
+    assert_eq!(
+        place.containers().await,
+        ["sbx-profiled"],
+        "what could not be started does not stay"
+    );
+
+    // An engine on a kernel without AppArmor takes any name for it, and says nothing.
+    let mut other = place.enclosure("other");
+    other.settings.apparmor_profile = Some("no-such-profile".to_owned());
+    let prepared = place.backend.prepare(&other).await;
+    if Path::new("/sys/kernel/security/apparmor").exists() {
+        is_refused(prepared, "no-such-profile");
+    } else {
+        prepared.unwrap();
+        let told = &inspected(&place, &other.name).await["HostConfig"]["SecurityOpt"];
+        assert_eq!(*told, json!(["no-new-privileges", "apparmor=no-such-profile"]));
+    }
+    place.engine.stop().await;
+}
+
+#[track_caller]
+fn is_refused(answer: Result<(), Unusable>, words: &str) {
+    let refusal = answer.expect_err("it was to be refused").to_string();
+    assert!(
+        refusal.to_lowercase().contains(&words.to_lowercase()),
+        "{refusal}"
+    );
+}

@@ -1,0 +1,75 @@
+//! What becomes of runs in a container when the server, its runner or a supervisor dies.
+
+use serde_json::json;
+
+use super::place::{IMAGE, Place};
+use crate::{
+    sandbox::recovery::{POINTS, comes_out_right},
+    support::{ServerBuilder, TestServer, eventually, only},
+};
+
+/// A server whose commands go into containers of this engine.
+fn contained(place: &Place) -> ServerBuilder {
+    let socket = place.engine.scratch().join("docker.sock");
+    TestServer::full()
+        .config(&json!({
+            "tools": { "exec": { "host": "sandbox" } },
+            "agents": { "defaults": { "sandbox": { "mode": "all", "docker": { "image": IMAGE } } } },
+        }))
+        .toml(&format!(
+            "[sandbox]\nbackend = \"docker\"\ndocker_socket = {socket:?}\n"
+        ))
+}
+
+#[tokio::test]
+async fn wherever_something_dies_a_command_in_a_container_runs_once_or_not_at_all() {
+    let Some(place) = Place::new().await else { return };
+    for point in POINTS {
+        let mut server = contained(&place).prepare();
+        let kill = format!("{point}:1");
+        server
+            .start_until_ready_or_dead(&[("COUNTERSIGN_TEST_KILL", kill.as_str())])
+            .await;
+        comes_out_right(point, &mut server).await;
+        // Whatever was left inside was swept, by whoever noticed.
+        for name in place.containers().await {
+            let looking = ["exec", name.as_str(), "ps", "-o", "args"];
+            let is_quiet = |processes: &String| !processes.contains("echo ran");
+            eventually(point, || place.engine.docker(&looking), is_quiet).await;
+            place.engine.docker(&["rm", "--force", &name]).await;
+        }
+    }
+    place.engine.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_in_a_container_outlives_a_crash_of_the_server() {
+    let Some(place) = Place::new().await else { return };
+    let mut server = contained(&place).start().await;
+    let text = "echo first; read line; echo \"got $line\"; echo done >> ran; wc -l < ran";
+    let started = server
+        .agent()
+        .exec(json!({ "command": text, "background": true }))
+        .await
+        .expect(202);
+    let (run, session) = (
+        started["runId"].as_str().unwrap().to_owned(),
+        started["sessionId"].as_str().unwrap().to_owned(),
+    );
+    let tail = async |server: &TestServer| server.agent().run(&run).await["tail"].clone();
+    eventually("its first line", || tail(&server), |tail| *tail == "first\n").await;
+    server.crash_and_restart().await;
+    let again = server.agent().run(&run).await;
+    assert_eq!(
+        only(&again, &["status", "host", "tail"]),
+        json!({ "status": "running", "host": "sandbox", "tail": "first\n" })
+    );
+    let write = json!({ "action": "write", "sessionId": session, "data": "on\n" });
+    server.agent().post("/v1/process", write).await.expect(200);
+    let ended = server.agent().finished(&run).await;
+    assert_eq!(
+        only(&ended, &["status", "exitCode", "stdout"]),
+        json!({ "status": "completed", "exitCode": 0, "stdout": "first\ngot on\n1\n" })
+    );
+    place.engine.stop().await;
+}

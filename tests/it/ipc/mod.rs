@@ -1,0 +1,8 @@
+//! The approvals socket, from both sides, over real sockets.
+
+mod attacks;
+mod fallback;
+mod host;
+mod places;
+mod support;
+mod terminal;

@@ -1,0 +1,399 @@
+//! How a node connects, and what it does when it is refused or hears nothing.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    process::Stdio,
+    sync::Arc,
+};
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use serde_json::{Value, json};
+use sha2::Digest as _;
+use tokio::io::AsyncReadExt as _;
+use tokio_rustls::TlsAcceptor;
+
+use super::{
+    gateway::{Gateway, SHARED},
+    scene::TestNode,
+};
+use crate::support::{Authority, Pair, countersign, pid_of, terminate, write_file_mode};
+
+const MISMATCH: &str = "unauthorized: gateway token mismatch (provide gateway auth token)";
+
+fn pairing() -> Value {
+    json!({"code": "NOT_PAIRED", "message": "pairing required: device is not approved yet",
+        "details": {"code": "PAIRING_REQUIRED", "reason": "not-paired", "requestId": "req-1",
+            "recommendedNextStep": "wait_then_retry", "pauseReconnect": false}})
+}
+
+#[tokio::test]
+async fn a_node_says_what_gateways_of_the_present_generation_want() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open().argument("--display-name").argument("box one");
+    node.start(&gateway);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    let params = &connect["params"];
+    assert_eq!(
+        (&params["minProtocol"], &params["maxProtocol"]),
+        (&json!(4), &json!(4))
+    );
+    let client = &params["client"];
+    assert_eq!(
+        (
+            &client["id"],
+            &client["mode"],
+            &client["platform"],
+            &client["deviceFamily"],
+            &client["displayName"]
+        ),
+        (
+            &json!("node-host"),
+            &json!("node"),
+            &json!("linux"),
+            &json!("Linux"),
+            &json!("box one")
+        )
+    );
+    assert_eq!(
+        (&params["role"], &params["scopes"], &params["caps"]),
+        (&json!("node"), &json!([]), &json!(["system"]))
+    );
+    assert_eq!(
+        params["commands"],
+        json!([
+            "system.run",
+            "system.run.prepare",
+            "system.which",
+            "system.execApprovals.get",
+            "system.execApprovals.set",
+            "countersign.run.status"
+        ])
+    );
+    assert_eq!(params["auth"], json!({"token": SHARED}));
+    // The gateway's own time is signed where it says it.
+    assert_eq!(params["device"]["signedAt"], 1_795_000_000_000_i64);
+    assert_eq!(params["device"]["id"], node.id());
+    assert_ne!(client["instanceId"], params["device"]["id"]);
+    peer.hello(&connect, &json!({})).await;
+    let line = node.line("connected").await;
+    assert_eq!((&line["version"], &line["protocol"]), (&json!("test"), &json!(4)));
+    // The challenge was years away from this machine's time.
+    assert_eq!(
+        fs::metadata(node.state().join("identity/device.json"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+    let tokens: Value =
+        serde_json::from_str(&fs::read_to_string(node.state().join("identity/device-auth.json")).unwrap())
+            .unwrap();
+    assert_eq!(
+        tokens.pointer("/tokens/node/token"),
+        Some(&json!("device-token-of-the-test"))
+    );
+    let file: Value =
+        serde_json::from_str(&fs::read_to_string(node.state().join("node.json")).unwrap()).unwrap();
+    assert_eq!(
+        (
+            &file["version"],
+            &file["displayName"],
+            &file["gateway"]["port"],
+            &file["nodeId"]
+        ),
+        (
+            &json!(1),
+            &json!("box one"),
+            &json!(gateway.port),
+            &client["instanceId"]
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_of_the_first_generation_is_met_with_its_protocol() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    node.start(&gateway);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged_at(None).await;
+    let error = json!({"code": "INVALID_REQUEST", "message": "protocol mismatch", "details": {"expectedProtocol": 3}});
+    peer.refuse(&connect, &error, 1002).await;
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    let params = &connect["params"];
+    assert_eq!(
+        (&params["minProtocol"], &params["maxProtocol"]),
+        (&json!(3), &json!(3))
+    );
+    peer.hello(&connect, &json!({"protocol": 3})).await;
+    node.line("connected").await;
+    drop(peer);
+    // Its own token goes where that generation looks for it.
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(connect["params"]["minProtocol"], 3);
+    assert_eq!(
+        connect["params"]["auth"],
+        json!({"token": "device-token-of-the-test"})
+    );
+    peer.hello(&connect, &json!({"protocol": 3})).await;
+    // And so do its words: the first generation knows one code for refusals.
+    let params = json!({"command": ["x"], "needsScreenRecording": true});
+    peer.invoke(&node.id(), "c", "system.run", &params).await;
+    assert_eq!(peer.result("c").await.failed().0, "UNAVAILABLE");
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_paired_waits_and_says_for_what() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    node.start(&gateway);
+    for round in 0..2 {
+        let mut peer = gateway.accept().await;
+        let connect = peer.challenged().await;
+        assert_eq!(connect["params"]["auth"], json!({"token": SHARED}));
+        peer.refuse(&connect, &pairing(), 1008).await;
+        if round == 0 {
+            let line = node.line("pairing").await;
+            assert_eq!(line["requestId"], "req-1");
+        }
+    }
+    let _peer = gateway.welcome().await;
+    // It was said once.
+    let line = node.line("connected").await;
+    assert_eq!(line["protocol"], 4);
+}
+
+#[tokio::test]
+async fn a_paired_node_comes_with_its_own_token_and_falls_back_to_the_shared_one_once() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let peer = node.connected(&gateway).await;
+    drop(peer);
+    let own = json!({"deviceToken": "device-token-of-the-test"});
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(connect["params"]["auth"], own);
+    let error =
+        json!({"code": "INVALID_REQUEST", "message": MISMATCH, "details": {"code": "AUTH_TOKEN_MISMATCH"}});
+    peer.refuse(&connect, &error, 1008).await;
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(connect["params"]["auth"], json!({"token": SHARED}));
+    let tokens = fs::read_to_string(node.state().join("identity/device-auth.json")).unwrap();
+    assert!(!tokens.contains("device-token-of-the-test"), "{tokens}");
+    peer.refuse(&connect, &error, 1008).await;
+    let line = node.line("unauthorized").await;
+    assert_eq!(line["deviceToken"], false);
+    let _peer = gateway.welcome().await;
+    node.line("connected").await;
+}
+
+#[tokio::test]
+async fn a_node_without_a_shared_token_keeps_its_own() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let peer = node.connected(&gateway).await;
+    drop(peer);
+    node.kill().await;
+    node.set_env("OPENCLAW_GATEWAY_TOKEN", "");
+    node.start(&gateway);
+    let error = json!({"code": "INVALID_REQUEST", "message": MISMATCH});
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    peer.refuse(&connect, &error, 1008).await;
+    assert_eq!(node.line("unauthorized").await["deviceToken"], true);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(
+        connect["params"]["auth"],
+        json!({"deviceToken": "device-token-of-the-test"})
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_silent_for_two_ticks_is_left_and_met_again() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    node.start(&gateway);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    let policy = json!({"maxPayload": 1_000_000, "maxBufferedBytes": 1, "tickIntervalMs": 250});
+    peer.hello(&connect, &json!({"policy": policy})).await;
+    while peer.next().await.is_some() {}
+    assert_eq!(peer.closed, Some((4000, "tick timeout".to_owned())));
+    let line = node.line("disconnected").await;
+    assert!(line["message"].as_str().unwrap().contains("two ticks"), "{line}");
+    let _peer = gateway.welcome().await;
+    node.line("connected").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_restarts_is_met_again() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let mut peer = node.connected(&gateway).await;
+    peer.send(&json!({"type": "event", "event": "shutdown", "payload": {"reason": "restart"}}))
+        .await;
+    peer.close(1012, "service restart").await;
+    let line = node.line("disconnected").await;
+    assert_eq!(line["message"], "the gateway shuts down");
+    let _peer = gateway.welcome().await;
+    node.line("connected").await;
+}
+
+#[tokio::test]
+async fn a_clock_that_differs_is_told() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    node.start(&gateway);
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged_at(Some(1_000)).await;
+    peer.hello(&connect, &json!({})).await;
+    let line = node.line("clock-skew").await;
+    assert!(line["aheadMs"].as_i64().unwrap() < -1_000_000_000, "{line}");
+    node.line("connected").await;
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_made() {
+    let node = TestNode::open();
+    for (words, code, says) in [
+        (
+            vec!["--host", "example.com"],
+            64,
+            "without TLS anybody on the way reads along",
+        ),
+        (vec!["--host", "a b"], 64, "not a host name"),
+        (vec!["--host", "localhost", "--port", "0"], 64, "port 0"),
+        (vec!["--tls-fingerprint", "xyz"], 64, "64 hexadecimal digits"),
+        (vec!["--commands", "system.run,rm"], 64, "does not serve"),
+        (vec!["--token-file", "/no/such/file"], 78, "cannot be read"),
+    ] {
+        let mut all = vec!["node", "run"];
+        all.extend(words.iter().copied());
+        let refused = node.command(&all);
+        assert_eq!(refused.code, Some(code), "{words:?}: {}", refused.stderr);
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+    assert!(!node.state().join("identity").exists());
+    let loose = node.scratch.join("token");
+    write_file_mode(&loose, "secret\n", 0o644);
+    let refused = node.command(&["node", "run", "--token-file", loose.to_str().unwrap()]);
+    assert_eq!(refused.code, Some(78));
+    assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn an_identity_that_others_may_know_is_nobodys() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    drop(node.connected(&gateway).await);
+    node.kill().await;
+    let key = node.state().join("identity/device.json");
+    for (path, mode) in [
+        (key.clone(), 0o644),
+        (node.state().join("identity/device-auth.json"), 0o640),
+        (node.state().join("node.json"), 0o666),
+    ] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        let refused = node.does_not_start(gateway.port);
+        assert_eq!(refused.code, Some(78), "{}", refused.stderr);
+        assert!(
+            refused.stderr.contains("may be read or written by others"),
+            "{}",
+            refused.stderr
+        );
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let text = fs::read_to_string(&key).unwrap();
+    write_file_mode(&key, text.replace("\"deviceId\": \"", "\"deviceId\": \"0"), 0o600);
+    assert_eq!(node.does_not_start(gateway.port).code, Some(78));
+}
+
+#[tokio::test]
+async fn one_node_and_one_server_share_a_state_directory() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let peer = node.connected(&gateway).await;
+    let second = node.does_not_start(gateway.port);
+    assert_eq!(second.code, Some(78), "{}", second.stderr);
+    assert!(second.stderr.contains("error[node-in-use]"), "{}", second.stderr);
+    // The server's ledger is another one.
+    let mut server = countersign()
+        .env("HOME", node.scratch.path())
+        .arg("--state-dir")
+        .arg(node.state())
+        .args(&["serve", "--listen", "127.0.0.1:0"])
+        .start(Stdio::null());
+    let mut line = String::new();
+    BufReader::new(server.stdout.as_mut().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert!(line.starts_with("countersign ready"), "{line}");
+    terminate(pid_of(&server));
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+    drop(peer);
+}
+
+/// Accepts a connection over TLS; the beginning of what is asked, or `None` when the node does not want it.
+async fn tls_request(gateway: &Gateway, pair: &Pair) -> Option<String> {
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(pair.cert.as_bytes())
+        .map(Result::unwrap)
+        .collect();
+    let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(certificates, key)
+        .unwrap();
+    let stream = gateway.accept_raw().await;
+    let mut stream = TlsAcceptor::from(Arc::new(config)).accept(stream).await.ok()?;
+    let mut request = vec![0; 4096];
+    let read = stream.read(&mut request).await.ok()?;
+    request.truncate(read);
+    Some(String::from_utf8(request).unwrap()).filter(|request| !request.is_empty())
+}
+
+#[expect(clippy::format_collect, reason = "a short text of the test")]
+fn fingerprint(pair: &Pair) -> String {
+    let certificate = CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap();
+    let digest = sha2::Sha256::digest(&certificate);
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn only_the_pinned_certificate_is_spoken_to() {
+    let authority = Authority::new("nobody's");
+    let (pinned, other) = (authority.server(&["elsewhere"]), authority.server(&["127.0.0.1"]));
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open()
+        .argument("--tls-fingerprint")
+        .argument(&fingerprint(&pinned));
+    node.start(&gateway);
+    assert_eq!(tls_request(&gateway, &other).await, None);
+    let line = node.line("disconnected").await;
+    assert!(line["gateway"].as_str().unwrap().starts_with("wss://"), "{line}");
+    let request = tls_request(&gateway, &pinned).await.expect("a request");
+    assert!(
+        request.starts_with("GET / HTTP/1.1\r\n") && !request.to_lowercase().contains("\norigin:"),
+        "{request}"
+    );
+    node.kill().await;
+    // Without a pin the machine's authorities count, and they do not know this one.
+    let mut node = TestNode::open().argument("--tls");
+    node.start(&gateway);
+    assert_eq!(tls_request(&gateway, &other).await, None);
+    let line = node.line("disconnected").await;
+    assert!(
+        line["message"].as_str().unwrap().starts_with("no TLS connection"),
+        "{line}"
+    );
+}

@@ -1,0 +1,325 @@
+//! The node's own policy counts, whatever its gateway says.
+
+use serde_json::{Value, json};
+
+use super::{
+    gateway::{Gateway, Outcome, Peer},
+    scene::TestNode,
+};
+
+const REQUIRED: &str = "SYSTEM_RUN_DENIED: approval required";
+
+struct Stage {
+    node: TestNode,
+    peer: Peer,
+    id: String,
+    calls: usize,
+}
+
+impl Stage {
+    async fn new(exec: Value, document: Option<Value>) -> Self {
+        let gateway = Gateway::new().await;
+        let mut node = TestNode::new(&exec, document.as_ref());
+        let peer = node.connected(&gateway).await;
+        let id = node.id();
+        Self {
+            node,
+            peer,
+            id,
+            calls: 0,
+        }
+    }
+
+    async fn asking() -> Self {
+        Self::new(json!({"security": "allowlist", "ask": "on-miss"}), None).await
+    }
+
+    async fn call(&mut self, command: &str, params: &Value) -> Outcome {
+        self.calls += 1;
+        let id = format!("call-{}", self.calls);
+        self.peer.invoke(&self.id, &id, command, params).await;
+        self.peer.result(&id).await
+    }
+
+    async fn run(&mut self, params: &Value) -> Outcome {
+        self.call("system.run", params).await
+    }
+
+    async fn plan(&mut self, params: &Value) -> Value {
+        self.call("system.run.prepare", params).await.done()
+    }
+}
+
+#[track_caller]
+fn denied(outcome: Outcome, message: &str) {
+    assert_eq!(
+        outcome.failed(),
+        ("SYSTEM_RUN_DENIED".to_owned(), message.to_owned())
+    );
+}
+
+/// The call that brings a plan back.
+fn with_plan(plan: &Value) -> Value {
+    json!({"command": plan["argv"], "rawCommand": plan["commandText"], "cwd": plan["cwd"], "agentId": plan["agentId"],
+        "sessionKey": plan["sessionKey"], "systemRunPlan": plan, "approved": true, "approvalDecision": "allow-once"})
+}
+
+#[tokio::test]
+async fn nothing_runs_until_somebody_at_the_node_says_so() {
+    let mut stage = Stage::new(json!({}), None).await;
+    let params = json!({"command": ["echo", "hi"], "approved": true, "approvalDecision": "allow-always"});
+    denied(stage.run(&params).await, "SYSTEM_RUN_DISABLED: security=deny");
+    let event = stage.peer.event("exec.denied").await;
+    assert_eq!(event["payload"]["reason"], "security=deny");
+    let plan = stage.plan(&json!({"command": ["echo", "hi"]})).await;
+    assert_eq!(plan["execPolicy"], json!({"security": "deny", "ask": "on-miss"}));
+}
+
+#[tokio::test]
+async fn a_miss_needs_an_approval_and_a_list_without_questions_none() {
+    let mut stage = Stage::asking().await;
+    denied(stage.run(&json!({"command": ["id"]})).await, REQUIRED);
+    let event = stage.peer.event("exec.denied").await;
+    assert_eq!(event["payload"]["reason"], "approval-required");
+    let mut stage = Stage::new(json!({"security": "allowlist", "ask": "off"}), None).await;
+    denied(
+        stage.run(&json!({"command": ["id"]})).await,
+        "SYSTEM_RUN_DENIED: allowlist miss",
+    );
+    // An approval does not lift a list that nobody may be asked about.
+    let params = json!({"command": ["id"], "approved": true});
+    denied(stage.run(&params).await, "SYSTEM_RUN_DENIED: allowlist miss");
+}
+
+#[tokio::test]
+async fn an_approval_of_the_gateway_answers_the_question_once() {
+    let mut stage = Stage::asking().await;
+    let ran = stage
+        .run(&json!({"command": ["id", "-u"], "approved": true}))
+        .await
+        .done();
+    assert_eq!(ran["success"], true);
+    denied(stage.run(&json!({"command": ["id", "-u"]})).await, REQUIRED);
+    for word in [json!("deny"), json!("allow"), json!(true), json!(null)] {
+        let params = json!({"command": ["id", "-u"], "approvalDecision": word, "approved": false});
+        denied(stage.run(&params).await, REQUIRED);
+    }
+    let params = json!({"command": ["id", "-u"], "approvalSource": "auto-review"});
+    denied(stage.run(&params).await, REQUIRED);
+}
+
+#[tokio::test]
+async fn allow_always_is_remembered_in_the_nodes_document() {
+    let mut stage = Stage::asking().await;
+    let params = json!({"command": ["id", "-u"], "cwd": "/", "approvalDecision": "allow-always"});
+    assert_eq!(stage.run(&params).await.done()["success"], true);
+    let ran = stage
+        .run(&json!({"command": ["id", "-u"], "cwd": "/"}))
+        .await
+        .done();
+    assert_eq!(ran["success"], true);
+    denied(
+        stage.run(&json!({"command": ["id", "-g"], "cwd": "/"})).await,
+        REQUIRED,
+    );
+    let document = std::fs::read_to_string(stage.node.state().join("exec-approvals.json")).unwrap();
+    assert!(
+        document.contains("allow-always") && document.contains("/id\""),
+        "{document}"
+    );
+}
+
+#[tokio::test]
+async fn deny_rules_and_the_document_of_the_node_win() {
+    let document = json!({"version": 1, "agents": {"*": {"denylist": [{"id": "d", "pattern": "id"}]}}});
+    let mut stage = Stage::new(json!({"security": "full", "ask": "off"}), Some(document)).await;
+    denied(
+        stage.run(&json!({"command": ["id"], "approved": true})).await,
+        "SYSTEM_RUN_DISABLED: security=deny",
+    );
+    let wrapped = json!({"command": ["/bin/sh", "-lc", "true && id"], "approved": true});
+    denied(stage.run(&wrapped).await, "SYSTEM_RUN_DISABLED: security=deny");
+    let document = json!({"version": 1, "defaults": {"security": "deny"}, "agents": {}});
+    let mut stage = Stage::new(json!({"security": "full", "ask": "off"}), Some(document)).await;
+    denied(
+        stage.run(&json!({"command": ["id"]})).await,
+        "SYSTEM_RUN_DISABLED: security=deny",
+    );
+}
+
+#[tokio::test]
+async fn shells_are_judged_by_what_they_run() {
+    let document = json!({"version": 1, "agents": {"main": {"allowlist": [{"pattern": "/usr/bin/id"}, {"pattern": "/bin/id"}]}}});
+    let exec = json!({"security": "allowlist", "ask": "on-miss"});
+    let mut stage = Stage::new(exec, Some(document)).await;
+    let shell = |text: &str| json!({"command": ["/bin/sh", "-lc", text], "rawCommand": text});
+    assert_eq!(
+        stage.run(&json!({"command": ["id"]})).await.done()["success"],
+        true
+    );
+    denied(stage.run(&shell("id; touch /tmp/x")).await, REQUIRED);
+    denied(stage.run(&shell("id $(touch /tmp/x)")).await, REQUIRED);
+    denied(
+        stage
+            .run(&json!({"command": ["/bin/sh", "-lc", "touch /tmp/x", "id"]}))
+            .await,
+        REQUIRED,
+    );
+}
+
+#[tokio::test]
+async fn an_unanswered_question_falls_back_as_the_node_says() {
+    let fallback = |fallback: &str| {
+        json!({"version": 1, "defaults": {"askFallback": fallback}, "agents": {
+        "main": {"allowlist": [{"pattern": "/usr/bin/id"}, {"pattern": "/bin/id"}]}}})
+    };
+    let unanswered = |command: &str| json!({"command": [command], "approvalSource": "ask-fallback"});
+    let exec = |security: &str, ask: &str| json!({"security": security, "ask": ask});
+
+    let mut stage = Stage::new(exec("full", "always"), Some(fallback("deny"))).await;
+    denied(
+        stage.run(&unanswered("id")).await,
+        "SYSTEM_RUN_DISABLED: security=deny",
+    );
+    let mut stage = Stage::new(exec("full", "always"), Some(fallback("allowlist"))).await;
+    assert_eq!(stage.run(&unanswered("id")).await.done()["success"], true);
+    denied(
+        stage.run(&unanswered("uname")).await,
+        "SYSTEM_RUN_DENIED: allowlist miss",
+    );
+    let mut stage = Stage::new(exec("full", "always"), Some(fallback("full"))).await;
+    assert_eq!(stage.run(&unanswered("uname")).await.done()["success"], true);
+    // The fallback is never looser than the policy itself.
+    let mut stage = Stage::new(exec("allowlist", "on-miss"), Some(fallback("full"))).await;
+    denied(
+        stage.run(&unanswered("uname")).await,
+        "SYSTEM_RUN_DENIED: allowlist miss",
+    );
+    // It is a word of the gateway about its own question; ours still needs an answer without it.
+    denied(stage.run(&json!({"command": ["uname"]})).await, REQUIRED);
+}
+
+#[tokio::test]
+async fn a_plan_is_what_runs() {
+    let mut stage = Stage::asking().await;
+    let asked =
+        json!({"command": ["echo", "a b"], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
+    let prepared = stage.plan(&asked).await;
+    let plan = &prepared["plan"];
+    assert!(plan["argv"][0].as_str().unwrap().starts_with('/'));
+    assert_eq!(
+        plan["commandText"],
+        format!("{} \"a b\"", plan["argv"][0].as_str().unwrap())
+    );
+    assert_eq!(
+        (&plan["cwd"], &plan["agentId"], &plan["sessionKey"]),
+        (&json!("/"), &json!("main"), &json!("agent:main:main"))
+    );
+    assert_eq!(
+        plan["policySnapshot"],
+        json!({"security": "allowlist", "ask": "on-miss", "askFallback": "deny", "autoAllowSkills": false,
+            "allowlistRules": []})
+    );
+    assert_eq!(
+        prepared["execPolicy"],
+        json!({"security": "allowlist", "ask": "on-miss"})
+    );
+    assert_eq!(prepared["allowAlwaysCoverage"]["complete"], true);
+    assert_eq!(stage.run(&with_plan(plan)).await.done()["stdout"], "a b\n");
+    for (member, other) in [
+        ("command", json!(["/bin/echo", "else"])),
+        ("cwd", json!("/tmp")),
+        ("agentId", json!("other")),
+        ("sessionKey", json!("agent:main:other")),
+    ] {
+        let mut changed = with_plan(plan);
+        changed[member] = other;
+        changed.as_object_mut().unwrap().remove("rawCommand");
+        denied(
+            stage.run(&changed).await,
+            "SYSTEM_RUN_DENIED: execution plan mismatch",
+        );
+        let event = stage.peer.event("exec.denied").await;
+        assert_eq!(event["payload"]["reason"], "execution-plan-miss", "{member}");
+    }
+    let mut nonsense = with_plan(plan);
+    nonsense["systemRunPlan"] = json!("trust me");
+    assert_eq!(stage.run(&nonsense).await.failed().0, "INVALID_REQUEST");
+}
+
+#[tokio::test]
+async fn a_script_that_changed_after_the_plan_does_not_run() {
+    let mut stage = Stage::asking().await;
+    let script = stage.node.scratch.join("script.sh");
+    let write = |text: &str| crate::support::write_file_mode(&script, text, 0o700);
+    write("#!/bin/sh\necho one\n");
+    let asked = json!({"command": ["/bin/sh", script], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
+    let plan = stage.plan(&asked).await["plan"].clone();
+    assert_eq!(plan["mutableFileOperand"]["argvIndex"], 1, "{plan}");
+    assert_eq!(stage.run(&with_plan(&plan)).await.done()["stdout"], "one\n");
+    write("#!/bin/sh\necho two\n");
+    denied(
+        stage.run(&with_plan(&plan)).await,
+        "SYSTEM_RUN_DENIED: execution plan mismatch",
+    );
+}
+
+#[tokio::test]
+async fn a_policy_that_became_stricter_wants_another_answer() {
+    let document = json!({"version": 1, "defaults": {"security": "full"}, "agents": {}});
+    let mut stage = Stage::new(json!({"security": "full", "ask": "always"}), Some(document)).await;
+    let asked =
+        json!({"command": ["echo", "x"], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
+    let plan = stage.plan(&asked).await["plan"].clone();
+    assert_eq!(stage.run(&with_plan(&plan)).await.done()["success"], true);
+    let hash = stage.call("system.execApprovals.get", &json!({})).await.done()["hash"].clone();
+    let file = json!({"version": 1, "defaults": {"security": "allowlist"}, "agents": {}});
+    stage
+        .call(
+            "system.execApprovals.set",
+            &json!({"file": file, "baseHash": hash}),
+        )
+        .await
+        .done();
+    denied(stage.run(&with_plan(&plan)).await, REQUIRED);
+}
+
+#[tokio::test]
+async fn settings_about_hosts_and_sandboxes_do_not_move_what_a_gateway_sends() {
+    // A call of the gateway is for this machine; that the machine's own agents live in a sandbox is another matter.
+    for exec in [
+        json!({"host": "sandbox", "security": "allowlist", "ask": "on-miss", "onMiss": "sandbox"}),
+        json!({"host": "node", "security": "allowlist", "ask": "on-miss"}),
+    ] {
+        let mut stage = Stage::new(exec, None).await;
+        denied(stage.run(&json!({"command": ["id"]})).await, REQUIRED);
+        let ran = stage
+            .run(&json!({"command": ["id"], "approved": true}))
+            .await
+            .done();
+        assert_eq!(ran["success"], true);
+    }
+}
+
+#[tokio::test]
+async fn without_its_companion_nothing_runs_where_one_is_demanded() {
+    for (name, value) in [
+        ("OPENCLAW_NODE_EXEC_HOST", "app"),
+        ("OPENCLAW_NODE_EXEC_FALLBACK", "0"),
+    ] {
+        let gateway = Gateway::new().await;
+        let mut node = TestNode::open().env(name, value);
+        let mut peer = node.connected(&gateway).await;
+        peer.invoke(&node.id(), "c", "system.run", &json!({"command": ["id"]}))
+            .await;
+        assert_eq!(
+            peer.result("c").await.failed(),
+            (
+                "UNAVAILABLE".to_owned(),
+                "COMPANION_APP_UNAVAILABLE: macOS app exec host unreachable".to_owned()
+            )
+        );
+        let event = peer.event("exec.denied").await;
+        assert_eq!(event["payload"]["reason"], "companion-unavailable");
+    }
+}

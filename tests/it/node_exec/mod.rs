@@ -1,0 +1,12 @@
+//! Commands on nodes: the whole engine in this process, with nodes that do what a test says. Nothing of the engine is
+//! replaced; only what lies behind `NodeLink` is.
+
+mod fleet;
+mod world;
+
+mod approval;
+mod care;
+mod decision;
+mod events;
+mod killed;
+mod selection;

@@ -1,0 +1,281 @@
+use serde_json::{Value, json};
+
+use super::{ask, operator_token, pending_id, token};
+use crate::support::{OperatorClient, OperatorLink, TestServer, eventually};
+
+const APPROVER: &[&str] = &["operator.approvals"];
+
+/// An operator in front of whom a person sits.
+async fn approver(server: &TestServer) -> OperatorLink {
+    let client = OperatorClient::new(&operator_token(server), APPROVER).answering();
+    client.connect(server).await
+}
+
+fn question(id: &str) -> Value {
+    json!({
+        "id": id,
+        "command": "/usr/bin/id -u",
+        "commandArgv": ["/usr/bin/id", "-u"],
+        "cwd": "/tmp",
+        "host": "gateway",
+        "agentId": "main",
+        "timeoutMs": 60_000,
+        "twoPhase": true,
+    })
+}
+
+#[tokio::test]
+async fn a_question_of_the_api_is_answered_over_the_bridge() {
+    let server = TestServer::asking().start().await;
+    for (first_generation, decision) in [(false, "allow-once"), (true, "deny")] {
+        let mut client = OperatorClient::new(&operator_token(&server), APPROVER).answering();
+        if first_generation {
+            client = client.first_generation();
+        }
+        let mut operator = client.connect(&server).await;
+        let pending = ask(&server, "/bin/date").await;
+        let event = operator.event("exec.approval.requested").await;
+        let shown = &event["payload"];
+        assert_eq!(shown["id"], pending["approvalId"]);
+        assert_eq!(shown["request"]["command"], "/bin/date");
+        assert_eq!(shown["request"]["agentId"], "main");
+        assert_eq!(shown["expiresAtMs"], pending["expiresAtMs"]);
+        assert_eq!(event["seq"], 1);
+        assert_eq!(shown.get("approvalKind").is_some(), !first_generation);
+        assert_eq!(
+            shown["request"].get("allowedDecisions").is_some(),
+            !first_generation
+        );
+
+        let answer = json!({ "id": pending["approvalId"], "decision": decision });
+        assert_eq!(
+            operator.call("exec.approval.resolve", answer).await,
+            json!({ "ok": true })
+        );
+        let resolved = operator.event("exec.approval.resolved").await;
+        assert_eq!(resolved["payload"]["id"], pending["approvalId"]);
+        assert_eq!(resolved["payload"]["decision"], decision);
+        assert_eq!(resolved["payload"]["resolvedBy"], "operator");
+        assert_eq!(resolved["seq"], 2);
+        let run = server
+            .operator()
+            .finished(pending["runId"].as_str().expect("a run"))
+            .await;
+        let expected = if decision == "deny" { "denied" } else { "completed" };
+        assert_eq!(run["status"], expected, "{run}");
+    }
+}
+
+#[tokio::test]
+async fn somebody_is_there_while_an_operator_who_answers_is_connected() {
+    let server = TestServer::builder_without_approvers().start().await;
+    let nobody = async || {
+        server
+            .agent()
+            .exec(json!({ "argv": ["/bin/date"] }))
+            .await
+            .problem(403, "exec-denied")
+    };
+    assert_eq!(nobody().await["reason"], "no-approver");
+    // Reading is not answering, and neither is an operator in front of whom nobody sits.
+    let reading = OperatorClient::new(&operator_token(&server), &["operator.read"]).answering();
+    let _reading = reading.connect(&server).await;
+    let script = OperatorClient::new(&operator_token(&server), APPROVER);
+    let _script = script.connect(&server).await;
+    assert_eq!(nobody().await["reason"], "no-approver");
+
+    for client in [script.clone().answering(), script.first_generation()] {
+        let operator = client.connect(&server).await;
+        let asked = server
+            .agent()
+            .exec(json!({ "argv": ["/bin/date"] }))
+            .await
+            .expect(202);
+        assert_eq!(asked["status"], "approval-pending");
+        drop(operator);
+        let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
+        eventually("nobody there any more", status, |status| *status == 403).await;
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_asked_twice_phased_and_answered_by_somebody_else() {
+    let server = TestServer::asking().start().await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut approver = approver(&server).await;
+    let mut asker = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    let id = "e29eb3da-ce18-422e-b8f9-c00c5953c13b";
+    let asked = asker.send("exec.approval.request", question(id)).await;
+    let accepted = asker.answer(&asked).await;
+    assert_eq!(accepted["payload"]["status"], "accepted", "{accepted}");
+    assert_eq!(accepted["payload"]["id"], id);
+
+    let event = approver.event("exec.approval.requested").await;
+    assert_eq!(event["payload"]["id"], id);
+    assert_eq!(event["payload"]["request"]["command"], "/usr/bin/id -u");
+    assert_eq!(event["payload"]["request"]["cwd"], "/tmp");
+    let brief = asker.call("exec.approval.get", json!({ "id": id })).await;
+    assert_eq!(brief["commandText"], "/usr/bin/id -u");
+    assert_eq!(brief["agentId"], "main");
+    let listed = approver.call("exec.approval.list", json!({})).await;
+    assert_eq!(listed[0]["id"], id);
+    // It is a question like any other.
+    let page = server.operator().pending().await;
+    assert_eq!(page[0]["id"], id);
+
+    let waiting = asker
+        .send("exec.approval.waitDecision", json!({ "id": id }))
+        .await;
+    let decision = json!({ "id": id, "decision": "allow-once" });
+    approver.call("exec.approval.resolve", decision.clone()).await;
+    let awaited = asker.answer(&waiting).await["payload"].clone();
+    assert_eq!(
+        (&awaited["decision"], &awaited["terminalReason"]),
+        (&json!("allow-once"), &json!("user"))
+    );
+    let ended = asker.answer(&asked).await["payload"].clone();
+    assert_eq!(ended["decision"], "allow-once");
+    assert_eq!(ended["createdAtMs"], accepted["payload"]["createdAtMs"]);
+
+    // The same again is fine, another one is not, and what has ended is not shown as open.
+    assert_eq!(
+        approver.call("exec.approval.resolve", decision).await,
+        json!({ "ok": true })
+    );
+    let other = approver
+        .fails("exec.approval.resolve", json!({ "id": id, "decision": "deny" }))
+        .await;
+    assert_eq!(other["details"]["reason"], "APPROVAL_ALREADY_RESOLVED", "{other}");
+    let gone = asker.fails("exec.approval.get", json!({ "id": id })).await;
+    assert_eq!(gone["details"]["reason"], "APPROVAL_NOT_FOUND", "{gone}");
+    let taken = asker.fails("exec.approval.request", question(id)).await;
+    assert_eq!(taken["message"], "approval id already pending");
+    // Nothing was started here.
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert!(
+        runs["items"]
+            .as_array()
+            .expect("runs")
+            .iter()
+            .all(|run| run["status"] != "completed"),
+        "{runs}"
+    );
+}
+
+#[tokio::test]
+async fn words_for_what_is_not_there_are_those_of_each_generation() {
+    let server = TestServer::asking().start().await;
+    let client = OperatorClient::new(&operator_token(&server), APPROVER);
+    let mut present = client.connect(&server).await;
+    let mut first = client.clone().first_generation().connect(&server).await;
+    let nope = json!({ "id": "nope", "decision": "deny" });
+    let error = present.fails("exec.approval.resolve", nope.clone()).await;
+    assert_eq!(
+        (&error["code"], &error["message"]),
+        (
+            &json!("INVALID_REQUEST"),
+            &json!("unknown or expired approval id")
+        )
+    );
+    assert_eq!(error["details"]["reason"], "APPROVAL_NOT_FOUND");
+    let error = first.fails("exec.approval.resolve", nope).await;
+    assert_eq!(
+        error,
+        json!({ "code": "INVALID_REQUEST", "message": "unknown approval id" })
+    );
+    for operator in [&mut present, &mut first] {
+        let maybe = json!({ "id": "nope", "decision": "maybe" });
+        let error = operator.fails("exec.approval.resolve", maybe).await;
+        assert_eq!(
+            error,
+            json!({ "code": "INVALID_REQUEST", "message": "invalid decision" })
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_is_there_for_ends_at_once() {
+    let server = TestServer::builder_without_approvers().start().await;
+    // The asker's own connection does not count: nobody answers their own question.
+    let (secret, _) = token(&server, &["approve"]).await;
+    let mut asker = OperatorClient::new(&secret, APPROVER)
+        .answering()
+        .connect(&server)
+        .await;
+    let mut params = question("9acfa501-b91d-47eb-9614-346f1b6e724c");
+    let answer = asker.call("exec.approval.request", params.clone()).await;
+    assert_eq!(answer["decision"], Value::Null, "{answer}");
+    let id = answer["id"].clone();
+    let awaited = asker
+        .call("exec.approval.waitDecision", json!({ "id": id }))
+        .await;
+    assert_eq!(awaited["decision"], Value::Null);
+    assert_eq!(awaited["terminalReason"], "no-route", "{awaited}");
+    asker.fails("exec.approval.get", json!({ "id": id })).await;
+    // With somebody else there it is asked.
+    let _other = approver(&server).await;
+    params["id"] = json!("9acfa501-b91d-47eb-9614-346f1b6e7250");
+    let asked = asker.send("exec.approval.request", params).await;
+    assert_eq!(asker.answer(&asked).await["payload"]["status"], "accepted");
+}
+
+#[tokio::test]
+async fn a_deadline_that_passes_is_no_answer() {
+    let server = TestServer::asking().start().await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut approver = approver(&server).await;
+    let mut first = OperatorClient::new(&operator_token(&server), APPROVER)
+        .first_generation()
+        .connect(&server)
+        .await;
+    let mut asker = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    let params = json!({ "command": "echo one", "host": "gateway", "timeoutMs": 50 });
+    let answer = asker.call("exec.approval.request", params).await;
+    assert_eq!(answer["decision"], Value::Null, "{answer}");
+    let resolved = approver.event("exec.approval.resolved").await;
+    assert_eq!(resolved["payload"]["decision"], "deny");
+    assert_eq!(resolved["payload"]["resolvedBy"], Value::Null);
+    // The first generation is told of no such end; what comes after shows that nothing came before.
+    let id = pending_id(&ask(&server, "/bin/date").await);
+    loop {
+        let event = first.event("exec.approval.requested").await;
+        if event["payload"]["id"] == id {
+            break;
+        }
+    }
+    assert!(first.untaken().all(|name| name != "exec.approval.resolved"));
+    let awaited = asker
+        .call("exec.approval.waitDecision", json!({ "id": answer["id"] }))
+        .await;
+    assert_eq!(awaited["terminalReason"], "timeout", "{awaited}");
+}
+
+#[tokio::test]
+async fn whoever_only_asks_sees_their_own_questions() {
+    let server = TestServer::asking().start().await;
+    let mine = pending_id(&ask(&server, "/bin/date").await);
+    let (other, _) = token(&server, &["exec"]).await;
+    let mut gateway = OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(&server)
+        .await;
+    let mut other = OperatorClient::new(&other, &["operator.write"])
+        .connect(&server)
+        .await;
+    assert_eq!(gateway.call("exec.approval.list", json!({})).await[0]["id"], mine);
+    assert_eq!(other.call("exec.approval.list", json!({})).await, json!([]));
+    for method in ["exec.approval.get", "exec.approval.waitDecision"] {
+        let error = other.fails(method, json!({ "id": mine })).await;
+        assert_eq!(error["details"]["reason"], "APPROVAL_NOT_FOUND", "{method}");
+    }
+    // And hears nothing of others.
+    ask(&server, "/bin/uname").await;
+    other.call("health", json!({})).await;
+    assert_eq!(
+        other.untaken().filter(|name| name.starts_with("exec.")).count(),
+        0
+    );
+}

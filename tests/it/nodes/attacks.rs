@@ -1,0 +1,280 @@
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{ask, operator_token, pending_id, token};
+use crate::support::{OperatorClient, OperatorLink, TestServer};
+
+const EVERYTHING: &[&str] = &[
+    "operator.admin",
+    "operator.approvals",
+    "operator.pairing",
+    "operator.read",
+    "operator.write",
+];
+
+fn shared_secret(server: &TestServer) -> String {
+    let file = server.state().join("countersign/bridge.token");
+    fs::read_to_string(file).expect("bridge.token").trim().to_owned()
+}
+
+#[tokio::test]
+async fn the_shared_secret_makes_no_operator() {
+    let server = TestServer::asking().start().await;
+    let secret = shared_secret(&server);
+    for client in [
+        OperatorClient::new(&secret, EVERYTHING),
+        OperatorClient::new(&secret, EVERYTHING).first_generation(),
+        OperatorClient::new("", EVERYTHING),
+        OperatorClient::new(&format!("cst_{}", "x".repeat(43)), EVERYTHING),
+        OperatorClient::new("x", EVERYTHING).with(json!({ "auth": { "password": secret } })),
+        OperatorClient::new("x", EVERYTHING)
+            .with(json!({ "auth": { "deviceToken": operator_token(&server) } })),
+        OperatorClient::new("x", EVERYTHING).with(json!({ "auth": {} })),
+    ] {
+        let (error, code) = client.refused(&server).await;
+        assert_eq!(code, 1008, "{error}");
+        let reason = error["details"]["code"].as_str();
+        assert!(
+            matches!(reason, Some("AUTH_TOKEN_MISMATCH" | "AUTH_TOKEN_MISSING")),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_exec_token_gets_no_scope_that_answers_however_it_asks() {
+    let server = TestServer::asking().start().await;
+    let pending = pending_id(&ask(&server, "/bin/date").await);
+    let gateway = server.gateway_token();
+    let resolve = json!({ "id": pending, "decision": "allow-once" });
+    for first_generation in [false, true] {
+        let mut client = OperatorClient::new(&gateway, EVERYTHING).answering();
+        if first_generation {
+            // It even asks for nothing, which means everything there.
+            client = OperatorClient::new(&gateway, &[]).first_generation();
+        }
+        let mut operator = client.connect(&server).await;
+        assert_eq!(operator.scopes(), ["operator.write"]);
+        let error = operator.fails("exec.approval.resolve", resolve.clone()).await;
+        assert_eq!(error["message"], "missing scope: operator.approvals");
+        let code = if first_generation {
+            "INVALID_REQUEST"
+        } else {
+            "FORBIDDEN"
+        };
+        assert_eq!(error["code"], code);
+        for (method, params) in [
+            (
+                "exec.approvals.set",
+                json!({ "file": { "version": 1, "defaults": { "security": "full" } } }),
+            ),
+            ("device.pair.list", json!({})),
+            ("node.pair.approve", json!({ "requestId": "x" })),
+            ("node.rename", json!({ "nodeId": "x", "displayName": "y" })),
+        ] {
+            let error = operator.fails(method, params).await;
+            let message = error["message"].as_str().unwrap_or_default();
+            assert!(
+                message.starts_with("missing scope: operator."),
+                "{method}: {error}"
+            );
+        }
+        assert_eq!(
+            operator
+                .untaken()
+                .filter(|name| name.starts_with("exec."))
+                .count(),
+            0
+        );
+    }
+    assert_eq!(server.operator().pending().await[0]["id"], pending.as_str());
+}
+
+#[tokio::test]
+async fn each_method_is_open_to_the_scopes_of_the_token_alone() {
+    let server = TestServer::asking().start().await;
+    let expected: [(&[&str], &[&str]); 4] = [
+        (&["read"], &["node.list", "node.describe", "status"]),
+        (&["approve"], &["exec.approval."]),
+        (
+            &["admin"],
+            &[
+                "device.",
+                "node.pair.",
+                "node.rename",
+                "node.invoke",
+                "exec.approvals.",
+            ],
+        ),
+        (
+            &["exec"],
+            &[
+                "node.invoke",
+                "exec.approval.request",
+                "exec.approval.waitDecision",
+                "exec.approval.get",
+                "exec.approval.list",
+            ],
+        ),
+    ];
+    for (scopes, open) in expected {
+        let (secret, _) = token(&server, scopes).await;
+        let mut operator = OperatorClient::new(&secret, EVERYTHING).connect(&server).await;
+        let methods = operator.hello["features"]["methods"].clone();
+        let methods = methods.as_array().expect("methods");
+        assert!(methods.len() > 20, "{methods:?}");
+        for method in methods.iter().filter_map(Value::as_str) {
+            // Parameters of no method: whoever may not call it is told so before they are read.
+            let answer = operator.ask(method, json!([])).await;
+            let is_closed = answer["error"]["details"]["code"] == "MISSING_SCOPE";
+            let is_open = method == "health" || open.iter().any(|prefix| method.starts_with(prefix));
+            assert_eq!(is_closed, !is_open, "{scopes:?} {method}: {answer}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_answers_what_they_asked_by_whichever_door() {
+    let server = TestServer::asking().start().await;
+    let (secret, api) = token(&server, &["approve", "read"]).await;
+    let client = OperatorClient::new(&secret, &["operator.approvals"]).answering();
+    let mut asker = client.connect(&server).await;
+    let mut again = client.connect(&server).await;
+    let id = "30d1f3d7-2e8a-40f2-90b5-26b993a4c9cb";
+    let asked = asker
+        .send(
+            "exec.approval.request",
+            json!({ "id": id, "command": "id -u", "twoPhase": true }),
+        )
+        .await;
+    assert_eq!(asker.answer(&asked).await["payload"]["status"], "accepted");
+    for operator in [&mut asker, &mut again] {
+        let error = operator
+            .fails(
+                "exec.approval.resolve",
+                json!({ "id": id, "decision": "allow-once" }),
+            )
+            .await;
+        assert_eq!(error["details"]["reason"], "APPROVAL_OWN_REQUEST", "{error}");
+    }
+    api.decide(id, "allow-once").await.problem(403, "own-request");
+    let answered = TestServer::finish(
+        server
+            .invocation(&["approvals", "resolve", id, "allow-once"])
+            .env("COUNTERSIGN_TOKEN", &secret),
+    )
+    .await;
+    assert_ne!(answered.code, Some(0), "{}", answered.stdout);
+    assert!(answered.stderr.contains("own-request"), "{}", answered.stderr);
+    assert_eq!(server.operator().pending().await[0]["id"], id);
+
+    let mut other = OperatorClient::new(&operator_token(&server), &["operator.approvals"])
+        .connect(&server)
+        .await;
+    other
+        .call("exec.approval.resolve", json!({ "id": id, "decision": "deny" }))
+        .await;
+    assert_eq!(asker.answer(&asked).await["payload"]["decision"], "deny");
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "files and times of the test itself")]
+async fn a_token_that_is_revoked_or_ends_takes_its_connection_along() {
+    let server = TestServer::asking().start().await;
+    let scopes = json!(["approve", "read"]);
+    let (id, api) = server
+        .token_with(json!({ "name": "to be revoked", "scopes": scopes }))
+        .await;
+    let secret = api.token().expect("a secret").to_owned();
+    let client = OperatorClient::new(&secret, EVERYTHING).answering();
+    let mut idle = client.connect(&server).await;
+    let mut busy = client.connect(&server).await;
+    busy.call("status", json!({})).await;
+    assert_eq!(
+        server.operator().delete(&format!("/v1/tokens/{id}")).await.status,
+        204
+    );
+    assert_eq!(idle.closed().await.0, 4001);
+    let (error, _) = client.refused(&server).await;
+    assert_eq!(error["details"]["code"], "AUTH_TOKEN_MISMATCH");
+    closes_without_an_answer(&mut busy).await;
+
+    let soon = jiff::Timestamp::now().as_millisecond() + 1500;
+    let (_, api) = server
+        .token_with(json!({ "name": "ends soon", "scopes": scopes, "expiresAtMs": soon }))
+        .await;
+    let secret = api.token().expect("a secret").to_owned();
+    let mut ending = OperatorClient::new(&secret, EVERYTHING).connect(&server).await;
+    assert_eq!(ending.closed().await.0, 4001);
+}
+
+async fn closes_without_an_answer(operator: &mut OperatorLink) {
+    let (code, reason) = operator.closed().await;
+    assert_eq!(code, 4001, "{reason}");
+}
+
+#[tokio::test]
+async fn what_is_asked_in_the_wrong_role_or_not_at_all_is_refused_in_words() {
+    let server = TestServer::asking().start().await;
+    let mut operator = OperatorClient::new(&operator_token(&server), EVERYTHING)
+        .connect(&server)
+        .await;
+    let error = operator.fails("bogus.method", json!({})).await;
+    assert_eq!(
+        error,
+        json!({ "code": "INVALID_REQUEST", "message": "unknown method: bogus.method" })
+    );
+    for method in ["skills.bins", "node.event", "node.invoke.result"] {
+        let error = operator.fails(method, json!({})).await;
+        assert_eq!(error["message"], "unauthorized role: operator", "{method}");
+    }
+    let error = operator.fails("connect", json!({})).await;
+    assert_eq!(error["code"], "INVALID_REQUEST", "{error}");
+    let error = operator.fails("node.describe", json!({ "nodeId": "nope" })).await;
+    assert_eq!(
+        error,
+        json!({ "code": "INVALID_REQUEST", "message": "unknown nodeId" })
+    );
+    let error = operator
+        .fails("device.pair.approve", json!({ "requestId": "nope" }))
+        .await;
+    assert_eq!(
+        error,
+        json!({ "code": "INVALID_REQUEST", "message": "unknown requestId" })
+    );
+    let error = operator.fails("node.describe", json!({ "nodeId": 7 })).await;
+    assert!(
+        error["message"]
+            .as_str()
+            .is_some_and(|text| text.starts_with("invalid node.describe params")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() {
+    let server = TestServer::asking().start().await;
+    let mut asker = OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(&server)
+        .await;
+    let mut ids = Vec::new();
+    for number in 0..70 {
+        let params = json!({ "command": format!("echo {number}"), "timeoutMs": 60_000 });
+        ids.push(asker.send("exec.approval.request", params).await);
+    }
+    // More than are taken at once: the last ones hear so at once, while the first ones wait.
+    let last = asker.answer(ids.last().expect("an id")).await;
+    assert_eq!(last["error"]["code"], "UNAVAILABLE", "{last}");
+    let pending = crate::support::eventually(
+        "asked",
+        || async {
+            server.operator().get("/v1/approvals?limit=500").await.expect(200)["items"]
+                .as_array()
+                .map_or(0, Vec::len)
+        },
+        |count| *count >= 60,
+    )
+    .await;
+    assert!(pending <= 64, "{pending}");
+}

@@ -1,0 +1,11 @@
+//! The product itself, in two generations, at the other end of every wire: its node hosts and its command line with our
+//! server, our node with its gateways, its client of the approvals socket with ours. `dev/peers` installs it.
+
+mod gateways;
+mod node_hosts;
+mod operator;
+mod peer;
+mod product_cli;
+mod socket_client;
+
+use peer::{Generation, Peers, patiently};

@@ -1,0 +1,136 @@
+//! The whole list against containers, with the interpreter of this machine bound into them.
+
+use std::{path::Path, time::Duration};
+
+use countersign::{
+    hosts::sandbox::{Enclosure, docker::ClientEnd},
+    settings::BindMount,
+};
+
+use super::{
+    Backend, Outcome, attempt_all,
+    scene::{Scene, has_program},
+    table::{ATTEMPTS, Needs},
+};
+use crate::docker::place::{Place, shell};
+
+/// What succeeds in a container and leads nowhere, or is for the engine to say, whose own profile of system calls is used.
+const EXCUSES: &[(&str, &str)] = &[
+    (
+        "run a program with rights",
+        "its user is root already, whose rights were all taken away",
+    ),
+    ("type into a terminal", "one of its own"),
+    ("read the home of root", "it is that of the image"),
+    (
+        "leave by the root of the first process",
+        "it is that of the container",
+    ),
+    (
+        "read the environment of the first process",
+        "it is that of the container",
+    ),
+    (
+        "see what the first process has open",
+        "it is that of the container",
+    ),
+    (
+        "trace a process at all",
+        "one of the same container, with no more rights",
+    ),
+    (
+        "read the memory of another process",
+        "one of the same container, with no more rights",
+    ),
+    ("read the keys", "numbers without names"),
+    (
+        "make a program with rights",
+        "no program gains rights in a container, and the workspace is its owner's",
+    ),
+    ("make a program with rights while opening it", "as above"),
+    (
+        "ask for io_uring",
+        "the engine's profile decides, and older ones allow it",
+    ),
+    (
+        "speak to the audit system",
+        "a socket without the right to say anything",
+    ),
+    (
+        "speak to the hypervisor",
+        "the engine's profile decides, and older ones allow it",
+    ),
+];
+
+struct Docker {
+    place: Place,
+    sandbox: Enclosure,
+}
+
+impl Backend for Docker {
+    async fn inside(&self, script: &str) -> Outcome {
+        let mut order = shell(script).path("/usr/bin");
+        order.timeout = Some(Duration::from_mins(1));
+        let ended = self.place.run(&self.sandbox, order).await;
+        let code = match ended.end() {
+            ClientEnd::Ended(code) => Some(code),
+            ClientEnd::Killed | ClientEnd::NotStarted | ClientEnd::EngineLost | ClientEnd::Vanished => None,
+        };
+        Outcome {
+            code,
+            output: format!("{:?} {}{}", ended.end(), ended.stdout, ended.stderr),
+        }
+    }
+
+    fn has(&self, needs: Needs) -> bool {
+        match needs {
+            Needs::Shell => true,
+            Needs::Python => has_program("python3"),
+        }
+    }
+
+    fn excuse(&self, attempt: &str) -> Option<&'static str> {
+        let found = EXCUSES.iter().find(|(name, _)| *name == attempt);
+        found.map(|(_, why)| *why)
+    }
+}
+
+#[tokio::test]
+async fn nothing_gets_out() {
+    for (name, _) in EXCUSES {
+        assert!(ATTEMPTS.iter().any(|attempt| attempt.name == *name), "{name}");
+    }
+    let Some(place) = Place::new().await else { return };
+    let scene = Scene::new().await;
+    let mut sandbox = place.enclosure("escapes");
+    sandbox.workspace = scene.workspace();
+    let settings = &mut sandbox.settings;
+    settings.pids_limit = Some(64);
+    settings.memory_bytes = Some(128 << 20);
+    settings.memory_swap_bytes = Some(128 << 20);
+    settings.tmpfs = vec!["/tmp:size=16m".to_owned(), "/run".to_owned()];
+    let read_only = |host: &Path, inside: &str| BindMount {
+        host: host.to_owned(),
+        inside: inside.into(),
+        writable: false,
+    };
+    settings.binds.push(read_only(&scene.read_only(), "/ro"));
+    for directory in ["/usr", "/lib", "/lib64"].map(Path::new) {
+        if directory.exists() {
+            settings
+                .binds
+                .push(read_only(directory, directory.to_str().unwrap()));
+        }
+    }
+    place.backend.prepare(&sandbox).await.unwrap();
+    let docker = Docker { place, sandbox };
+    // Every interpreter that an attempt needs works inside: one that does not start would show nothing.
+    if docker.has(Needs::Python) {
+        let works = docker
+            .inside(&scene.fill(Needs::Python, "print('works')", super::scene::Seen::Inside))
+            .await;
+        assert_eq!(works.code, Some(0), "{works:?}");
+    }
+    attempt_all(&scene, &docker).await;
+    docker.place.engine.stop().await;
+}
