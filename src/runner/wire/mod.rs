@@ -15,8 +15,10 @@ mod bytes;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "test-hooks")]
+pub(crate) use message::MessageTooLong;
 pub use message::NotStarted;
-pub(crate) use message::{FromSupervisor, Inbox, MessageTooLong, ToSupervisor, encode_output};
+pub(crate) use message::{FromSupervisor, Inbox, ToSupervisor, encode_output};
 pub(crate) use order::{MAX_FRAME_BYTES, Order, Sweep};
 pub(crate) use plan::{Action, PatchOrder, Plan, Program, Step};
 
