@@ -299,7 +299,11 @@ async fn a_name_that_was_pointed_at_us_opens_nothing() {
 
 #[tokio::test]
 async fn a_foreign_page_opens_no_web_socket() {
-    let server = TestServer::full().start().await;
+    // Whoever may open one and says nothing is hung up on.
+    let server = TestServer::full()
+        .toml("[bridge]\nhandshake_timeout_ms = 200\n")
+        .start()
+        .await;
     let host = server.anonymous().base().trim_start_matches("http://").to_owned();
     let upgrade = |origin: &str, path: &str| {
         format!(
