@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    commit,
+    commit::{self, NewFile},
     plan::{Action, Difference, Found, PlannedFile, plan},
     preset::InitPreset,
 };
@@ -36,7 +36,7 @@ const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
   countersign --state-dir /srv/agent init --preset deny-all
 
 Writes openclaw.json, exec-approvals.json and countersign/countersign.toml together or none of them, and never
-over a file that is there.")]
+over a file that says something else.")]
 pub(crate) struct InitArgs {
     /// How careful to be; asked for when it is not given
     #[arg(long, value_enum)]
@@ -163,15 +163,23 @@ fn write(state_dir: &StateDir, planned: &[PlannedFile]) -> Result<(), Failure> {
     state_dir
         .prepare()
         .map_err(|error| Failure::new("state-dir", error.to_string()).exit(ExitStatus::CONFIG))?;
-    let created: Vec<(&Path, &str)> = planned
+    let written: Vec<NewFile<'_>> = planned
         .iter()
-        .filter_map(|file| match &file.action {
-            Action::Create(text) => Some((file.path.as_path(), text.as_str())),
-            Action::Keep | Action::Differs(_) | Action::Unreadable(_) => None,
+        .filter_map(|file| {
+            let (text, replaces) = match &file.action {
+                Action::Create(text) => (text, None),
+                Action::Complete { text, replaces } => (text, Some(replaces.as_str())),
+                Action::Keep | Action::Differs(_) | Action::Unreadable(_) => return None,
+            };
+            Some(NewFile {
+                path: &file.path,
+                text,
+                replaces,
+            })
         })
         .collect();
     let suffix = format!("init-{}", SystemIds.random().simple());
-    commit::commit(&created, &suffix)
+    commit::commit(&written, &suffix)
         .map_err(|error| Failure::new("not-written", format!("{error}; no file was written")))
 }
 
@@ -196,6 +204,12 @@ fn report(
         match &file.action {
             Action::Create(_) if blocked => context.console.note(&format!("{path}: would be created")),
             Action::Create(_) => context.console.note(&format!("{path}: created")),
+            Action::Complete { .. } if blocked => {
+                context.console.note(&format!("{path}: would be completed"));
+            }
+            Action::Complete { .. } => context.console.note(&format!(
+                "{path}: completed, it only kept the token of the approvals socket"
+            )),
             Action::Keep => context
                 .console
                 .note(&format!("{path}: already says so, left as it is")),
@@ -241,6 +255,8 @@ fn file_json(file: &PlannedFile, blocked: bool) -> Value {
     let action = match &file.action {
         Action::Create(_) if blocked => "would-create",
         Action::Create(_) => "created",
+        Action::Complete { .. } if blocked => "would-complete",
+        Action::Complete { .. } => "completed",
         Action::Keep => "kept",
         Action::Differs(_) => "would-change",
         Action::Unreadable(_) => "unreadable",
@@ -252,7 +268,7 @@ fn file_json(file: &PlannedFile, blocked: bool) -> Value {
                 |difference| json!({"key": difference.key, "is": difference.is, "wanted": difference.wanted}),
             )
             .collect(),
-        Action::Create(_) | Action::Keep | Action::Unreadable(_) => Vec::new(),
+        Action::Create(_) | Action::Complete { .. } | Action::Keep | Action::Unreadable(_) => Vec::new(),
     };
     json!({"path": file.path, "action": action, "changes": changes})
 }

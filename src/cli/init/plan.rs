@@ -20,6 +20,13 @@ pub(super) struct PlannedFile {
 pub(super) enum Action {
     /// It is missing and gets this text.
     Create(String),
+    /// It is there and holds nothing but what the server wrote at its start: the socket and its token. It gets `text`.
+    Complete {
+        /// What it will say.
+        text: String,
+        /// What it says now.
+        replaces: String,
+    },
     /// It is there and already says what the preset needs.
     Keep,
     /// It is there and says something else. It is left alone.
@@ -94,12 +101,37 @@ fn action(found: Found, wanted: &Value, syntax: Syntax) -> Action {
             }
             if differences.is_empty() {
                 Action::Keep
+            } else if syntax == Syntax::Json && says_nothing_yet(&present) {
+                Action::Complete {
+                    text: rendered(&completed(wanted, present), syntax),
+                    replaces: text,
+                }
             } else {
                 Action::Differs(differences)
             }
         }
         Err(why) => Action::Unreadable(why),
     }
+}
+
+/// No policy and no agent: a document that a server made to keep the token of its socket in.
+fn says_nothing_yet(document: &Value) -> bool {
+    let members = document.as_object();
+    members.is_some_and(|members| {
+        members.iter().all(|(name, value)| match name.as_str() {
+            "version" | "socket" => true,
+            "defaults" | "agents" => value.as_object().is_some_and(Map::is_empty),
+            _ => false,
+        })
+    })
+}
+
+/// What is wanted, and the members of `present` that it does not speak of.
+fn completed(wanted: &Value, mut present: Value) -> Value {
+    if let (Some(present), Some(wanted)) = (present.as_object_mut(), wanted.as_object()) {
+        present.extend(wanted.clone());
+    }
+    present
 }
 
 /// `tools.exec.mode` beside `security` or `ask` is an error, so it would have to go.
@@ -203,7 +235,9 @@ mod tests {
         .unwrap();
         let created = |action| match action {
             Action::Create(text) => text,
-            other @ (Action::Keep | Action::Differs(_) | Action::Unreadable(_)) => panic!("{other:?}"),
+            other @ (Action::Complete { .. } | Action::Keep | Action::Differs(_) | Action::Unreadable(_)) => {
+                panic!("{other:?}")
+            }
         };
         insta::assert_snapshot!(created(document), @r#"
         {
@@ -243,7 +277,12 @@ mod tests {
                 .unwrap();
             let again = |action| match action {
                 Action::Create(text) => Found::Text(text),
-                other @ (Action::Keep | Action::Differs(_) | Action::Unreadable(_)) => panic!("{other:?}"),
+                other @ (Action::Complete { .. }
+                | Action::Keep
+                | Action::Differs(_)
+                | Action::Unreadable(_)) => {
+                    panic!("{other:?}")
+                }
             };
             let kept = actions(preset, again(document), again(server), again(config));
             assert_eq!(kept, [Action::Keep, Action::Keep, Action::Keep], "{preset:?}");
@@ -262,6 +301,34 @@ mod tests {
         let actions = actions(InitPreset::Cautious, document, server, config);
         // The document's `agents` is not compared member by member: only its leaves are wanted, and it has none.
         assert_eq!(actions, [Action::Keep, Action::Keep, Action::Keep]);
+    }
+
+    #[test]
+    fn a_document_that_only_keeps_the_token_of_the_socket_is_completed() {
+        let action_for = |document: &str| {
+            let mut actions = actions(
+                InitPreset::DenyAll,
+                text(document),
+                Found::Missing,
+                Found::Missing,
+            );
+            actions.swap_remove(0)
+        };
+        let made = r#"{"version":1,"socket":{"path":"/s","token":"t"},"defaults":{},"agents":{}}"#;
+        let Action::Complete { text, replaces } = action_for(made) else {
+            panic!("{:?}", action_for(made));
+        };
+        assert_eq!(replaces, made);
+        let completed: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(completed["socket"], json!({"path": "/s", "token": "t"}));
+        assert_eq!(completed["defaults"]["security"], "deny");
+        for chosen in [
+            r#"{"version":1,"socket":{},"defaults":{"ask":"always"},"agents":{}}"#,
+            r#"{"version":1,"defaults":{},"agents":{"a":{}}}"#,
+            r#"{"version":1,"defaults":{},"agents":{},"more":1}"#,
+        ] {
+            assert!(matches!(action_for(chosen), Action::Differs(_)), "{chosen}");
+        }
     }
 
     #[test]
