@@ -225,8 +225,10 @@ pub(super) async fn serve(
         () = stop.cancelled() => Ended::Stopped,
     };
     uplink.down();
+    // Once it is told to end it may have ended already.
+    let is_broken = writer.is_finished();
     finished.cancel();
-    if !writer.is_finished() {
+    if !is_broken {
         let (code, reason) = ended.close();
         // The writer says goodbye, unless it is stuck.
         if let Ok(Ok(Some(mut sink))) = timeout(WRITE, writer).await {

@@ -102,7 +102,12 @@ impl Peer {
                     return None;
                 }
                 Some(Ok(_)) => {}
-                Some(Err(_)) | None => return None,
+                Some(Err(error)) => {
+                    // No close code of the protocol.
+                    self.closed = Some((1006, error.to_string()));
+                    return None;
+                }
+                None => return None,
             }
         }
     }
