@@ -277,7 +277,11 @@ impl Engine {
             self.bind(call, now, &effective, (analysis.as_ref(), looks_at_scripts), &env)?
         };
         let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
-            Some(Prepared::Refused(reason, why)) if is_open => (Verdict::Deny(*reason), Some(why.clone())),
+            Some(Prepared::Refused(reason, why))
+                if is_open && !needs_no_plan(*reason, verdict, &effective) =>
+            {
+                (Verdict::Deny(*reason), Some(why.clone()))
+            }
             Some(_) | None if preflight.is_some() => (Verdict::Deny(Reason::Preflight), None),
             Some(_) | None => (verdict, None),
         };
@@ -412,6 +416,14 @@ pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
             None => grants.push(used),
         }
     }
+}
+
+/// Whether a node that made no plan of a command may get it without one: nobody is asked, nothing here depends on its words,
+/// and the node did not say that it denies it. Its own policy decides then (`bridge.md` 9.5).
+fn needs_no_plan(reason: Reason, verdict: Verdict, effective: &Effective) -> bool {
+    reason == Reason::NodeRefused
+        && matches!(verdict, Verdict::Run)
+        && effective.security.value == Security::Full
 }
 
 /// The key or command that takes `deny` away where it was said.

@@ -274,3 +274,45 @@ async fn what_a_node_would_not_even_prepare_is_denied_before_anybody_is_asked() 
     }
     assert_eq!(world.fleet.runs_asked(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_no_plan_runs_where_a_node_makes_none_unless_it_denies() {
+    let world = World::new(exec(Security::Full, Ask::Off)).await;
+    let id = world.fleet.join(Member::new("mill", NodeGeneration::Present));
+    let cannot = || {
+        error(
+            "SYSTEM_RUN_DENIED",
+            "SYSTEM_RUN_DENIED: approval cannot safely bind this command",
+        )
+    };
+    world
+        .fleet
+        .change(&id, |member| member.plan = Some(Err(cannot())));
+    let call = world.spawn(Call::shell("echo a; echo b"));
+    let asked = world.fleet.next_run().await;
+    for absent in ["systemRunPlan", "approved", "approvalDecision", "approvalSource"] {
+        assert!(asked.params.get(absent).is_none(), "{}", asked.params);
+    }
+    asked.says("a\nb\n");
+    let (run, _) = ended(call.await.unwrap());
+    assert_eq!(run.status, RunStatus::Completed);
+
+    world.fleet.change(&id, |member| {
+        member.plan = Some(Err(error(
+            "SYSTEM_RUN_DENIED",
+            "SYSTEM_RUN_DISABLED: security=deny",
+        )));
+    });
+    let (reason, _, _) = denied(world.exec(Call::shell("echo a; echo b")).await);
+    assert_eq!(reason, Reason::SecurityDeny);
+
+    // What rests on an allowlist rests on names, and without a plan nobody knows what they mean there.
+    let world = World::new(exec(Security::Allowlist, Ask::Off)).await;
+    let member = Member::new("mill", NodeGeneration::Present).document(allows("/bin/echo"));
+    let id = world.fleet.join(member);
+    world
+        .fleet
+        .change(&id, |member| member.plan = Some(Err(cannot())));
+    let (reason, _, _) = denied(world.exec(Call::argv(&["echo"])).await);
+    assert_eq!(reason, Reason::NodeRefused);
+}

@@ -196,7 +196,6 @@ async fn a_question_about_a_real_node_is_asked_here_and_carried_there() {
 }
 
 #[tokio::test]
-#[ignore = "it fails, and nobody knows yet whether the fault is its own"]
 async fn a_node_that_vanishes_leaves_its_run_lost() {
     let Some(peers) = Peers::find(Generation::Present) else {
         return;
@@ -211,7 +210,12 @@ async fn a_node_that_vanishes_leaves_its_run_lost() {
     let body = json!({ "command": text, "host": "node", "background": true });
     let run = server.agent().exec(body).await.json();
     let run_id = run["runId"].as_str().expect("a run").to_owned();
-    patiently("begun", || async { begun.exists() }, |begun| begun.then_some(())).await;
+    patiently(
+        "begun",
+        || async { (begun.exists(), server.agent().run(&run_id).await) },
+        |(is_begun, _run)| is_begun.then_some(()),
+    )
+    .await;
     node.kill();
     let lost = server.agent().finished(&run_id).await;
     assert_eq!(
