@@ -278,20 +278,30 @@ impl PairingRequest {
 
 /// A text is no name for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("expected 1 to {MAX_NAME} characters, none of them a control character")]
+#[error("expected 1 to {MAX_NAME} characters, not blank, none of them a control character or unseen")]
 pub struct InvalidNodeName;
 
-/// A name that somebody here gives a node.
+/// A name that somebody here gives a node; white space around it is not part of it.
 ///
 /// # Errors
-/// [`InvalidNodeName`] when it is empty, long, or holds what cannot be seen.
+/// [`InvalidNodeName`] when it is blank, long, or holds what cannot be seen.
 pub fn node_name(text: &str) -> Result<String, InvalidNodeName> {
+    let is_short = text.chars().count() <= MAX_NAME;
     let name = text.trim();
-    let is_name =
-        (1..=MAX_NAME).contains(&name.chars().count()) && !name.chars().any(|character| {
-            character.is_control() || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
-        });
-    is_name.then(|| name.to_owned()).ok_or(InvalidNodeName)
+    if is_short && !name.is_empty() && !text.contains(is_unseen) {
+        Ok(name.to_owned())
+    } else {
+        Err(InvalidNodeName)
+    }
+}
+
+/// Control characters, and what takes no room or turns the text around.
+fn is_unseen(character: char) -> bool {
+    character.is_control()
+        || matches!(
+            character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        )
 }
 
 #[cfg(test)]

@@ -133,26 +133,48 @@ impl ToSchema for ApprovalFilterName {
     }
 }
 
-/// A name that people gave: of a token, of a group of approvers.
-#[derive(Debug)]
-pub(in crate::http) enum Label {}
+/// What control characters are, within brackets of a pattern.
+const CONTROL: &str = r"\x00-\x1f\x7f-\x9f";
+/// The same and what takes no room or turns the text around ([`crate::domain::node_name`]).
+const UNSEEN: &str = r"\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff";
 
-impl PartialSchema for Label {
-    fn schema() -> RefOr<Schema> {
-        let pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$";
-        let text = text()
-            .pattern(Some(pattern))
-            .min_length(Some(1))
-            .max_length(Some(100));
-        let description = "1 to 100 characters, not all white space, none of them a control character.";
-        RefOr::T(text.description(Some(description)).build().into())
-    }
+/// A line of text that is not blank and has none of the characters between these brackets.
+fn line(without: &str, max: usize, description: &str) -> RefOr<Schema> {
+    let pattern = format!(r"^[^{without}]*[^\s{without}][^{without}]*$");
+    let text = text()
+        .pattern(Some(pattern))
+        .min_length(Some(1))
+        .max_length(Some(max));
+    RefOr::T(text.description(Some(description)).build().into())
 }
 
-impl ToSchema for Label {
-    fn name() -> Cow<'static, str> {
-        Cow::Borrowed("Label")
-    }
+macro_rules! lines {
+    ($($(#[$meta:meta])* $name:ident: $without:expr, $max:literal, $description:literal;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub(in crate::http) enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                line($without, $max, $description)
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed(stringify!($name))
+            }
+        }
+    )+};
+}
+
+lines! {
+    /// A name that people gave: of a token, of a group of approvers.
+    Label: CONTROL, 100, "1 to 100 characters, not all white space, none of them a control character.";
+    /// A name that people gave a node.
+    NodeLabel: UNSEEN, 128, "1 to 128 characters, not all white space, none of them a control character or unseen.";
+    /// What a chat says of a sender.
+    SenderText: CONTROL, 256, "1 to 256 characters, not all white space, none of them a control character.";
 }
 
 /// Environment overrides of an exec call.

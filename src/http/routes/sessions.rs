@@ -14,6 +14,7 @@ use crate::{
         extract::{AtPath, EmptyBody, JsonBody, Parameters, QueryForm, QueryOf, not_null},
         problem::Problem,
         reply::JsonReply,
+        schema::SenderText,
         state::AppState,
     },
     session::{
@@ -143,19 +144,19 @@ struct SenderBody {
     #[schema(pattern = r"^[A-Za-z0-9._-]{1,64}$")]
     provider: String,
     /// Their id there.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(value_type = SenderText)]
     id: String,
     /// What they call themselves.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(value_type = Option<SenderText>)]
     name: Option<String>,
     /// The name of their account.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(value_type = Option<SenderText>)]
     username: Option<String>,
     /// Their phone number.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(value_type = Option<SenderText>)]
     e164: Option<String>,
     /// Name and number, where a provider has that.
-    #[schema(min_length = 1, max_length = 256)]
+    #[schema(value_type = Option<SenderText>)]
     tag: Option<String>,
 }
 

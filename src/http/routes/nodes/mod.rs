@@ -18,6 +18,7 @@ use crate::{
         list::{ListName, PageQuery},
         problem::Problem,
         reply::{JsonReply, Page},
+        schema::NodeLabel,
         state::AppState,
     },
 };
@@ -37,7 +38,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 #[schema(as = NodeChange)]
 struct RenameBody {
     /// Its name for people.
-    #[schema(min_length = 1, max_length = 64)]
+    #[schema(value_type = NodeLabel)]
     display_name: String,
 }
 
