@@ -300,7 +300,7 @@ async fn a_lost_supervisor_a_lost_runner_and_a_lost_server_leave_nobody_alone() 
     let lost = agent.finished(&run).await;
     assert_eq!(
         (&lost["status"], &lost["reason"]),
-        (&json!("lost"), &json!("server-restart"))
+        (&json!("lost"), &json!("runner-lost"))
     );
     fugitives.all_gone().await;
     // The runner: its supervisors do without, and another one serves what comes next.

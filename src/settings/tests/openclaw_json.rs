@@ -602,11 +602,7 @@ fn listed_values_name_file_default_and_effect() {
         expect(host, json!("sandbox"), Source::Default, json!("sandbox"), true)
     );
     assert_eq!(value("tools.exec.timeoutSeconds"), None);
-    let key = "tools.exec.node".to_owned();
-    assert_eq!(
-        parsed.findings,
-        [SettingsFinding::NotYetEffective { key, from: file() }]
-    );
+    assert_eq!(parsed.findings, []);
 }
 
 #[test]

@@ -124,6 +124,8 @@ impl OurNode {
         std::fs::set_permissions(&state, private).expect("a private directory");
         let document = json!({ "version": 1, "defaults": { "security": "full", "ask": "off" } });
         write_file_mode(&state.join("exec-approvals.json"), document.to_string(), 0o600);
+        let config = json!({ "tools": { "exec": { "security": "full", "ask": "off" } } });
+        write_file_mode(&state.join("openclaw.json"), config.to_string(), 0o600);
         let invocation = countersign()
             .arg("--state-dir")
             .arg(&state)

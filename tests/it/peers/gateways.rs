@@ -24,6 +24,8 @@ impl OurNode {
         std::fs::set_permissions(&state, private).expect("a private directory");
         let document = json!({ "version": 1, "defaults": { "security": "full", "ask": "off" } });
         write_file_mode(&state.join("exec-approvals.json"), document.to_string(), 0o600);
+        let config = json!({ "tools": { "exec": { "security": "full", "ask": "off" } } });
+        write_file_mode(&state.join("openclaw.json"), config.to_string(), 0o600);
         let log = std::fs::File::create(scratch.join("node.log")).expect("a log file");
         let child = countersign()
             .arg("--state-dir")
@@ -178,13 +180,11 @@ async fn serves(generation: Generation) {
 }
 
 #[tokio::test]
-#[ignore = "it fails, and nobody knows yet whether the fault is its own"]
 async fn our_node_serves_the_first_generation() {
     serves(Generation::First).await;
 }
 
 #[tokio::test]
-#[ignore = "it fails, and nobody knows yet whether the fault is its own"]
 async fn our_node_serves_the_present_generation() {
     serves(Generation::Present).await;
 }

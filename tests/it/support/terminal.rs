@@ -72,14 +72,15 @@ impl Terminal {
         }
     }
 
-    /// Presses a key again until it shows: a question that has just come up takes none yet.
+    /// Presses a key again until it shows: a question that has just come up takes none yet, and a program may end of the
+    /// last one before it has shown.
     pub(crate) async fn press_until(&mut self, key: &str, what: &str) {
         let since = self.text().len();
         within(what, async {
             let mut pause = tokio::time::interval(Duration::from_millis(250));
             while !self.text()[since..].contains(what) {
                 pause.tick().await;
-                self.press(key);
+                self.press_if_open(key);
             }
         })
         .await;
