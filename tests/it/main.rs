@@ -46,6 +46,8 @@ mod connections;
 #[cfg(test)]
 mod container;
 #[cfg(test)]
+mod coverage;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod custody;
@@ -140,6 +142,8 @@ mod runner;
 mod sandbox;
 #[cfg(test)]
 mod schemathesis;
+#[cfg(test)]
+mod seed;
 #[cfg(test)]
 mod separate_user;
 #[cfg(test)]
