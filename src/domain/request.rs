@@ -62,6 +62,19 @@ impl Command {
         Ok(command)
     }
 
+    /// What a peer of the product means by its words: gateways send shell text as `["/bin/sh", "-lc", text]`
+    /// (`bridge.md` 9.1), so that is text, judged and run like any other.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`], as for text and for arguments.
+    pub fn of_peer(argv: Vec<String>) -> Result<Self, InvalidRequest> {
+        match <[String; 3]>::try_from(argv) {
+            Ok([shell, flags, text]) if shell == "/bin/sh" && flags == "-lc" => Self::shell(text),
+            Ok(words) => Self::argv(words.into()),
+            Err(argv) => Self::argv(argv),
+        }
+    }
+
     /// A patch that is not blank, holds no NUL and is not too long.
     ///
     /// # Errors
@@ -227,6 +240,27 @@ mod tests {
             argv(&["a", "", "b c", "d\"e"]).to_text(),
             "a \"\" \"b c\" \"d\\\"e\""
         );
+    }
+
+    #[test]
+    fn a_text_in_the_form_of_gateways_is_text_and_nothing_else_is() {
+        let of = |words: &[&str]| Command::of_peer(words.iter().map(|word| (*word).to_owned()).collect());
+        assert_eq!(
+            of(&["/bin/sh", "-lc", "ls; id"]),
+            Ok(Command::Shell("ls; id".to_owned()))
+        );
+        assert_eq!(of(&["/bin/sh", "-lc", " "]), Err(InvalidRequest::BlankCommand));
+        for words in [
+            &["/bin/sh", "-c", "ls"][..],
+            &["/tmp/sh", "-lc", "ls"],
+            &["sh", "-lc", "ls"],
+            &["/bin/sh", "-lc", "ls", "x"],
+            &["/bin/sh", "-lc"],
+            &["ls"],
+        ] {
+            assert!(matches!(of(words), Ok(Command::Argv(_))), "{words:?}");
+        }
+        assert_eq!(of(&[]), Err(InvalidRequest::BlankCommand));
     }
 
     #[test]

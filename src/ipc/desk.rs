@@ -285,7 +285,8 @@ impl SessionPlace {
             needs_screen_recording: _,
             attached: _,
         } = order;
-        let command = Command::argv(argv).map_err(|_unusable| Refusal::Invalid("command cannot be run"))?;
+        let command =
+            Command::of_peer(argv).map_err(|_unusable| Refusal::Invalid("command cannot be run"))?;
         Ok(ExecRequest {
             command,
             workdir: cwd.filter(|cwd| !cwd.trim().is_empty()),

@@ -109,7 +109,7 @@ impl RunCall {
                 "INVALID_REQUEST: rawCommand does not match command",
             ));
         }
-        let command = Command::argv(argv.clone()).map_err(|error| match error {
+        let command = Command::of_peer(argv.clone()).map_err(|error| match error {
             InvalidRequest::BlankCommand => Answer::invalid("command required"),
             error => Answer::invalid(format!("INVALID_REQUEST: {error}")),
         })?;

@@ -207,14 +207,15 @@ fn request(
         return Err(said("UNAVAILABLE", "PERMISSION_MISSING: screenRecording"));
     }
     let argv = serde_json::from_value::<Vec<String>>(command).unwrap_or_default();
-    let command = Command::argv(argv).map_err(|invalid| match invalid {
+    let command = Command::of_peer(argv.clone()).map_err(|invalid| match invalid {
         InvalidRequest::BlankCommand => said("INVALID_REQUEST", "command required"),
         InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong => {
             said("INVALID_REQUEST", &invalid.to_string())
         }
     })?;
-    if let (Some(raw), Command::Argv(argv)) = (&raw_command, &command) {
-        check_raw(raw, argv, &command.to_text())?;
+    if let Some(raw) = &raw_command {
+        let formatted = Command::Argv(argv.clone()).to_text();
+        check_raw(raw, &argv, &formatted)?;
     }
     let (agent, session_key) = identity(agent_id, session_key)?;
     Ok(ExecRequest {

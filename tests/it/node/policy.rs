@@ -157,6 +157,12 @@ async fn shells_are_judged_by_what_they_run() {
         stage.run(&json!({"command": ["id"]})).await.done()["success"],
         true
     );
+    // A gateway sends a text like this; under an allowlist its commands are run, and no shell.
+    assert_eq!(stage.run(&shell("id -u; id")).await.done()["success"], true);
+    denied(
+        stage.run(&json!({"command": ["/bin/bash", "-lc", "id"]})).await,
+        REQUIRED,
+    );
     denied(stage.run(&shell("id; touch /tmp/x")).await, REQUIRED);
     denied(stage.run(&shell("id $(touch /tmp/x)")).await, REQUIRED);
     denied(
