@@ -107,6 +107,8 @@ mod node;
 #[cfg(test)]
 mod node_exec;
 #[cfg(test)]
+mod node_link;
+#[cfg(test)]
 mod nodes;
 #[cfg(test)]
 mod operations;

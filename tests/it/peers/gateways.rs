@@ -1,65 +1,11 @@
 //! Our node as a node of the product's gateways.
 
-use std::process::{Child, Stdio};
-
 use serde_json::{Value, json};
 
 use super::{Generation, Peers, operator::Operator, peer::free_port};
-use crate::support::{Scratch, countersign, kill_hard, pid_of, write_file_mode};
+use crate::support::OurNode;
 
 const TOKEN: &str = "shared-token-of-the-gateway";
-
-/// Our node host; ended when dropped.
-struct OurNode {
-    child: Child,
-    scratch: Scratch,
-}
-
-impl OurNode {
-    /// It runs everything, and calls a gateway of this machine.
-    fn start(port: u16) -> Self {
-        let scratch = Scratch::new();
-        let state = scratch.dir("state");
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&state, private).expect("a private directory");
-        let document = json!({ "version": 1, "defaults": { "security": "full", "ask": "off" } });
-        write_file_mode(&state.join("exec-approvals.json"), document.to_string(), 0o600);
-        let config = json!({ "tools": { "exec": { "security": "full", "ask": "off" } } });
-        write_file_mode(&state.join("openclaw.json"), config.to_string(), 0o600);
-        let log = std::fs::File::create(scratch.join("node.log")).expect("a log file");
-        let child = countersign()
-            .arg("--state-dir")
-            .arg(&state)
-            .args(&["node", "run", "--host", "127.0.0.1", "--port", &port.to_string()])
-            .args(&["--display-name", "ours"])
-            .env("HOME", scratch.path())
-            .env("OPENCLAW_GATEWAY_TOKEN", TOKEN)
-            .cwd(&scratch.path())
-            .start_logged(
-                Stdio::from(log.try_clone().expect("a descriptor")),
-                Stdio::from(log),
-            );
-        Self { child, scratch }
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.scratch.join("node.log")).unwrap_or_default()
-    }
-}
-
-impl Drop for OurNode {
-    #[expect(
-        clippy::print_stderr,
-        reason = "what the other side said belongs to the failure"
-    )]
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("our node: {}", self.log());
-        }
-        kill_hard(pid_of(&self.child));
-        drop(self.child.wait());
-    }
-}
 
 /// What `node.list` says of our node.
 async fn ours(operator: &mut Operator) -> Option<Value> {
@@ -83,7 +29,8 @@ async fn serves(generation: Generation) {
     let port = free_port();
     let gateway = peers.gateway(port, TOKEN);
     let mut operator = Operator::connect(generation, port, TOKEN).await;
-    let _node = OurNode::start(port);
+    let mut host = OurNode::new(("127.0.0.1", port), TOKEN, "full", "off");
+    host.start();
 
     // Devices first, on the first generation without a question from this machine; then what the node offers.
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_mins(4);

@@ -8,6 +8,7 @@ mod disk;
 mod files;
 pub(crate) mod node;
 pub(crate) mod operator;
+mod our_node;
 mod process;
 mod server;
 mod skip;
@@ -23,6 +24,7 @@ pub(crate) use client::{Answer, Api, only, without};
 pub(crate) use disk::SmallDisk;
 pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode};
 pub(crate) use operator::{OperatorClient, OperatorLink};
+pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
 pub(crate) use process::{
     Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, run_long_program,
     run_program,
