@@ -319,3 +319,52 @@ async fn a_tool_that_policy_denies_is_not_there() {
         .expect(200);
     assert_eq!(runs["items"][0]["reason"], "tool-denied");
 }
+
+/// Sends a request as a client of the product made it, with a token of this server.
+async fn replay(api: &Api, request: &Value) -> Answer {
+    let method = request["method"]
+        .as_str()
+        .expect("a method")
+        .parse()
+        .expect("a method");
+    let mut sent = api.request(method, request["path"].as_str().expect("a path"));
+    for (name, value) in request["headers"].as_object().expect("headers") {
+        if name != "authorization" {
+            sent = sent.header(name, value.as_str().expect("a value"));
+        }
+    }
+    api.send(sent.body(request["body"].as_str().expect("a body").to_owned()))
+        .await
+}
+
+#[tokio::test]
+async fn what_a_client_of_the_product_sent_is_understood() {
+    let recorded = include_str!("../data/tools-invoke/lobster.json");
+    let recorded: Value = serde_json::from_str(recorded).expect("recorded requests");
+    let requests = recorded["requests"].as_array().expect("requests");
+    let [run, background, list, patch, another] = requests.as_slice() else {
+        panic!("{} requests", requests.len());
+    };
+    let server = TestServer::full().start().await;
+    let api = server.agent();
+    let ran = result(&replay(&api, run).await);
+    assert_eq!(
+        only(&ran["details"], &["status", "exitCode", "aggregated"]),
+        json!({ "status": "failed", "exitCode": 3, "aggregated": "hello\n" })
+    );
+    let begun = result(&replay(&api, background).await);
+    assert_eq!(begun["details"]["status"], "running", "{begun}");
+    let runs = server.operator().get("/v1/runs?limit=1").await.expect(200);
+    assert_eq!(runs["items"][0]["sessionKey"], "agent:main:work");
+    let sleeping = runs["items"][0]["runId"].as_str().expect("a run").to_owned();
+    let listed = result(&replay(&api, list).await);
+    assert!(text(&listed).contains("sleep 60"), "{listed}");
+    result(&replay(&api, patch).await);
+    let written = std::fs::read_to_string(server.state().join("workspace/new.txt")).expect("the new file");
+    assert_eq!(written, "hi\n");
+    assert!(error(&replay(&api, another).await, 404, "not_found").contains("no such tool"));
+    api.post(&format!("/v1/runs/{sleeping}/cancel"), json!({}))
+        .await
+        .expect(200);
+    assert_eq!(api.finished(&sleeping).await["status"], "cancelled");
+}
