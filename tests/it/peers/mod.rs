@@ -6,6 +6,7 @@ mod node_hosts;
 mod operator;
 mod peer;
 mod product_cli;
+mod quickstart;
 mod socket_client;
 
 use peer::{Generation, Peers, patiently};
