@@ -20,6 +20,8 @@ pub struct KnownAgent {
     pub in_document: bool,
     /// It asked for a run that is still recorded.
     pub in_history: bool,
+    /// Where `openclaw.json` has what is its own, or would have it.
+    pub config_path: String,
     /// The node that it is bound to.
     pub node: Option<String>,
     /// When it last asked for a run.
@@ -42,6 +44,7 @@ impl Engine {
             in_config: false,
             in_document: false,
             in_history: false,
+            config_path: policy.agent_path(agent),
             node: policy.node(agent).pop().map(|said| said.value),
             last_seen_at: None,
             pending: 0,

@@ -16,6 +16,7 @@ use super::{
     Effect, EffectiveValue, ElevatedLevel, ExecSettings, SandboxMode, SandboxSettings, SettingsFinding,
     SettingsProblem, Source, ToolPolicy,
     exec_settings::Levels,
+    key_path::quote_part,
     policy_check,
     policy_keys::{AUTO_APPROVE_LOCAL, KEYS, Level, LevelTree, PolicyKey, Said, Scope},
     policy_tree,
@@ -143,10 +144,13 @@ impl PolicyConfig {
 
     /// The path of a key in an agent's object; where the file does not name the agent, of one that could be set.
     pub fn agent_key(&self, agent: &AgentId, key: &str) -> String {
-        match self.paths.get(agent) {
-            Some(path) => format!("{path}.{key}"),
-            None => format!("agents.entries.{agent}.{key}"),
-        }
+        format!("{}.{key}", self.agent_path(agent))
+    }
+
+    /// The path of an agent's object; where the file does not name the agent, of one that could be set.
+    pub fn agent_path(&self, agent: &AgentId) -> String {
+        let named = self.paths.get(agent).cloned();
+        named.unwrap_or_else(|| format!("agents.entries.{}", quote_part(agent.as_str())))
     }
 
     /// The agents that the file names, sorted.

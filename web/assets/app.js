@@ -8,6 +8,7 @@ import { createBoard } from "./board.js";
 import { byId, fill, h } from "./dom.js";
 import { listen } from "./keys.js";
 import { createNodes } from "./nodes.js";
+import { createPolicy } from "./policy.js";
 import { createOutput, createRuns } from "./runs.js";
 import { follow } from "./stream.js";
 import { visible } from "./text.js";
@@ -20,13 +21,14 @@ const ONE_BY_ONE = 5;
 const RUNS_PAUSE_MS = 1000;
 const LOOK_AGAIN_MS = 1500;
 const OVERRIDES_HOLD_MS = 3000;
-const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "policy.", "config.", "document.", "node.", "server."];
+const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
 const model = new Approvals();
 let board;
 let runs;
 let nodes;
+let policyEditor;
 let line;
 let isOut = false;
 let mayAccept = false;
@@ -59,6 +61,7 @@ async function start() {
     if (!only) {
       runs = createRuns(failed);
       nodes = createNodes({ mayDecide: may("admin"), failed });
+      policyEditor = createPolicy({ mayChange: may("admin"), failed });
     }
     line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
   } else {
@@ -105,6 +108,7 @@ function opened(resumed) {
   unsure.then(settleUnsure).catch(failed);
   refreshRuns();
   nodes?.refreshSoon();
+  policyEditor?.refreshSoon();
 }
 
 function down() {
@@ -157,6 +161,7 @@ function signedOut(why) {
   line?.stop();
   board?.empty();
   nodes?.empty();
+  policyEditor?.empty();
   fill(byId("runs"));
   fill(byId("notices"));
   byId("columns").hidden = true;
@@ -324,6 +329,7 @@ function happened(event) {
     default:
       if (/^(policy|config|document)\./.test(event.type)) showPolicy().catch(failed);
       if (event.type.startsWith("node.")) nodes?.refreshSoon();
+      policyEditor?.refreshSoon();
   }
 }
 

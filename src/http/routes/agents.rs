@@ -35,6 +35,8 @@ struct AgentBody {
     /// Where it is known from: `config`, `document`, `history`.
     #[schema(value_type = Vec<String>)]
     sources: Vec<&'static str>,
+    /// Where `openclaw.json` has what is its own, or would have it: `agents.list[0]`, `agents.entries.build`.
+    config_path: String,
     /// The node that it is bound to.
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<String>,
@@ -175,6 +177,7 @@ impl From<KnownAgent> for AgentBody {
             in_config,
             in_document,
             in_history,
+            config_path,
             node,
             last_seen_at,
             pending,
@@ -190,6 +193,7 @@ impl From<KnownAgent> for AgentBody {
                 .into_iter()
                 .filter_map(|(source, is_known)| is_known.then_some(source))
                 .collect(),
+            config_path,
             node,
             last_seen_at_ms: last_seen_at,
             pending,

@@ -74,7 +74,7 @@ async fn is_legible(browser: &Browser, what: &str) {
     assert_eq!(found, json!([]), "{what}");
 }
 
-async fn looks_right(browser: &Browser, what: &str) {
+pub(super) async fn looks_right(browser: &Browser, what: &str) {
     fits(browser, what).await;
     is_named(browser, what).await;
     is_legible(browser, what).await;

@@ -9,6 +9,7 @@ const text = await load("text.js");
 const words = await load("words.js");
 const { Approvals, inOrder } = await load("approvals.js");
 const { reader } = await load("sse.js");
+const widening = await load("widening.js");
 
 test("everything unseen is spelled out and nothing else", () => {
   const cases = [
@@ -142,4 +143,26 @@ test("an end says who, and elsewhere only when that is known", () => {
   const title = (mine) => words.outcome(denied("a"), mine).title;
   assert.deepEqual([true, false, undefined].map(title), ["Denied by you", "Denied elsewhere by ann with a token", "Denied by ann with a token"]);
   assert.equal(words.outcome({ status: "expired", terminalReason: "timeout" }).title, "Expired");
+});
+
+test("a change is asked about exactly when it allows more", () => {
+  const orders = { security: ["deny", "allowlist", "full"], ask: ["always", "on-miss", "off"], askFallback: ["deny", "allowlist", "full"] };
+  for (const [setting, values] of Object.entries(orders)) {
+    values.forEach((was, before) => values.forEach((is, after) => {
+      const sentence = widening.newlyAllowed(setting, "agent build", was, is);
+      assert.equal(sentence !== undefined, after > before, `${setting}: ${was} to ${is}`);
+      if (sentence) assert.match(sentence, /agent build/);
+    }));
+  }
+  const host = (was, is) => widening.newlyAllowed("host", "all agents", was, is);
+  for (const was of ["sandbox", "gateway", "node", "auto"]) {
+    assert.equal(host(was, "sandbox"), undefined);
+    for (const is of ["gateway", "node", "auto"]) assert.equal(host(was, is) !== undefined, was !== is, `${was} to ${is}`);
+  }
+  const node = (was, is, words) => widening.newlyAllowed("node", "agent build", was, is, words);
+  assert.equal(node("a", "a"), undefined);
+  assert.match(node("a", "b", "attic"), /go to attic\.$/);
+  assert.match(node("a", undefined), /any of them\.$/);
+  assert.match(widening.entryAllows("agent build", { pattern: "*" }), /every program, with any arguments/);
+  assert.match(widening.entryAllows("all agents", { pattern: "/bin/ls", argPattern: "^-l$" }), /\/bin\/ls covers, with arguments like \^-l\$/);
 });

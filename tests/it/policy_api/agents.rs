@@ -34,14 +34,14 @@ async fn agents_are_known_from_config_document_and_history() {
     let items = page["items"].as_array().unwrap();
     let told: Vec<_> = items
         .iter()
-        .map(|agent| only(agent, &["agentId", "sources", "node", "pending"]))
+        .map(|agent| only(agent, &["agentId", "sources", "configPath", "node", "pending"]))
         .collect();
     assert_eq!(
         told,
         [
-            json!({ "agentId": "asker", "sources": ["history"], "node": null, "pending": 1 }),
-            json!({ "agentId": "configured", "sources": ["config", "history"], "node": "n1", "pending": 1 }),
-            json!({ "agentId": "documented", "sources": ["document"], "node": null, "pending": 0 }),
+            json!({ "agentId": "asker", "sources": ["history"], "configPath": "agents.entries.asker", "node": null, "pending": 1 }),
+            json!({ "agentId": "configured", "sources": ["config", "history"], "configPath": "agents.list[0]", "node": "n1", "pending": 1 }),
+            json!({ "agentId": "documented", "sources": ["document"], "configPath": "agents.entries.documented", "node": null, "pending": 0 }),
         ]
     );
     assert!(items[0]["lastSeenAtMs"].is_i64() && items[2].get("lastSeenAtMs").is_none());

@@ -222,6 +222,20 @@ impl Browser {
             .await;
     }
 
+    /// Chooses the value of a list of choices, as a click on it does.
+    pub(crate) async fn choose(&self, selector: &str, value: &str) {
+        self.shown(selector).await;
+        let script = "return [...document.querySelector(arguments[0]).options].find((option) => option.value === arguments[1])";
+        let option = eventually(
+            "offered on the page",
+            || self.run(script, json!([selector, value])),
+            Value::is_object,
+        )
+        .await;
+        let id = option[ELEMENT].as_str().expect("an element");
+        self.post(&format!("/element/{id}/click"), json!({})).await;
+    }
+
     /// Presses keys one after the other, wherever the focus is.
     pub(crate) async fn press(&self, keys: &str) {
         let strokes: Vec<Value> = keys
