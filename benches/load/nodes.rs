@@ -141,23 +141,20 @@ impl Fleet {
         }
     }
 
-    /// Lets every node ask, and approves them all: devices first, then their commands.
+    /// Lets every node ask, and approves them all, some at a time: only so many may wait.
     async fn pair(&self, server: &Server) {
-        for _step in ["devices", "commands"] {
-            for keys in self.keys.chunks(AT_ONCE) {
-                let asking: JoinSet<()> = keys
-                    .iter()
-                    .map(|key| {
-                        let (key, token, address) =
-                            (Arc::clone(key), self.token.clone(), server.web_socket("/"));
-                        async move {
-                            // Taken or not: it has asked.
-                            drop(hello(&address, &key, &token).await);
-                        }
-                    })
-                    .collect();
-                asking.join_all().await;
-            }
+        for keys in self.keys.chunks(AT_ONCE) {
+            let asking: JoinSet<()> = keys
+                .iter()
+                .map(|key| {
+                    let (key, token, address) = (Arc::clone(key), self.token.clone(), server.web_socket("/"));
+                    async move {
+                        // It is not taken yet, but it has asked.
+                        drop(hello(&address, &key, &token).await);
+                    }
+                })
+                .collect();
+            asking.join_all().await;
             self.approve_all(server).await;
         }
     }
