@@ -242,9 +242,9 @@ server_settings! {
         #[doc = "How path and name patterns compare."]
         path_case: PathCase, "path_case" as Word<PathCase> = "auto", Live, Now;
         #[doc = "False switches rule D1 off for all agents."]
-        delegation_table: bool, "delegation_table" as Flag = true, Live, Later;
+        delegation_table: bool, "delegation_table" as Flag = true, Live, Now;
         #[doc = "Offer a grant of the exact text where nothing else covers it."]
-        exact_text_grants: bool, "exact_text_grants" as Flag = false, Live, Later;
+        exact_text_grants: bool, "exact_text_grants" as Flag = false, Live, Now;
         #[doc = "The skill table."]
         skill_bins: Vec<SkillBin>, "skill_bins" as List<Skill> = [], Restart, Now;
     }

@@ -447,3 +447,47 @@ async fn any_number_of_used_up_grants_is_a_miss_in_the_end() {
     let refused = date(&server).await.problem(403, "exec-denied");
     assert_eq!(refused["reason"], "allowlist-miss");
 }
+
+#[tokio::test]
+async fn programs_that_start_others_are_looked_at_unless_the_table_of_them_is_switched_off() {
+    let entry = json!([{ "id": "6f9619ff-8b86-4d01-b42d-00cf4fc964ff", "pattern": "sort" },
+        { "id": "6f9619ff-8b86-4d01-b42d-00cf4fc964fe", "pattern": "/usr/bin/sort" }]);
+    let document = json!({ "version": 1, "agents": { "main": { "allowlist": entry } } });
+    for (toml, status) in [("", 403), ("[policy]\ndelegation_table = false\n", 200)] {
+        let server = TestServer::allowlist_only()
+            .document(&document)
+            .toml(toml)
+            .start()
+            .await;
+        let sort = async |arguments: &[&str]| {
+            let argv: Vec<&str> = std::iter::once("sort").chain(arguments.iter().copied()).collect();
+            server.agent().exec(json!({ "argv": argv })).await
+        };
+        sort(&["/dev/null"]).await.expect(200);
+        sort(&["--compress-program=/bin/true", "/dev/null"])
+            .await
+            .expect(status);
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_nothing_covers_is_remembered_as_it_stands_only_where_that_is_switched_on() {
+    let text = json!({ "command": "echo $(/bin/date -u +%Y)" });
+    for (toml, is_offered) in [("", false), ("[policy]\nexact_text_grants = true\n", true)] {
+        let server = TestServer::asking().toml(toml).start().await;
+        let (agent, operator) = (server.agent(), server.operator());
+        let asked = agent.exec(text.clone()).await.expect(202);
+        let approval = asked["approvalId"].as_str().expect("an approval");
+        let decided = operator.decide(approval, "allow-always").await;
+        if !is_offered {
+            decided.problem(422, "decision-not-allowed");
+            continue;
+        }
+        decided.expect(200);
+        let run = agent.finished(asked["runId"].as_str().expect("a run")).await;
+        assert_eq!(run["status"], "completed", "{run}");
+        agent.exec(text.clone()).await.expect(200);
+        let other = json!({ "command": "echo $(/bin/date -u +%m)" });
+        assert_eq!(agent.exec(other).await.expect(202)["status"], "approval-pending");
+    }
+}
