@@ -339,7 +339,7 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
             told.notify_one();
         })
     });
-    let _ui = FakeUi::plain(&socket(&server), waits);
+    let ui = FakeUi::plain(&socket(&server), waits);
     let asked = tokio::spawn({
         let api = server.agent();
         async move {
@@ -349,6 +349,13 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
     });
     let event = events.next_of("exec.approval.requested").await;
     let id = event.data["approvalId"].as_str().unwrap().to_owned();
+    // Whom nobody has asked yet, nobody tells that it is over.
+    eventually(
+        "asked over the socket",
+        || std::future::ready(ui.lines.load(Ordering::SeqCst)),
+        |lines| *lines > 0,
+    )
+    .await;
     server.operator().decide(&id, "allow-once").await.expect(200);
     assert_eq!(asked.await.unwrap().expect(200)["status"], "completed");
     crate::support::within("the withdrawal", withdrawn.notified()).await;

@@ -1,15 +1,13 @@
 //! A line between a node and a server that can be slow, stand still, or be cut.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::{mpsc, watch},
     task::JoinHandle,
+    time::Instant,
 };
 
 /// What happens to what is on its way.
@@ -111,7 +109,7 @@ async fn carry(
                 Quality::Late(late) => late,
                 Quality::Still => Duration::ZERO,
             };
-            tokio::time::sleep_until((came + late).into()).await;
+            tokio::time::sleep_until(came + late).await;
             if to.write_all(&piece).await.is_err() {
                 return;
             }

@@ -2,12 +2,13 @@
 
 mod line;
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
 use crate::support::{
     Api, OurNode, ServerBuilder, TestServer, eventually, let_in, lines, only, until_connected, until_gone,
+    write_file,
 };
 use line::{Line, Quality};
 
@@ -150,7 +151,7 @@ async fn a_command_on_a_node_ends_when_it_is_cancelled() {
         .await
         .expect(200);
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
-    fs::write(&sign, "").expect("the sign");
+    write_file(&sign, "");
     let after = agent
         .exec(json!({ "argv": ["true"], "host": "node" }))
         .await
@@ -202,12 +203,12 @@ async fn a_line_that_stands_still_or_is_cut_loses_no_run_and_starts_none_twice()
         if stands_still {
             both.line.becomes(Quality::Still);
             until_gone(&operator).await;
-            fs::write(&sign, "").expect("the sign");
+            write_file(&sign, "");
             has(&log, &["begun", "ended"]).await;
             both.line.becomes(Quality::Late(Duration::ZERO));
         } else {
             both.line.cut();
-            fs::write(&sign, "").expect("the sign");
+            write_file(&sign, "");
         }
         let ended: Value = eventually(
             "completed",

@@ -269,7 +269,7 @@ impl Drop for Person {
 }
 
 /// Waits for what a log has to say.
-async fn says<T>(what: &str, log: &Path, answer: impl Fn(&str) -> Option<T>) -> T {
+async fn says<T: Send>(what: &str, log: &Path, answer: impl Fn(&str) -> Option<T> + Send + Sync) -> T {
     let read = || {
         let text = fs::read_to_string(log).unwrap_or_default();
         async move { text }
