@@ -26,6 +26,9 @@ use crate::{
     },
 };
 
+/// Longest frame of an operator, where the settings allow more: documents are the largest that one sends, and at every other
+/// door they are smaller still.
+const MAX_FRAME_OF_OPERATOR: usize = 4 * 1024 * 1024;
 /// How long a peer gets to take what is left and to close, too.
 const CLOSING: Duration = Duration::from_secs(2);
 /// A peer that shows no sign of life for so many ticks is gone. It answers a ping at every one.
@@ -72,7 +75,9 @@ where
     };
     match entered {
         Ok(session) => {
-            let (sender, receiver) = socket.proven(limits.max_frame_bytes).await;
+            let (sender, receiver) = socket
+                .proven(longest_frame(limits.max_frame_bytes, session.role()))
+                .await;
             attend(bridge, session, sender, receiver, &outbox).await;
         }
         Err(NotIn::Gone) => {}
@@ -230,7 +235,7 @@ fn hello(
             role: role.as_str().to_owned(),
             scopes,
         },
-        max_payload: i64::try_from(limits.max_frame_bytes).unwrap_or(i64::MAX),
+        max_payload: i64::try_from(longest_frame(limits.max_frame_bytes, role)).unwrap_or(i64::MAX),
         max_buffered_bytes: i64::try_from(limits.max_buffer_bytes).unwrap_or(i64::MAX),
         tick_interval_ms: millis(limits.tick),
     }
@@ -273,12 +278,12 @@ impl Session {
         }
     }
 
-    fn handle(&self, request: Request, outbox: &Outbox) {
+    fn handle(&self, request: Request, bytes: usize, outbox: &Outbox) {
         match self {
             Self::Node(node) => {
                 outbox.send(node.answer(request).into());
             }
-            Self::Operator(operator) => operator.handle(request),
+            Self::Operator(operator) => operator.handle(request, bytes),
         }
     }
 
@@ -344,7 +349,8 @@ async fn read<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let longest = bridge.hub.settings.current().server.bridge.max_frame_bytes;
+    let most = bridge.hub.settings.current().server.bridge.max_frame_bytes;
+    let longest = longest_frame(most, session.role());
     let dead_after = (tick * DEAD_AFTER_TICKS).max(DEAD_AFTER_LEAST);
     loop {
         let received = tokio::select! {
@@ -370,7 +376,7 @@ where
                 return "broken frame";
             }
             Ok(Received::Text(text)) => match Frame::parse(&text, longest) {
-                Ok(Frame::Request(request)) => session.handle(request, outbox),
+                Ok(Frame::Request(request)) => session.handle(request, text.len(), outbox),
                 // Nothing here asks anything, so these answer nothing; they change nothing.
                 Ok(Frame::Response(_) | Frame::Event(_)) => {}
                 Err(_not_a_frame) => {
@@ -379,6 +385,14 @@ where
                 }
             },
         }
+    }
+}
+
+/// The longest frame that somebody may send in this role, of what the settings allow anybody.
+fn longest_frame(most: usize, role: Role) -> usize {
+    match role {
+        Role::Node => most,
+        Role::Operator => most.min(MAX_FRAME_OF_OPERATOR),
     }
 }
 

@@ -13,6 +13,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::RwLock;
 
 use super::{
+    outbox::Unsent,
     record::NodeRecord,
     registry::{Live, NewLive, Node, NotEntered, Outcome, Registry},
     stats::BridgeStats,
@@ -26,9 +27,12 @@ use crate::{
         NodeSink,
     },
     ledger::{Ledger, LedgerError},
-    protocol::bridge::{CommandRules, Event, InvokeCall, InvokeCancel},
+    protocol::bridge::{CommandRules, Event, Frame, InvokeCall, InvokeCancel},
     settings::SettingsStore,
 };
+
+/// Longest frame that a node is sent: every node host takes so much, and hangs up at more.
+const MOST_TO_NODE: usize = 25 * 1024 * 1024;
 
 /// The nodes of this server: what the engine calls. It exists before the engine does.
 #[derive(Debug)]
@@ -191,6 +195,20 @@ impl NodeHub {
             params,
             timeout,
         } = request;
+        let frame = InvokeCall {
+            id: id.clone(),
+            node_id: node_id.clone(),
+            command: command.clone(),
+            params,
+            timeout_ms: timeout.map(millis),
+            idempotency_key: Some(id.clone()),
+        };
+        // Before the lock, which everybody who looks at nodes waits for.
+        let text = Frame::from(frame.to_event()).to_text();
+        drop(frame);
+        if text.len() > MOST_TO_NODE {
+            return Err(InvokeFailure::TooLarge);
+        }
         let rules = self.rules();
         let mut registry = self.registry();
         let node = registry.get(&node_id).ok_or(InvokeFailure::NotConnected)?;
@@ -201,19 +219,14 @@ impl NodeHub {
         judge(node, &rules, &command)?;
         let (connection, outbox) = (live.connection, live.outbox.clone());
         let answer = registry.expect(&node_id, &id)?;
-        let frame = InvokeCall {
-            id: id.clone(),
-            node_id: node_id.clone(),
-            command,
-            params,
-            timeout_ms: timeout.map(millis),
-            idempotency_key: Some(id.clone()),
-        };
         // Under the lock, so that an answer cannot come before somebody waits for it; sending does not wait.
-        let is_sent = outbox.send(frame.to_event().into());
-        if !is_sent {
+        if let Err(unsent) = outbox.offer(text) {
             registry.give_up(&node_id, connection, &id);
-            return Err(InvokeFailure::NotConnected);
+            return Err(match unsent {
+                Unsent::Closing => InvokeFailure::NotConnected,
+                Unsent::Full => InvokeFailure::Full,
+                Unsent::TooLarge => InvokeFailure::TooLarge,
+            });
         }
         Ok(Call {
             hub: self,
@@ -256,7 +269,13 @@ impl NodeLink for NodeHub {
                     invoke_id: invoke_id.to_owned(),
                     node_id: node_id.to_owned(),
                 };
-                live.outbox.send(cancel.to_event().into());
+                let text = Frame::from(cancel.to_event()).to_text();
+                if live.outbox.offer(text).is_err() {
+                    tracing::debug!(
+                        node.id = node_id,
+                        "a node takes too little to be told that a call is over"
+                    );
+                }
             }
         }
     }

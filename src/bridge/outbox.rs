@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::protocol::bridge::{AUTH_CHANGED, Close, Frame, POLICY};
 
+/// What part of an outbox calls leave free for what has to be told: ticks, answers, the end.
+const KEPT_FREE: usize = 8;
+
 /// Answers that a role is wrong which one connection may get (`bridge.md`, section 7).
 const MOST_UNAUTHORIZED: usize = 10;
 
@@ -34,6 +37,17 @@ struct State {
     bytes: usize,
     unauthorized: usize,
     closing: Option<Close>,
+}
+
+/// Why a text was not put in. The connection goes on as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// It is closing or has ended.
+    Closing,
+    /// Too much waits already.
+    Full,
+    /// It would not fit if nothing waited.
+    TooLarge,
 }
 
 /// What to do next on the wire.
@@ -90,6 +104,26 @@ impl Outbox {
         drop(state);
         self.0.changed.notify_one();
         true
+    }
+
+    /// Puts a text in if there is room for it. What others have a peer do is no reason to cut it off.
+    pub(super) fn offer(&self, text: String) -> Result<(), Unsent> {
+        let room = self.0.limit - self.0.limit / KEPT_FREE;
+        if text.len() > room {
+            return Err(Unsent::TooLarge);
+        }
+        let mut state = self.state();
+        if state.closing.is_some() {
+            return Err(Unsent::Closing);
+        }
+        if state.bytes.saturating_add(text.len()) > room {
+            return Err(Unsent::Full);
+        }
+        state.bytes += text.len();
+        state.waiting.push_back(text);
+        drop(state);
+        self.0.changed.notify_one();
+        Ok(())
     }
 
     /// Sends what waits, and closes the connection. The first reason counts.
@@ -202,6 +236,22 @@ mod tests {
             outbox.next().await,
             Next::Close(Close::new(POLICY, "slow consumer"))
         );
+    }
+
+    #[tokio::test]
+    async fn what_is_offered_never_ends_the_connection() {
+        let outbox = Outbox::new(800);
+        assert_eq!(outbox.offer("x".repeat(701)), Err(Unsent::TooLarge));
+        assert_eq!(outbox.offer("x".repeat(700)), Ok(()));
+        assert_eq!(outbox.offer("x".to_owned()), Err(Unsent::Full));
+        assert!(!outbox.is_closed());
+        // There is room for what has to be told.
+        assert!(outbox.send(event(1)));
+        assert_eq!(outbox.next().await, Next::Text("x".repeat(700)));
+        outbox.sent(700);
+        assert_eq!(outbox.offer("y".repeat(600)), Ok(()));
+        outbox.close(1012, "service restart");
+        assert_eq!(outbox.offer("z".to_owned()), Err(Unsent::Closing));
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ pub struct NodeRecord {
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
-    /// Its name for people: the one given here, else its own.
+    /// Its name for people: the one given here, else the one that was approved.
     pub display_name: Option<String>,
     /// As it says.
     pub platform: Option<String>,

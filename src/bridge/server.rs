@@ -5,7 +5,11 @@ use std::{any::Any, net::IpAddr, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{connection, hub::NodeHub};
+use super::{
+    connection,
+    hub::NodeHub,
+    operator::{Askers, OperatorPlaces},
+};
 use crate::{
     auth::{SharedSecret, Throttle},
     clock::Ids,
@@ -40,6 +44,8 @@ pub struct Bridge {
     pub(super) ids: Arc<dyn Ids>,
     pub(super) began: UnixMillis,
     pub(super) stopping: CancellationToken,
+    pub(super) askers: Arc<Askers>,
+    pub(super) operators: Arc<OperatorPlaces>,
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
     tasks: TaskTracker,
@@ -73,12 +79,15 @@ impl Bridge {
             secret,
             ids,
         } = parts;
+        let connections = hub.settings.current().server.limits.max_connections;
         Arc::new(Self {
+            operators: OperatorPlaces::among(connections),
             began: hub.clock.now(),
             hub,
             secret,
             ids,
             stopping: CancellationToken::new(),
+            askers: Arc::default(),
             engine,
             tokens,
             tasks: TaskTracker::new(),

@@ -46,7 +46,7 @@ impl Pinned {
                     detail: "the patch and the directory that it is applied to; its hunks find their lines by their text",
                 };
             }
-            Bound::Elsewhere => {
+            Bound::Elsewhere { .. } => {
                 return Self {
                     pinning: Pinning::Text,
                     detail: "the text that was shown; whoever asked starts it and answers for what it runs",

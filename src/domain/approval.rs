@@ -390,7 +390,11 @@ pub enum Bound {
         spared: Vec<String>,
     },
     /// Nothing here: whoever asked starts it, and only the answer was wanted. No host of this server starts one.
-    Elsewhere,
+    Elsewhere {
+        /// Whose answer it is: the door, a colon, and who came through it. Records of before do not have it.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        asked_by: Option<String>,
+    },
 }
 
 /// Everything an approval covers. Two requests with equal digests would do the same thing.
@@ -524,7 +528,7 @@ pub struct Approval {
 impl Approval {
     /// Whether only the answer was wanted: whoever asked starts the command, this server never does.
     pub const fn is_run_elsewhere(&self) -> bool {
-        matches!(self.card.binding.bound, Bound::Elsewhere)
+        matches!(self.card.binding.bound, Bound::Elsewhere { .. })
     }
 
     /// Whether the deadline has come.

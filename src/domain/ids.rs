@@ -136,6 +136,11 @@ impl ApprovalId {
     pub fn slug(&self) -> &str {
         self.0.get(..8).unwrap_or(&self.0)
     }
+
+    /// Whether it is a UUID, and so never what people type as the beginning of another one.
+    pub fn is_uuid(&self) -> bool {
+        self.0.len() == uuid::fmt::Hyphenated::LENGTH && uuid::Uuid::try_parse(&self.0).is_ok()
+    }
 }
 
 fn is_opaque(text: &str) -> bool {
@@ -183,6 +188,21 @@ mod tests {
         assert_eq!(sign_in.token(), Some(token));
         assert_eq!(SignInId::parse(sign_in.as_str()), Ok(sign_in));
         assert_eq!(SignInId::parse("x").unwrap().token(), None);
+    }
+
+    #[test]
+    fn only_a_whole_uuid_is_one() {
+        let is_uuid = |text: &str| ApprovalId::parse(text).unwrap().is_uuid();
+        assert!(is_uuid("0b0f6a4e-6f0c-4a9c-8a53-5d1f0c6f7d11"));
+        for other in [
+            "0b0f6a4e",
+            "0b0f6a4e-6f0c-4a9c-8a53-5d1f0c6f7d1",
+            "0b0f6a4e-6f0c-4a9c-8a53-5d1f0c6f7d1x",
+            "0b0f6a4e6f0c4a9c8a535d1f0c6f7d11",
+            "0b0f6a4e6f0c4a9c8a535d1f0c6f7d110000",
+        ] {
+            assert!(!is_uuid(other), "{other}");
+        }
     }
 
     #[test]

@@ -15,6 +15,9 @@ use super::{UnixMillis, name::vocabulary};
 /// How long a device's request waits for a person; afterwards the device asks anew.
 pub const PAIRING_LASTS: Duration = Duration::from_mins(5);
 
+/// How long a question of a device stands before the device may ask another one instead.
+const REPLACED_AFTER: Duration = Duration::from_mins(1);
+
 /// Longest name of a node, in characters.
 const MAX_NAME: usize = 128;
 
@@ -70,6 +73,8 @@ pub struct NodeProfile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Approved {
+    /// Its name then: whatever it calls itself later, it is called so here.
+    pub display_name: Option<String>,
     /// Its platform then.
     pub platform: String,
     /// Its family then.
@@ -178,6 +183,8 @@ impl PairedNode {
             },
             PairingKind::Commands => Self {
                 approved: Approved {
+                    // More commands are asked for, not another name.
+                    display_name: self.approved.display_name,
                     platform: self.approved.platform,
                     device_family: self.approved.device_family,
                     ..approved
@@ -218,9 +225,10 @@ impl PairedNode {
             .collect()
     }
 
-    /// Its name for people: the one given here, else its own.
+    /// Its name: the one given here, else the one that was approved. What it calls itself now names nobody: calls are sent by
+    /// name, and it could take that of another node.
     pub fn display_name(&self) -> Option<&str> {
-        self.label.as_deref().or(self.profile.display_name.as_deref())
+        self.label.as_deref().or(self.approved.display_name.as_deref())
     }
 
     /// What kind of machine it is, as it was approved: its family counts even when it leaves that out now.
@@ -235,6 +243,7 @@ impl PairedNode {
 impl Approved {
     fn of(profile: &NodeProfile) -> Self {
         Self {
+            display_name: profile.display_name.clone(),
             platform: profile.platform.clone(),
             device_family: profile.device_family.clone(),
             caps: profile.caps.clone(),
@@ -263,16 +272,16 @@ impl PairingRequest {
         }
     }
 
-    /// Whether it asks the same as a device that comes now: then a person sees one question, not many. From where
-    /// and under which version it comes may differ.
+    /// Whether it asks the same as a device that comes now: then a person sees one question, not many. What an approval
+    /// covers must be the same; from where and under which version it comes, say, may differ.
     pub fn asks_the_same(&self, profile: &NodeProfile) -> bool {
-        let asked = |profile: &NodeProfile| NodeProfile {
-            remote_ip: None,
-            version: String::new(),
-            path_env: None,
-            ..profile.clone()
-        };
-        asked(&self.profile) == asked(profile)
+        Approved::of(&self.profile) == Approved::of(profile)
+    }
+
+    /// Whether a device that now asks something else may put another question in the place of this one. Each is a record
+    /// for ever, and whoever asks has proved nothing yet.
+    pub fn may_be_replaced(&self, now: UnixMillis) -> bool {
+        !self.is_open(now) || self.requested_at + REPLACED_AFTER <= now
     }
 }
 
@@ -412,10 +421,58 @@ mod tests {
         let moved = NodeProfile {
             remote_ip: Some(IpAddr::from([10, 0, 0, 1])),
             version: "2".to_owned(),
+            path_env: Some("/bin".to_owned()),
+            permissions: BTreeMap::from([("camera".to_owned(), true)]),
             ..profile(&["a"])
         };
         assert!(asked.asks_the_same(&moved));
         assert!(!asked.asks_the_same(&profile(&["a", "b"])));
+        let called = NodeProfile {
+            display_name: Some("other".to_owned()),
+            ..profile(&["a"])
+        };
+        assert!(!asked.asks_the_same(&called));
+    }
+
+    #[test]
+    fn a_question_stands_for_a_minute() {
+        for kind in [PairingKind::Device, PairingKind::Commands] {
+            let asked = request(kind, &["a"]);
+            assert!(!asked.may_be_replaced(UnixMillis::new(60_999)));
+            assert!(asked.may_be_replaced(UnixMillis::new(61_000)));
+        }
+    }
+
+    #[test]
+    fn a_node_is_called_as_it_was_approved_until_somebody_here_calls_it_otherwise() {
+        let named = |name: &str, commands: &[&str]| NodeProfile {
+            display_name: Some(name.to_owned()),
+            ..profile(commands)
+        };
+        let asked = |kind, name: &str, commands: &[&str]| PairingRequest {
+            profile: named(name, commands),
+            ..request(kind, commands)
+        };
+        let mut node =
+            PairedNode::first(&asked(PairingKind::Device, "mill", &["a"]), UnixMillis::new(1)).unwrap();
+        node.profile = named("vault", &["a"]);
+        assert_eq!(node.standing(&node.profile), Standing::Admitted);
+        assert_eq!(node.display_name(), Some("mill"));
+        let wider = node.clone().approve(
+            &asked(PairingKind::Commands, "vault", &["a", "b"]),
+            UnixMillis::new(2),
+        );
+        assert_eq!(wider.display_name(), Some("mill"));
+        let again = node
+            .clone()
+            .approve(&asked(PairingKind::Device, "attic", &["a"]), UnixMillis::new(2));
+        assert_eq!(again.display_name(), Some("attic"));
+        node.label = Some("here".to_owned());
+        assert_eq!(node.display_name(), Some("here"));
+        // One that was approved without a name gets none by giving itself one.
+        let mut nameless = paired(&["a"]);
+        nameless.profile = named("mill", &["a"]);
+        assert_eq!(nameless.display_name(), None);
     }
 
     #[test]

@@ -103,6 +103,8 @@ impl Engine {
                 Ok(Attempt::Follow(run_id))
             }
             Admitted::New(AskOutcome::TooManyPending) => Err(ExecError::Overloaded),
+            // Ours are drawn at random and never meet another one.
+            Admitted::New(AskOutcome::IdTaken) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
         }
     }
@@ -158,6 +160,7 @@ impl Engine {
             }
             (NoRouteOutcome::Stale, _) => Ok(Attempt::Stale),
             (NoRouteOutcome::UsedUp(entry), _) => Ok(Attempt::UsedUp(entry)),
+            (NoRouteOutcome::IdTaken, _) => Err(ExecError::Storage(StorageTrouble::Unavailable)),
             (NoRouteOutcome::Denied(_) | NoRouteOutcome::Launched { .. }, _) => {
                 let reason = match verdict {
                     FallbackVerdict::Deny(reason) => reason,

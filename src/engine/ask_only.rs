@@ -17,8 +17,8 @@ use crate::{
     },
     engine::{Engine, reply::StorageTrouble},
     ledger::{
-        Admission, AnswerTo, AskOutcome, Asking, CancelOutcome, Fallback, NewApproval, NewRun, NoRoute,
-        NoRouteOutcome, UseAnswer,
+        Admission, AnswerTo, ApprovalFilter, AskOutcome, Asking, CancelOutcome, Fallback, NewApproval,
+        NewRun, NoRoute, NoRouteOutcome, Page, UseAnswer,
     },
     policy::combine::Wanted,
 };
@@ -81,6 +81,9 @@ pub enum AskError {
     /// There is an approval with the chosen id.
     #[error("there is an approval with this id")]
     IdTaken,
+    /// Another approval begins like the chosen id, and people name approvals by their beginnings.
+    #[error("another approval begins with the same 8 characters")]
+    SlugTaken,
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
@@ -98,7 +101,10 @@ impl AskRequest {
             agent: self.agent.clone(),
             session: self.session.clone(),
             command: self.command.clone(),
-            bound: Bound::Elsewhere,
+            // The answer is theirs alone: the same question of somebody else has another digest.
+            bound: Bound::Elsewhere {
+                asked_by: Some(format!("{}:{}", self.asked_by.kind.as_str(), self.asked_by.id)),
+            },
             cwd: self.cwd.clone().unwrap_or_default(),
             cwd_dev: 0,
             cwd_ino: 0,
@@ -148,15 +154,8 @@ impl Engine {
         let security = request.security.unwrap_or(ours.security.value);
         let ask = request.ask.unwrap_or(ours.ask.value);
         let longest = settings.server.approvals.timeout;
-        if let Some(id) = &request.id
-            && self
-                .ledger
-                .approval(id)
-                .await
-                .map_err(StorageTrouble::from)?
-                .is_some()
-        {
-            return Err(AskError::IdTaken);
+        if let Some(id) = &request.id {
+            self.expect_free(id).await?;
         }
         let card = ApprovalCard {
             binding: request.binding(),
@@ -247,6 +246,7 @@ impl Engine {
                 .map_err(StorageTrouble::from)?
             {
                 Admission::New(NoRouteOutcome::Denied(approval)) => Ok(*approval),
+                Admission::New(NoRouteOutcome::IdTaken) => Err(AskError::IdTaken),
                 // A denial is never launched, and only a call with an idempotency key can be known.
                 Admission::New(
                     NoRouteOutcome::Launched { .. } | NoRouteOutcome::Stale | NoRouteOutcome::UsedUp(_),
@@ -272,8 +272,34 @@ impl Engine {
                 Ok(*approval)
             }
             Admission::New(AskOutcome::TooManyPending) => Err(AskError::TooManyPending),
+            // Somebody else chose it in between.
+            Admission::New(AskOutcome::IdTaken) => Err(AskError::IdTaken),
             // Only a call with an idempotency key can be known.
             Admission::Known(_) | Admission::Mismatch => Err(StorageTrouble::Unavailable.into()),
+        }
+    }
+
+    /// Refuses a chosen id that stands for an approval, whole or by the beginning that people answer by: they were shown
+    /// another command under that name. One that has ended counts, too, for its answer may come late.
+    async fn expect_free(&self, id: &ApprovalId) -> Result<(), AskError> {
+        let taken = self.ledger.approval(id).await.map_err(StorageTrouble::from)?;
+        if taken.is_some() {
+            return Err(AskError::IdTaken);
+        }
+        let alike = ApprovalFilter {
+            id_prefix: Some(id.slug().to_owned()),
+            ..ApprovalFilter::default()
+        };
+        let alike = self
+            .ledger
+            .approvals(alike, Page::first(1))
+            .await
+            .map_err(StorageTrouble::from)?;
+        match alike.items.first() {
+            None => Ok(()),
+            // It came in between.
+            Some(other) if other.id == *id => Err(AskError::IdTaken),
+            Some(_other) => Err(AskError::SlugTaken),
         }
     }
 
@@ -379,14 +405,17 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_changes_with_everything_that_was_shown() {
+    fn the_digest_changes_with_everything_that_was_shown_and_with_who_asks() {
         let first = request(None);
-        let changes: [fn(&mut AskRequest); 5] = [
+        let changes: [fn(&mut AskRequest); 7] = [
             |r| r.command = Command::shell("ls -l".to_owned()).unwrap(),
             |r| r.cwd = Some("/tmp".to_owned()),
             |r| r.host = Host::Node,
             |r| r.agent = AgentId::parse("other").unwrap(),
             |r| r.session = SessionKey::parse("s").unwrap(),
+            // And with whoever asks, for the answer is theirs.
+            |r| r.asked_by.kind = ActorKind::Token,
+            |r| r.asked_by.id = "uid-2".to_owned(),
         ];
         for change in changes {
             let mut other = first.clone();

@@ -118,7 +118,7 @@ fn started<'a>(
         | Bound::Inside { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. }
-        | Bound::Elsewhere => Vec::new(),
+        | Bound::Elsewhere { .. } => Vec::new(),
     };
     let others: Vec<_> = executables
         .iter()

@@ -76,6 +76,8 @@ pub(super) struct Call {
     pub(super) pty: bool,
     /// Who would answer a question about it.
     pub(super) answers: Answers,
+    /// Its scripts are bound also where nothing that policy says depends on them.
+    pub(super) pins_scripts: bool,
 }
 
 impl Call {
@@ -101,6 +103,7 @@ impl Call {
             background: true,
             pty: binding.pty,
             answers: Answers::Approvers,
+            pins_scripts: false,
         }
     }
 
@@ -143,6 +146,7 @@ impl Call {
             background: run.background,
             pty: run.pty,
             answers: Answers::Approvers,
+            pins_scripts: false,
         }
     }
 
@@ -368,6 +372,7 @@ impl Engine {
             background: background && may_background,
             pty,
             answers: Answers::Approvers,
+            pins_scripts: false,
             agent,
             session,
         }

@@ -12,13 +12,14 @@ use crate::{
     approvals::document::EntryForm,
     command::{PathLookup as _, env_policy},
     domain::{
-        Approval, Ask, Command, ExecRequest, Principal, Run, RunId, RunStatus, Security, TokenId, UnixMillis,
+        Approval, Ask, Command, ExecRequest, Principal, Reason, Run, RunId, RunStatus, Security, TokenId,
+        UnixMillis,
     },
     engine::{
         Engine, analyse,
         call::{self, Call},
         exec::{Leaving, Way},
-        judge::PolicyNow,
+        judge::{Judgement, PolicyNow},
         reply::{ExecError, StorageTrouble},
     },
     hosts::workdir::Workdir,
@@ -47,12 +48,62 @@ pub enum Answers {
 }
 
 /// How a call was delivered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
     /// Who answers a question about it.
     pub answers: Answers,
     /// From this moment on it must not start.
     pub start_before: Option<UnixMillis>,
+    /// What was approved of it where it comes from; `None` when it was sent without a plan.
+    pub planned: Option<Planned>,
+}
+
+/// What a plan says that was approved elsewhere, as far as it has to hold until the call begins: it may wait for a place
+/// to run in, and files and policy change meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Planned {
+    /// The script that would be run: its path and the SHA-256 of its content.
+    pub script: Option<(String, String)>,
+    /// Security and ask of this machine then. Under stricter ones a person has to look again.
+    pub policy: Option<(Security, Ask)>,
+}
+
+impl Planned {
+    /// Whether policy became stricter than it was for the plan.
+    pub fn is_outdated(&self, security: Security, ask: Ask) -> bool {
+        self.policy
+            .is_some_and(|(then_security, then_ask)| security < then_security || ask > then_ask)
+    }
+}
+
+impl Delivery {
+    /// What a look says of the call, unless it is no longer what was approved: then it is refused.
+    pub(super) fn hold_to_plan(&self, judged: Judgement) -> Judgement {
+        let Some(planned) = &self.planned else {
+            return judged;
+        };
+        if matches!(judged.verdict, Verdict::Deny(_)) {
+            return judged;
+        }
+        let is_bound = |(path, sha256): &(String, String)| {
+            let mut scripts = judged.binding.scripts.iter();
+            scripts.any(|script| script.path == *path && script.sha256 == *sha256)
+        };
+        if planned.script.as_ref().is_some_and(|script| !is_bound(script)) {
+            return judged.refused(
+                Reason::BindingMismatch,
+                "the script is not the one that was approved",
+            );
+        }
+        let effective = &judged.effective;
+        if planned.is_outdated(effective.security.value, effective.ask.value) {
+            return judged.refused(
+                Reason::ApprovalRequired,
+                "the policy of this machine became stricter than it was for the plan",
+            );
+        }
+        judged
+    }
 }
 
 /// What becomes of runs of an earlier process that were allowed or asked about and had not started.
@@ -167,7 +218,7 @@ impl Engine {
         caller: &Principal,
         request: ExecRequest,
         invocation: &Invocation,
-        delivery: Delivery,
+        delivery: &Delivery,
     ) -> Result<Delivered, ExecError> {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
@@ -193,7 +244,7 @@ impl Engine {
         &self,
         caller: &Principal,
         request: ExecRequest,
-        delivery: Delivery,
+        delivery: &Delivery,
         now: &PolicyNow,
     ) -> Result<Call, ExecError> {
         if !caller.may_act_for(&request.agent) {
@@ -206,6 +257,10 @@ impl Engine {
         let call = self.settle(caller, request, env, Workdir::workspace, now.settings())?;
         Ok(Call {
             answers: delivery.answers,
+            pins_scripts: delivery
+                .planned
+                .as_ref()
+                .is_some_and(|planned| planned.script.is_some()),
             ..call
         })
     }
@@ -298,8 +353,13 @@ impl Engine {
         let delivery = Delivery {
             answers: Answers::Refused,
             start_before: None,
+            planned: None,
         };
-        let call = self.prepare_delivered(caller, request, delivery, &now)?;
+        let call = Call {
+            // A plan names its script under every policy.
+            pins_scripts: true,
+            ..self.prepare_delivered(caller, request, &delivery, &now)?
+        };
         let judged = self.judge(&call, &now, &[])?;
         let analysis = match judged.analysis.clone() {
             Some(analysis) => analysis,
@@ -375,7 +435,7 @@ impl Engine {
 }
 
 /// Whether a delivered call may still start.
-pub(super) fn expect_in_time(delivery: Option<Delivery>, now: UnixMillis) -> Result<(), ExecError> {
+pub(super) fn expect_in_time(delivery: Option<&Delivery>, now: UnixMillis) -> Result<(), ExecError> {
     let is_late = delivery
         .and_then(|delivery| delivery.start_before)
         .is_some_and(|limit| now >= limit);
@@ -412,11 +472,33 @@ mod tests {
         let at = |limit| Delivery {
             answers: Answers::Refused,
             start_before: limit,
+            planned: None,
         };
         let now = UnixMillis::new(1_000);
         assert!(expect_in_time(None, now).is_ok());
-        assert!(expect_in_time(Some(at(None)), now).is_ok());
-        assert!(expect_in_time(Some(at(Some(UnixMillis::new(1_001)))), now).is_ok());
-        assert!(expect_in_time(Some(at(Some(now))), now).is_err());
+        assert!(expect_in_time(Some(&at(None)), now).is_ok());
+        assert!(expect_in_time(Some(&at(Some(UnixMillis::new(1_001)))), now).is_ok());
+        assert!(expect_in_time(Some(&at(Some(now))), now).is_err());
+    }
+
+    #[test]
+    fn a_plan_outlives_a_policy_that_became_looser_and_none_that_became_stricter() {
+        let planned = |policy| Planned { script: None, policy };
+        let made = planned(Some((Security::Allowlist, Ask::OnMiss)));
+        for (security, ask) in [
+            (Security::Allowlist, Ask::OnMiss),
+            (Security::Full, Ask::OnMiss),
+            (Security::Allowlist, Ask::Off),
+        ] {
+            assert!(!made.is_outdated(security, ask), "{security:?} {ask:?}");
+        }
+        for (security, ask) in [
+            (Security::Deny, Ask::OnMiss),
+            (Security::Allowlist, Ask::Always),
+            (Security::Full, Ask::Always),
+        ] {
+            assert!(made.is_outdated(security, ask), "{security:?} {ask:?}");
+        }
+        assert!(!planned(None).is_outdated(Security::Deny, Ask::Always));
     }
 }

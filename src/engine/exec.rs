@@ -139,7 +139,7 @@ impl Engine {
         caller: &Principal,
         request: ExecRequest,
         key: Option<(ledger::IdempotencyKey, Leaving)>,
-        delivery: Option<Delivery>,
+        delivery: Option<&Delivery>,
     ) -> Result<Begun, ExecError> {
         let (key, keyed) = key.unzip();
         let mut spent: Vec<EntryId> = Vec::new();
@@ -206,13 +206,13 @@ impl Engine {
         &self,
         caller: &Principal,
         request: ExecRequest,
-        delivery: Option<Delivery>,
+        delivery: Option<&Delivery>,
         spent: &[EntryId],
     ) -> Result<Look, ExecError> {
         let now = self.policy_now();
         if let Some(delivery) = delivery {
             let call = self.prepare_delivered(caller, request, delivery, &now)?;
-            let judged = self.judge(&call, &now, spent)?;
+            let judged = delivery.hold_to_plan(self.judge(&call, &now, spent)?);
             return Ok(Look {
                 now,
                 call: Arc::new(call),

@@ -27,7 +27,7 @@ use crate::{
     hosts::{eyes::Blind, path_lookup::SystemLookup, sandbox::Placement, workdir::Workdir},
     policy::{
         allowlist::Analysis,
-        combine::Effective,
+        combine::{Effective, Wanted},
         gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
         layers::{Layer, Resolved, Spoken},
         pattern::PatternCache,
@@ -259,6 +259,31 @@ impl Engine {
                 Verdict::Run | Verdict::Deny(_) => Vec::new(),
             },
         })
+    }
+
+    /// Why no command of a call's agent could run on the node that it names; `None` when one might, and the node is
+    /// asked nothing.
+    ///
+    /// # Errors
+    /// What [`Engine::exec`] answers to such a call, whatever its command is.
+    pub async fn barred_from_node(
+        &self,
+        caller: &Principal,
+        request: &ExecRequest,
+    ) -> Result<Option<Reason>, ExecError> {
+        if self.is_draining() {
+            return Err(ExecError::ShuttingDown);
+        }
+        let now = self.policy_now();
+        let asked = self.asked_by_call(caller, request, &now)?;
+        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
+        Self::resolve_place_now(caller, request, &asked, &now, &sight)?;
+        self.choose_node(&request.agent, asked.node(), request.node.as_deref(), &now)?;
+        if now.is_tool_denied(&request.agent, &request.command) {
+            return Ok(Some(Reason::ToolDenied));
+        }
+        let effective = now.effective(&request.agent, asked.wishes(Wanted::default()));
+        Ok((effective.security.value == Security::Deny).then_some(Reason::SecurityDeny))
     }
 
     /// Judges as an exec call does that finds grants used up and leaves them out one by one.

@@ -374,11 +374,23 @@ impl Engine {
                 | Bound::Inside { .. }
                 | Bound::OnNode { .. }
                 | Bound::Patch { .. }
-                | Bound::Elsewhere,
+                | Bound::Elsewhere { .. },
                 None,
             ) => Vec::new(),
         };
-        let mut scripts = self.scripts_of(analysis, &bound, &executables, &call.workdir.path, &lookup);
+        let for_scripts = match analysis {
+            None if call.pins_scripts && !matches!(call.command, Command::Patch(_)) => {
+                Some(self.analyse(call, now, &[])?)
+            }
+            Some(_) | None => None,
+        };
+        let mut scripts = self.scripts_of(
+            analysis.or(for_scripts.as_ref()),
+            &bound,
+            &executables,
+            &call.workdir.path,
+            &lookup,
+        );
         let preflight = looks_at_scripts
             .then(|| Self::preflight(analysis, &bound, &call.workdir.path, &mut scripts, &lookup))
             .flatten();
@@ -468,6 +480,15 @@ impl Judgement {
         Self {
             verdict: Verdict::Deny(Reason::Preflight),
             preflight: Some(found),
+            ..self
+        }
+    }
+
+    /// The same of a call that must neither run nor be asked about, for this reason and in these words.
+    pub(super) fn refused(self, reason: Reason, why: &str) -> Self {
+        Self {
+            verdict: Verdict::Deny(reason),
+            node_refusal: Some(why.to_owned()),
             ..self
         }
     }

@@ -65,7 +65,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use delivery::{
-    Answers, Delivered, Delivery, Invocation, InvocationState, Preview, PreviewRule, Unstarted,
+    Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
 };
 pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};

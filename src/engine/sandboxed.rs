@@ -398,7 +398,7 @@ pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
         | Bound::Text { .. }
         | Bound::OnNode { .. }
         | Bound::Patch { .. }
-        | Bound::Elsewhere => None,
+        | Bound::Elsewhere { .. } => None,
     };
     let env = permit.env().iter().filter(|(name, _value)| *name != PATH);
     let has_term = permit.env().iter().any(|(name, _value)| name == TERM);

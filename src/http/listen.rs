@@ -1,7 +1,8 @@
 //! The listeners: TCP, inside TLS when there is a certificate, and the API's Unix socket, which is plain always.
 //!
 //! Every connection is a tracked task with a place of its own, its TLS handshake included; when all places are
-//! taken, new connections wait in the kernel's queue. Stopping is soft first (streams end, requests finish), then
+//! taken, new connections wait in the kernel's queue. Each listener has its own places: whoever fills those of the port
+//! leaves those of the socket to the operator of this machine. Stopping is soft first (streams end, requests finish), then
 //! hard.
 
 use std::{

@@ -253,7 +253,7 @@ struct SessionPlace {
 }
 
 impl SessionPlace {
-    /// `None` when either is no such thing.
+    /// `None` when either is no such thing, or the session is another agent's.
     fn of(agent: Option<&str>, session: Option<&str>) -> Option<Self> {
         let named = |text: Option<&str>| {
             text.map(str::trim)
@@ -261,13 +261,14 @@ impl SessionPlace {
                 .map(str::to_owned)
         };
         let session = named(session).map(SessionKey::parse).transpose().ok()?;
-        let agent = match named(agent) {
-            Some(agent) => AgentId::parse(agent).ok()?,
-            None => session
-                .as_ref()
-                .and_then(SessionKey::agent)
-                .unwrap_or_else(AgentId::main),
-        };
+        let agent = named(agent).map(AgentId::parse).transpose().ok()?;
+        let told = session.as_ref().and_then(SessionKey::agent);
+        if let (Some(agent), Some(told)) = (&agent, &told)
+            && agent != told
+        {
+            return None;
+        }
+        let agent = agent.or(told).unwrap_or_else(AgentId::main);
         let session = session.unwrap_or_else(|| SessionKey::main_of(&agent));
         Some(Self { agent, session })
     }
@@ -308,14 +309,13 @@ impl SessionPlace {
     }
 
     /// The question that the peer would have asked about a command before: the text that a person saw, in the same place.
+    /// That text is made of what is to run. What the peer says was typed is not looked at: of the arguments it may tell
+    /// less than a person had to see, such as which file is meant by the name of a shell.
     fn question_before(&self, peer: &Actor, order: &ExecOrder) -> Option<AskRequest> {
         if !order.env.is_empty() {
             return None;
         }
-        let text = order
-            .raw_command
-            .clone()
-            .unwrap_or_else(|| Command::Argv(order.argv.clone()).to_text());
+        let text = Command::of_peer(order.argv.clone()).ok()?.to_text();
         let command = Command::shell(text).ok()?;
         Some(self.ask_request(peer, command, order.cwd.clone(), Host::Gateway))
     }
@@ -466,6 +466,11 @@ mod tests {
         assert_eq!(of(None, None), pair("main", "agent:main:main"));
         assert_eq!(of(None, Some("agent:build:x")), pair("build", "agent:build:x"));
         assert_eq!(of(Some(" main "), Some("node")), pair("main", "node"));
+        assert_eq!(
+            of(Some("build"), Some("agent:build:x")),
+            pair("build", "agent:build:x")
+        );
+        assert_eq!(of(Some("main"), Some("agent:build:x")), None);
         assert_eq!(of(Some("a/b"), None), None);
         assert_eq!(of(None, Some("a\nb")), None);
     }

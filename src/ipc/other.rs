@@ -10,6 +10,7 @@ use super::{
     place::{self, PlaceError},
 };
 use crate::{
+    command::{display, prompt::Prompt as Shown},
     domain::{Approval, ApprovalDecision},
     engine::{
         Engine,
@@ -76,15 +77,17 @@ struct Held(Connection);
 impl Prompt for Held {
     fn ask(self: Box<Self>, approval: &Approval) -> Boxed<Option<ApprovalDecision>> {
         let card = &approval.card;
+        // Its window may show a text as it comes, so nothing in it hides or moves the rest.
+        let visible = |text: &str| display::escape(text).text;
         let question = OutgoingQuestion {
-            command: card.binding.command.to_text(),
-            cwd: Some(card.binding.cwd.clone()),
+            command: Shown::of(&card.binding.command.to_text()).text,
+            cwd: Some(visible(&card.binding.cwd)),
             host: Some(card.binding.host),
             security: Some(card.security),
             ask: Some(card.ask),
             agent_id: Some(card.binding.agent.to_string()),
-            resolved_path: card.resolved_path.clone(),
-            session_key: Some(card.binding.session.to_string()),
+            resolved_path: card.resolved_path.as_deref().map(visible),
+            session_key: Some(visible(card.binding.session.as_str())),
             allowed_decisions: Some(card.allowed_decisions.clone()),
         };
         Box::pin(async move {

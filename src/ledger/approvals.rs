@@ -149,8 +149,12 @@ impl ApprovalFilter {
             add("session_key = ?", Value::Text(session.as_str().to_owned()));
         }
         if let Some(prefix) = id_prefix {
-            // Ids are lower case; a prefix is compared as text, never as a pattern.
-            add("instr(id, ?) = 1", Value::Text(prefix.to_ascii_lowercase()));
+            // Ids are lower case; a prefix is compared as text, never as a pattern. The bounds let the index be used: no
+            // character of an id comes after `z`.
+            let prefix = prefix.to_ascii_lowercase();
+            add("id >= ?", Value::Text(prefix.clone()));
+            add("id < ?", Value::Text(format!("{prefix}{{")));
+            add("instr(id, ?) = 1", Value::Text(prefix));
         }
         params.push(Value::Integer(page.fetch_limit()));
         (sql, params)

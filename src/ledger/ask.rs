@@ -21,7 +21,7 @@ use super::{
     launch::{Permit, Ready},
     new_run::{Entrance, NewRun, json},
     queue::Job,
-    tx::{Committed, Tx},
+    tx::{Committed, Tx, fetch},
 };
 
 /// An approval on its way into the ledger.
@@ -57,10 +57,20 @@ pub enum AskOutcome {
     Asked(Box<Approval>),
     /// Too many are pending; nothing was written.
     TooManyPending,
+    /// There is an approval with this id; nothing was written.
+    IdTaken,
+}
+
+/// What it wrote.
+#[derive(Debug)]
+pub(super) enum AskDraft {
+    Asked(UnixMillis),
+    TooManyPending,
+    IdTaken,
 }
 
 impl Job for Asking {
-    type Draft = Admission<Option<UnixMillis>>;
+    type Draft = Admission<AskDraft>;
     type Answer = Admission<AskOutcome>;
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
@@ -81,7 +91,10 @@ impl Job for Asking {
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
             if tx.state.pending >= *max_pending {
-                return Ok(None);
+                return Ok(AskDraft::TooManyPending);
+            }
+            if is_taken(tx, &approval.id)? {
+                return Ok(AskDraft::IdTaken);
             }
             let now = tx.now();
             run.insert(tx, &Entrance::asked(&approval.id, key.is_some()))?;
@@ -94,16 +107,18 @@ impl Job for Asking {
                 },
                 &run.requested_by,
             )?;
-            Ok(Some(now))
+            Ok(AskDraft::Asked(now))
         })
     }
 
     fn committed(self, draft: Self::Draft, _proof: &Committed) -> Admission<AskOutcome> {
         let Self { run, approval, .. } = self;
-        draft.map(|asked_at| {
-            asked_at.map_or(AskOutcome::TooManyPending, |now| {
+        draft.map(|draft| match draft {
+            AskDraft::Asked(now) => {
                 AskOutcome::Asked(Box::new(record(run, approval, ApprovalState::Pending, now)))
-            })
+            }
+            AskDraft::TooManyPending => AskOutcome::TooManyPending,
+            AskDraft::IdTaken => AskOutcome::IdTaken,
         })
     }
 }
@@ -138,6 +153,8 @@ pub enum NoRouteOutcome {
     Stale,
     /// A grant has no use left; nothing was written, judge again without it.
     UsedUp(EntryId),
+    /// There is an approval with this id; nothing was written.
+    IdTaken,
 }
 
 /// What it wrote.
@@ -147,6 +164,7 @@ pub(super) enum NoRouteDraft {
     Ready(Ready, UnixMillis),
     Stale,
     UsedUp(EntryId),
+    IdTaken,
 }
 
 impl Job for NoRoute {
@@ -171,6 +189,9 @@ impl Job for NoRoute {
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
+            if is_taken(tx, &approval.id)? {
+                return Ok(NoRouteDraft::IdTaken);
+            }
             let now = tx.now();
             let state = ApprovalState::Expired {
                 at: now,
@@ -240,6 +261,7 @@ impl Job for NoRoute {
             }
             (NoRouteDraft::Stale, _) => NoRouteOutcome::Stale,
             (NoRouteDraft::UsedUp(entry), _) => NoRouteOutcome::UsedUp(entry),
+            (NoRouteDraft::IdTaken, _) => NoRouteOutcome::IdTaken,
         })
     }
 }
@@ -287,11 +309,18 @@ pub(super) fn subject(run: &NewRun, approval: &ApprovalId) -> Subject {
     }
 }
 
+/// Whether there is an approval with this id, which its asker may have chosen.
+fn is_taken(tx: &Tx<'_>, id: &ApprovalId) -> Result<bool, Fault> {
+    let sql = "SELECT 1 FROM approvals WHERE id = ?1";
+    let found = fetch(tx.connection, sql, (id.as_str(),), |_row| Ok(()))?;
+    Ok(found.is_some())
+}
+
 /// Inserts an approval that waits, with the values of its environment sealed.
 pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApproval) -> Result<(), Fault> {
     // Nothing here is started with the values of somebody else's command.
     let env_sealed = match approval.card.binding.bound {
-        Bound::Elsewhere => None,
+        Bound::Elsewhere { .. } => None,
         Bound::Exec { .. }
         | Bound::Plan { .. }
         | Bound::Rendered { .. }

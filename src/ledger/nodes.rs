@@ -74,7 +74,7 @@ pub enum NodeAdmission {
     WrongToken,
     /// A person must say so first.
     MustAsk {
-        /// The request that they decide.
+        /// The request that they decide. Shortly after another one it is still that one, as it was shown.
         request: PairingRequest,
         /// Why.
         need: PairingNeed,
@@ -229,22 +229,25 @@ impl Connect {
         &self,
         tx: &mut Tx<'_>,
         kind: PairingKind,
+        profile: &NodeProfile,
         is_repair: bool,
     ) -> Result<Option<PairingRequest>, Fault> {
         let ConnectNode {
             node_id,
             public_key,
-            profile,
             request_id,
             ..
         } = &self.0;
         let now = tx.now();
-        let asked = fetch_pairing_of(tx.connection, node_id, kind)?;
-        if let Some(asked) = asked
-            && asked.is_open(now)
-            && asked.asks_the_same(profile)
-        {
-            return Ok(Some(asked));
+        let asked = fetch_pairing_of(tx.connection, node_id, kind)?.filter(|asked| asked.is_open(now));
+        if let Some(asked) = asked {
+            if asked.asks_the_same(profile) {
+                return said_anew(tx, asked, profile).map(Some);
+            }
+            // Anything else is asked later: what waits is what a person was shown, and can be approved meanwhile.
+            if !asked.may_be_replaced(now) {
+                return Ok(Some(asked));
+            }
         }
         let too_old = now.get().saturating_sub(super::new_run::millis(PAIRING_LASTS));
         tx.execute(
@@ -330,10 +333,12 @@ impl Job for Connect {
             });
         let mut node = match (standing, known) {
             (Standing::MustAsk(need), known) => {
-                return Ok(match self.ask(tx, PairingKind::Device, known.is_some())? {
-                    Some(request) => NodeAdmission::MustAsk { request, need },
-                    None => NodeAdmission::Full,
-                });
+                return Ok(
+                    match self.ask(tx, PairingKind::Device, profile, known.is_some())? {
+                        Some(request) => NodeAdmission::MustAsk { request, need },
+                        None => NodeAdmission::Full,
+                    },
+                );
             }
             (Standing::Admitted | Standing::Wider, Some(node)) => node,
             // A standing is a node's.
@@ -357,7 +362,7 @@ impl Job for Connect {
         node.last_seen_at = Some(now);
         tx.execute(
             "UPDATE nodes SET profile = ?2, protocol = ?3, last_seen_ms = ?4, token_sha256 = ?5, previous_sha256 = ?6, \
-             public_key = ?7 WHERE node_id = ?1",
+             public_key = ?7, approved = ?8 WHERE node_id = ?1",
             (
                 node_id,
                 text(profile),
@@ -366,10 +371,18 @@ impl Job for Connect {
                 current,
                 previous,
                 public_key,
+                // What was stored without a name keeps the one of before this connection.
+                text(&node.approved),
             ),
         )?;
         let wider = match standing {
-            Standing::Wider => self.ask(tx, PairingKind::Commands, true)?,
+            Standing::Wider => {
+                let called_as_here = NodeProfile {
+                    display_name: node.display_name().map(str::to_owned),
+                    ..profile.clone()
+                };
+                self.ask(tx, PairingKind::Commands, &called_as_here, true)?
+            }
             Standing::Admitted | Standing::MustAsk(_) => {
                 // What it asked for once it does not ask for any more.
                 tx.execute(
@@ -389,6 +402,21 @@ impl Job for Connect {
     fn committed(self, draft: NodeAdmission, _proof: &Committed) -> NodeAdmission {
         draft
     }
+}
+
+/// The same question with what the device says of itself now: no new one, and no record.
+fn said_anew(tx: &Tx<'_>, asked: PairingRequest, profile: &NodeProfile) -> Result<PairingRequest, Fault> {
+    if asked.profile == *profile {
+        return Ok(asked);
+    }
+    tx.execute(
+        "UPDATE node_pairings SET profile = ?2 WHERE request_id = ?1",
+        (&asked.request_id, text(profile)),
+    )?;
+    Ok(PairingRequest {
+        profile: profile.clone(),
+        ..asked
+    })
 }
 
 struct Decide {
@@ -712,12 +740,24 @@ fn fetch_pairing_of(
 
 fn node_from_row(row: &Row<'_>) -> Result<PairedNode, Fault> {
     let mut columns = Columns::of("nodes", row);
+    let node_id = columns.take()?;
+    let public_key = columns.take()?;
+    let label = columns.take()?;
+    let profile: NodeProfile = columns.json()?;
+    let mut approved: Map<String, Value> = columns.json()?;
+    // What was stored before names were approved has none: the one that it came with last counts from now on.
+    if !approved.contains_key("displayName") {
+        approved.insert("displayName".to_owned(), profile.display_name.clone().into());
+    }
+    let Ok(approved) = serde_json::from_value(Value::Object(approved)) else {
+        return columns.contradiction("approved");
+    };
     Ok(PairedNode {
-        node_id: columns.take()?,
-        public_key: columns.take()?,
-        label: columns.take()?,
-        profile: columns.json()?,
-        approved: columns.json()?,
+        node_id,
+        public_key,
+        label,
+        profile,
+        approved,
         request_id: columns.take()?,
         protocol: columns.take()?,
         created_at: columns.time()?,

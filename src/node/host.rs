@@ -389,15 +389,19 @@ impl Host {
             .engine
             .preview_delivered(&self.gateway, call.to_request(None))
             .map_err(|error| fail(&error))?;
-        if let Some(plan) = &call.plan {
-            if !call.matches_plan(plan) || !run::is_script_of_plan_now(plan, preview.script.as_ref()) {
-                return Err(Answer::denied(Denied::PlanMismatch, dialect));
+        let planned = match &call.plan {
+            None => None,
+            Some(plan) => {
+                if !call.matches_plan(plan) || !run::is_script_of_plan_now(plan, preview.script.as_ref()) {
+                    return Err(Answer::denied(Denied::PlanMismatch, dialect));
+                }
+                // What was approved under another policy a person has to look at again.
+                let planned = run::planned(plan)
+                    .filter(|planned| !planned.is_outdated(preview.security, preview.ask))
+                    .ok_or_else(|| Answer::denied(Denied::ApprovalRequired, dialect))?;
+                Some(planned)
             }
-            let snapshot = plan.policy_snapshot.as_ref();
-            if snapshot.is_some_and(|snapshot| run::is_stricter_than(&preview, snapshot)) {
-                return Err(Answer::denied(Denied::ApprovalRequired, dialect));
-            }
-        }
+        };
         let fallback =
             (call.approval == Carried::Fallback).then(|| preview.security.min(preview.ask_fallback));
         if fallback == Some(Security::Deny) {
@@ -419,16 +423,19 @@ impl Host {
             start_before: call
                 .not_after
                 .map(|limit| UnixMillis::new(limit.get().saturating_sub(clock_ahead_ms))),
+            // The engine holds the call to it until it begins: it may wait for a place to run in.
+            planned: planned.map(|planned| run::under_fallback(planned, fallback)),
         };
         let delivered = self
             .parts
             .engine
-            .exec_delivered(&self.gateway, call.to_request(fallback), invocation, delivery)
+            .exec_delivered(&self.gateway, call.to_request(fallback), invocation, &delivery)
             .await;
         match delivered {
             Ok(Delivered::Begun(run_id)) => Ok(run_id),
             Ok(Delivered::Asked(approval)) => {
-                self.settle(call, &approval, delivery, prompt, cancelled).await;
+                self.settle(call, &approval, delivery.start_before, prompt, cancelled)
+                    .await;
                 Ok(approval.run_id.clone())
             }
             Err(ExecError::Denied(denial)) if denial.reason != crate::domain::Reason::Preflight => {
@@ -443,15 +450,11 @@ impl Host {
         &self,
         call: &RunCall,
         approval: &Approval,
-        delivery: Delivery,
+        start_before: Option<UnixMillis>,
         prompt: Option<Box<dyn Prompt>>,
         cancelled: &CancellationToken,
     ) {
-        let is_in_time = || {
-            delivery
-                .start_before
-                .is_none_or(|limit| self.parts.clock.now() < limit)
-        };
+        let is_in_time = || start_before.is_none_or(|limit| self.parts.clock.now() < limit);
         let answer = match call.approval {
             Carried::Allowed(decision) => {
                 // The very files that the answer will be bound to: nothing can be exchanged between this look and the

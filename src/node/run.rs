@@ -10,7 +10,7 @@ use crate::{
         AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, Security,
         SessionKey, UnixMillis,
     },
-    engine::{Preview, PreviewRule},
+    engine::{Planned, Preview, PreviewRule},
     protocol::bridge::{ApprovalSource, RunApproval, RunParams, RunPlan, format_argv},
 };
 
@@ -119,11 +119,20 @@ impl RunCall {
             .unwrap_or_else(|| DEFAULT_SESSION.to_owned());
         let session = SessionKey::parse(session_text.clone())
             .map_err(|error| Answer::invalid(format!("INVALID_REQUEST: sessionKey: {error}")))?;
-        let agent = match &agent_id {
-            Some(agent) => AgentId::parse(agent.clone())
-                .map_err(|error| Answer::invalid(format!("INVALID_REQUEST: agentId: {error}")))?,
-            None => session.agent().unwrap_or_else(AgentId::main),
-        };
+        let agent = agent_id
+            .clone()
+            .map(AgentId::parse)
+            .transpose()
+            .map_err(|error| Answer::invalid(format!("INVALID_REQUEST: agentId: {error}")))?;
+        let told = session.agent();
+        if let (Some(agent), Some(told)) = (&agent, &told)
+            && agent != told
+        {
+            return Err(Answer::invalid(
+                "INVALID_REQUEST: sessionKey: belongs to another agent",
+            ));
+        }
+        let agent = agent.or(told).unwrap_or_else(AgentId::main);
         let approval = match (approved, approval_decision, approval_source) {
             (_, Some(RunApproval::AllowAlways), _) => Carried::Allowed(ApprovalDecision::AllowAlways),
             (_, Some(RunApproval::AllowOnce), _) | (Some(true), None, _) => {
@@ -221,16 +230,31 @@ fn script_of(argv: &[String]) -> Option<&str> {
     (SHELLS.contains(&name) && SCRIPT_FLAGS.contains(&flag.as_str())).then_some(script)
 }
 
-/// Whether the policy of this node became stricter than a plan says that it was: then what was approved was approved
-/// under another one, and a person has to look again.
-pub(super) fn is_stricter_than(preview: &Preview, snapshot: &Value) -> bool {
-    let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
-    let security: Option<Security> = word("security").and_then(|word| word.parse().ok());
-    let ask: Option<Ask> = word("ask").and_then(|word| word.parse().ok());
-    match (security, ask) {
-        (Some(security), Some(ask)) => preview.security < security || preview.ask > ask,
-        // A snapshot that says neither was not made by us.
-        (_, _) => true,
+/// What of a plan must still hold when its call begins; `None` when its snapshot of the policy was not made by us.
+pub(super) fn planned(plan: &RunPlan) -> Option<Planned> {
+    let policy = match &plan.policy_snapshot {
+        None => None,
+        Some(snapshot) => {
+            let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
+            let security: Security = word("security")?.parse().ok()?;
+            let ask: Ask = word("ask")?.parse().ok()?;
+            Some((security, ask))
+        }
+    };
+    let operand = plan.mutable_file_operand.as_ref();
+    Some(Planned {
+        script: operand.map(|operand| (operand.path.clone(), operand.sha256.clone())),
+        policy,
+    })
+}
+
+/// The same for a call that goes on because nobody answered: the fallback alone tightens it besides.
+pub(super) fn under_fallback(planned: Planned, fallback: Option<Security>) -> Planned {
+    Planned {
+        policy: planned
+            .policy
+            .map(|(security, ask)| (fallback.map_or(security, |fallback| security.min(fallback)), ask)),
+        ..planned
     }
 }
 
@@ -431,9 +455,12 @@ mod tests {
             (found.agent.as_str(), found.timeout),
             ("a", Duration::from_millis(400))
         );
-        let found =
-            call(json!({"command": ["ls"], "agentId": "b", "sessionKey": "agent:a:main", "timeoutMs": -1}));
+        let found = call(json!({"command": ["ls"], "agentId": "b", "sessionKey": "here", "timeoutMs": -1}));
         assert_eq!((found.agent.as_str(), found.timeout), ("b", Duration::ZERO));
+        refused(
+            json!({"command": ["ls"], "agentId": "b", "sessionKey": "agent:a:main"}),
+            "INVALID_REQUEST: sessionKey: belongs to another agent",
+        );
         assert!(RunCall::parse(json!({"command": ["ls"], "agentId": "../x"})).is_err());
         assert!(RunCall::parse(json!({"command": ["ls"], "sessionKey": "a\n"})).is_err());
     }
@@ -501,8 +528,8 @@ mod tests {
         for (member, other) in [
             ("command", json!(["/usr/bin/echo", "hi", "there"])),
             ("cwd", json!("/root")),
-            ("agentId", json!("other")),
-            ("sessionKey", json!("agent:other:main")),
+            ("agentId", json!(null)),
+            ("sessionKey", json!("agent:main:other")),
         ] {
             let mut changed = params.clone();
             changed[member] = other;
@@ -549,20 +576,36 @@ mod tests {
         let back = call(back);
         let given = back.plan.as_ref().unwrap();
         assert!(back.matches_plan(given));
-        assert!(!is_stricter_than(
-            &preview(),
-            given.policy_snapshot.as_ref().unwrap()
-        ));
+        assert_eq!(
+            planned(given).unwrap().policy,
+            Some((preview().security, preview().ask))
+        );
     }
 
     #[test]
-    fn a_policy_that_became_stricter_wants_a_new_answer() {
-        let snapshot = |security: &str, ask: &str| json!({"security": security, "ask": ask});
-        assert!(!is_stricter_than(&preview(), &snapshot("allowlist", "on-miss")));
-        assert!(!is_stricter_than(&preview(), &snapshot("deny", "always")));
-        assert!(is_stricter_than(&preview(), &snapshot("full", "on-miss")));
-        assert!(is_stricter_than(&preview(), &snapshot("allowlist", "off")));
-        assert!(is_stricter_than(&preview(), &json!({})));
+    fn what_a_plan_was_made_under_is_read_from_its_snapshot() {
+        let of = |snapshot: Value| {
+            let plan = json!({"argv": ["sh", "/x"], "cwd": null, "commandText": "sh /x", "policySnapshot": snapshot,
+                "mutableFileOperand": {"argvIndex": 1, "path": "/x", "sha256": "aa"}});
+            planned(&serde_json::from_value(plan).unwrap())
+        };
+        let made = of(json!({"security": "allowlist", "ask": "on-miss"})).unwrap();
+        assert_eq!(made.script, Some(("/x".to_owned(), "aa".to_owned())));
+        assert_eq!(made.policy, Some((Security::Allowlist, Ask::OnMiss)));
+        assert_eq!(
+            under_fallback(made.clone(), Some(Security::Deny)).policy,
+            Some((Security::Deny, Ask::OnMiss))
+        );
+        assert_eq!(under_fallback(made.clone(), Some(Security::Full)), made);
+        assert_eq!(under_fallback(made.clone(), None), made);
+        assert_eq!(of(json!(null)).unwrap().policy, None);
+        for strange in [
+            json!({}),
+            json!({"security": "full"}),
+            json!({"security": "all", "ask": "off"}),
+        ] {
+            assert_eq!(of(strange.clone()), None, "{strange}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which node a call means (`exec-tool.md` 2, "Node matching").
 //!
-//! Among paired nodes the first rule that any of them satisfies decides: the id, the name, the address, the beginning of the id.
+//! Among paired nodes the first rule that any of them satisfies decides: the id, the name or the beginning of the id, the address.
+//! Whoever is called so and whose id begins so are meant equally: neither a name nor an id can be made to stand for another node.
 //! That a node is not connected never lets the next rule look for another one: a call must not reach a machine that nobody
 //! meant because the right one is away.
 
@@ -14,7 +15,7 @@ pub const MIN_PREFIX: usize = 6;
 pub struct Selectable<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Its name for people.
+    /// Its name: the one given here, or approved here. Never what it calls itself.
     pub display_name: Option<&'a str>,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,
@@ -58,9 +59,8 @@ pub fn select(nodes: &[Selectable<'_>], named: Option<&str>) -> Result<usize, No
     };
     let by_prefix = |node: &Selectable<'_>| name.len() >= MIN_PREFIX && node.id.starts_with(name);
     one_of(matching(nodes, by_id))
-        .or_else(|| one_of(matching(nodes, by_name)))
+        .or_else(|| one_of(matching(nodes, |node| by_name(node) || by_prefix(node))))
         .or_else(|| one_of(matching(nodes, by_address)))
-        .or_else(|| one_of(matching(nodes, by_prefix)))
         .unwrap_or(Err(NotSelected::NotFound))
 }
 
@@ -151,6 +151,21 @@ mod tests {
             ..PHONE
         };
         check(&[ATTIC, called_like_an_id], Some("aaaaaabbbb02"), Ok(0));
+        // Nobody gets the calls of another node by being called like the beginning of its id, nor by having such an id.
+        let called_like_a_beginning = Selectable {
+            display_name: Some("aaaaaabb"),
+            ..PHONE
+        };
+        check(
+            &[ATTIC, called_like_a_beginning],
+            Some("aaaaaabb"),
+            Err(NotSelected::Ambiguous(vec![0, 1])),
+        );
+        let its_own_name = Selectable {
+            display_name: Some("aaaaaabb"),
+            ..ATTIC
+        };
+        check(&[PHONE, its_own_name], Some("aaaaaabb"), Ok(1));
         let called_like_an_address = Selectable {
             display_name: Some("10.0.0.7"),
             ..ATTIC

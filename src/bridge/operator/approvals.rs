@@ -7,19 +7,18 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::{
-    refusal,
+    asking::MOST_WAITING,
+    invoke, refusal,
     scope::OperatorScope,
     session::{Answer, OperatorSession},
     shape,
 };
 use crate::{
     command::env_policy,
-    domain::{
-        AgentId, Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, Host, Security,
-        SessionKey,
-    },
+    domain::{Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, Host, Security},
     engine::{
         ask_only::{AskError, AskRequest, Route},
         reply::{Answer as PersonsAnswer, DecideError},
@@ -32,6 +31,12 @@ use crate::{
 const DEFAULT_TIMEOUT: [Duration; 2] = [Duration::from_mins(2), Duration::from_mins(30)];
 /// Most questions in one list.
 const MOST_LISTED: u32 = 500;
+/// One list takes at most this part of what a connection may have waiting, and of the longest frame.
+const PART_OF_BUFFER: usize = 4;
+/// The longest text of a question besides its command and its environment.
+const MAX_TEXT_BYTES: usize = 4096;
+/// The method that asks.
+const REQUEST: &str = "exec.approval.request";
 
 /// The parameters of `exec.approval.request`.
 #[derive(Debug, Deserialize)]
@@ -89,8 +94,7 @@ pub(super) async fn request(
 ) -> Answer {
     let two_phase = params.two_phase == Some(true) && session.protocol == Protocol::Four;
     let request = ask_request(session, params)?;
-    let engine = session.bridge.engine();
-    let approval = engine.ask_for_other(request).await.map_err(of_ask)?;
+    let approval = ask(session, request).await?;
     if approval.state.status() != ApprovalStatus::Pending {
         return Ok(shape::decision(&approval));
     }
@@ -155,13 +159,57 @@ pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
         .await
         .map_err(refusal::storage)?;
     let now = session.now();
-    let shown: Vec<Value> = listing
+    let seen = listing
         .items
         .iter()
-        .filter(|approval| shape::is_open(approval, now) && may_see(session, approval))
-        .map(|approval| shape::asked(session.protocol, approval))
-        .collect();
-    Ok(json!(shown))
+        .filter(|approval| shape::is_open(approval, now) && may_see(session, approval));
+    let mut room = room_for_list(session);
+    let mut shown = Vec::new();
+    for approval in seen {
+        let one = shape::asked(session.protocol, approval);
+        // One that is too large hides none of those that fit.
+        if let Some(left) = room.checked_sub(one.to_string().len() + 1) {
+            room = left;
+            shown.push(one);
+        }
+    }
+    Ok(Value::Array(shown))
+}
+
+/// How many bytes a list may have: one that is too long would end the connection of whoever is to answer.
+fn room_for_list(session: &OperatorSession) -> usize {
+    let settings = session.bridge.engine().settings().current();
+    let limits = &settings.server.bridge;
+    limits.max_frame_bytes.min(limits.max_buffer_bytes) / PART_OF_BUFFER
+}
+
+/// Asks, even if the connection goes away meanwhile: a question takes a place of its asker for as long as it waits.
+async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Approval, WireError> {
+    let bridge = &session.bridge;
+    let Some(place) = bridge.askers.enter(&request.asked_by) else {
+        let full = format!("{MOST_WAITING} questions of this token wait for an answer already");
+        return Err(WireError::unavailable(full).retryable(None));
+    };
+    let (engine, stopping) = (Arc::clone(bridge.engine()), bridge.stopping.clone());
+    let (tell, told) = oneshot::channel();
+    bridge.spawn(async move {
+        let asked = engine.ask_for_other(request).await;
+        let waits = |approval: &&Approval| approval.state.status() == ApprovalStatus::Pending;
+        let waiting = asked.as_ref().ok().filter(waits);
+        let waiting = waiting.map(|approval| approval.id.clone());
+        // Whoever asked may have left.
+        drop(tell.send(asked));
+        if let Some(id) = waiting {
+            tokio::select! {
+                _ended = engine.answer_to(&id) => {}
+                () = stopping.cancelled() => {}
+            }
+        }
+        drop(place);
+    });
+    told.await
+        .map_err(|_dropped| of_ask(AskError::ShuttingDown))?
+        .map_err(of_ask)
 }
 
 async fn until_ended(session: &OperatorSession, id: &ApprovalId) -> Result<Approval, WireError> {
@@ -197,7 +245,41 @@ fn may_see(session: &OperatorSession, approval: &Approval) -> bool {
     session.has(OperatorScope::Approvals) || approval.requested_by.is_same_party(&session.principal().actor)
 }
 
+/// Refuses what is larger than any honest question: it is kept, and sent to everybody who answers.
+fn check_size(session: &OperatorSession, params: &RequestParams) -> Result<(), WireError> {
+    let texts = [
+        ("cwd", &params.cwd),
+        ("nodeId", &params.node_id),
+        ("resolvedPath", &params.resolved_path),
+    ];
+    for (member, text) in texts {
+        if text.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
+            let why = format!("at /{member}: longer than {MAX_TEXT_BYTES} bytes");
+            return Err(refusal::params(REQUEST, &why));
+        }
+    }
+    let command = params.command.iter().map(String::len);
+    let argv = params.command_argv.iter().flatten().map(String::len);
+    let env = params.env.iter().flatten();
+    let env = env.map(|(name, value)| name.len() + value.len());
+    let bytes: usize = command.chain(argv).chain(env).sum();
+    let most = session
+        .bridge
+        .engine()
+        .settings()
+        .current()
+        .server
+        .limits
+        .body_bytes;
+    if bytes > most {
+        let why = format!("longer than {most} bytes ([limits] body_bytes)");
+        return Err(refusal::params(REQUEST, &why));
+    }
+    Ok(())
+}
+
 fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRequest, WireError> {
+    check_size(session, &params)?;
     let RequestParams {
         id,
         command,
@@ -214,13 +296,15 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
         timeout_ms,
         two_phase: _,
     } = params;
-    let wrong = |member: &str, why: &dyn std::fmt::Display| {
-        refusal::params("exec.approval.request", &format!("at /{member}: {why}"))
+    let wrong =
+        |member: &str, why: &dyn std::fmt::Display| refusal::params(REQUEST, &format!("at /{member}: {why}"));
+    // People name an approval by the beginning of its id: a short one of the asker's choice would be the beginning of
+    // somebody else's.
+    let chosen = |id: String| {
+        let id = ApprovalId::parse(id).ok().filter(ApprovalId::is_uuid);
+        id.ok_or_else(|| wrong("id", &"expected a UUID in lower case"))
     };
-    let id = id
-        .filter(|id| !id.is_empty())
-        .map(|id| ApprovalId::parse(id).map_err(|error| wrong("id", &error)))
-        .transpose()?;
+    let id = id.filter(|id| !id.is_empty()).map(chosen).transpose()?;
     let command = match command_argv.filter(|argv| !argv.is_empty()) {
         Some(argv) => Command::argv(argv),
         None => Command::shell(command.unwrap_or_default()),
@@ -233,16 +317,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
     if host == Host::Node && node_id.is_none() && session.protocol == Protocol::Four {
         return Err(wrong("nodeId", &"required when host is node"));
     }
-    let agent = match agent_id.filter(|agent| !agent.is_empty()) {
-        None => None,
-        Some(agent) => Some(AgentId::parse(agent).map_err(|error| wrong("agentId", &error))?),
-    };
-    let key = match session_key.filter(|key| !key.is_empty()) {
-        None => None,
-        Some(key) => Some(SessionKey::parse(key).map_err(|error| wrong("sessionKey", &error))?),
-    };
-    let told = key.as_ref().and_then(SessionKey::agent);
-    let agent = agent.or(told).unwrap_or_else(AgentId::main);
+    let (agent, key) = invoke::identity(REQUEST, agent_id, session_key)?;
     if !session.principal().may_act_for(&agent) {
         return Err(WireError::invalid("the token may not act for this agent"));
     }
@@ -255,7 +330,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
     let asked_by = session.principal().actor.clone();
     Ok(AskRequest {
         id,
-        session: key.unwrap_or_else(|| SessionKey::main_of(&agent)),
+        session: key,
         agent,
         command,
         cwd,
@@ -294,6 +369,9 @@ fn word<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, T::Err>
 fn of_ask(error: AskError) -> WireError {
     match error {
         AskError::IdTaken => WireError::invalid("approval id already pending"),
+        AskError::SlugTaken => {
+            WireError::invalid("another approval id begins with the same 8 characters; draw a new one")
+        }
         AskError::TooManyPending | AskError::ShuttingDown => {
             WireError::unavailable(error.to_string()).retryable(None)
         }

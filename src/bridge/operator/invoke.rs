@@ -1,24 +1,28 @@
 //! `node.invoke`: an operator has a node do something.
 //!
 //! Running a program is an exec like any other, with `host=node`: it passes the gate, and whatever the caller says
-//! about approvals (`approved`, `approvalDecision`, `runId`, `systemRunPlan`) is not read at all. Everything else goes
-//! straight to the node, for those whom [`invoke_opens`] lets.
+//! about approvals (`approved`, `approvalDecision`, `runId`, `systemRunPlan`) is not read at all. Whoever may run things
+//! may also ask a node what a program is called and what it would make of a command, as far as the same policy lets them
+//! get there; of such a question the node gets what belongs to it and no more. Everything else goes straight to the node,
+//! for those whom [`invoke_opens`] lets.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{
     method::invoke_opens,
     refusal,
+    scope::OperatorScope,
     session::{Answer, OperatorSession},
 };
 use crate::{
     domain::{AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunStatus, SessionKey},
     engine::{
         IdempotencyKey, Leaving,
+        explain::Outcome,
         reply::{Denial, EndedRun, ExecError, ExecReply},
     },
     hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
@@ -33,6 +37,11 @@ const PATIENCE_FOR_RUN: Duration = Duration::from_hours(24);
 const MOST_PATIENCE: Duration = Duration::from_hours(24);
 /// Longest key under which a call is carried out once.
 const LONGEST_KEY: usize = 200;
+/// Most names that a node is asked about at once, and the longest of them.
+const MOST_NAMES: usize = 64;
+const LONGEST_NAME: usize = 256;
+/// Most that a node is sent of a question by whoever only runs things, as JSON.
+const MOST_OF_QUESTION: usize = 256 * 1024;
 
 /// The parameters of `node.invoke`.
 #[derive(Debug, Deserialize)]
@@ -48,8 +57,15 @@ pub(super) struct InvokeParams {
     idempotency_key: Option<String>,
 }
 
-/// What of the parameters of `system.run` counts here.
+/// The parameters of `system.which`.
 #[derive(Debug, Deserialize)]
+struct WhichParams {
+    #[serde(default)]
+    bins: Option<Vec<String>>,
+}
+
+/// What of the parameters of `system.run` and `system.run.prepare` counts here.
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct RunParams {
     #[serde(default)]
@@ -81,18 +97,15 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
     } = call;
     session.must(invoke_opens(&command))?;
     let patience = timeout_ms.and_then(positive);
-    let payload = if command == "system.run" {
-        run(session, &node_id, params, patience, idempotency_key).await?
-    } else {
-        let timeout = patience.unwrap_or_else(|| default_timeout(session));
-        send(
-            session,
-            &node_id,
-            &command,
-            params.unwrap_or(Value::Null),
-            timeout,
-        )
-        .await?
+    let timeout = patience.unwrap_or_else(|| default_timeout(session));
+    let payload = match command.as_str() {
+        "system.run" => run(session, &node_id, params, patience, idempotency_key).await?,
+        "system.which" => which(session, &node_id, params, timeout).await?,
+        "system.run.prepare" => prepare(session, &node_id, params, timeout).await?,
+        _another => {
+            let params = params.unwrap_or(Value::Null);
+            send(session, &node_id, &command, params, timeout).await?
+        }
     };
     Ok(json!({
         "ok": true,
@@ -132,6 +145,124 @@ pub(super) async fn send(
     }
 }
 
+/// Asks a node where programs are.
+async fn which(
+    session: &OperatorSession,
+    node_id: &str,
+    params: Option<Value>,
+    timeout: Duration,
+) -> Result<Value, WireError> {
+    let WhichParams { bins } = read("system.which", params.unwrap_or_else(|| json!({})))?;
+    let sent = match bins {
+        // The node has words of its own for that.
+        None => json!({}),
+        Some(bins) => {
+            if bins.len() > MOST_NAMES || bins.iter().any(|name| name.len() > LONGEST_NAME) {
+                let why = format!("at /bins: at most {MOST_NAMES} names of at most {LONGEST_NAME} bytes");
+                return Err(refusal::params("system.which", &why));
+            }
+            json!({ "bins": bins })
+        }
+    };
+    if !session.has(OperatorScope::Admin) {
+        must_reach(session, node_id).await?;
+    }
+    send(session, node_id, "system.which", sent, timeout).await
+}
+
+/// Refuses unless one of the agents that the caller acts for could run something on the node.
+async fn must_reach(session: &OperatorSession, node_id: &str) -> Result<(), WireError> {
+    let engine = session.bridge.engine();
+    let agents: Vec<AgentId> = if let Some(bound) = &session.principal().agents {
+        bound.iter().cloned().collect()
+    } else {
+        let named = engine.settings().current().policy.agents();
+        std::iter::once(AgentId::main()).chain(named).collect()
+    };
+    let mut first = None;
+    for agent in agents {
+        let any = RunParams {
+            command: json!(["true"]),
+            agent_id: Some(agent.to_string()),
+            ..RunParams::default()
+        };
+        let request = request(session, node_id, any, None)?;
+        let refused = match engine.barred_from_node(session.principal(), &request).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(reason)) => refused(session.protocol, reason),
+            Err(error) => of_error(session.protocol, &error),
+        };
+        first.get_or_insert(refused);
+    }
+    Err(first.unwrap_or_else(|| of_error(session.protocol, &ExecError::AgentNotAllowed)))
+}
+
+/// Asks a node what it would make of a command.
+async fn prepare(
+    session: &OperatorSession,
+    node_id: &str,
+    params: Option<Value>,
+    timeout: Duration,
+) -> Result<Value, WireError> {
+    const METHOD: &str = "system.run.prepare";
+    let params = params.unwrap_or_else(|| json!({}));
+    if session.has(OperatorScope::Admin) {
+        return send(session, node_id, METHOD, params, timeout).await;
+    }
+    if params.to_string().len() > MOST_OF_QUESTION {
+        let why = format!("at most {MOST_OF_QUESTION} bytes");
+        return Err(refusal::params(METHOD, &why));
+    }
+    let request = request(session, node_id, read(METHOD, params.clone())?, None)?;
+    let sent = prepared(&params, &request);
+    must_not_be_refused(session, request).await?;
+    let mut answer = send(session, node_id, METHOD, sent, timeout).await?;
+    // What a file holds is for whoever may run the command; the plan that counts is the one that this server asks for.
+    if let Some(plan) = answer.get_mut("plan").and_then(Value::as_object_mut) {
+        plan.remove("mutableFileOperand");
+    }
+    Ok(answer)
+}
+
+/// What a node is sent of a question about a command: what was judged, in the name of the agent that it was judged for.
+fn prepared(given: &Value, request: &ExecRequest) -> Value {
+    const SENT: [&str; 8] = [
+        "command",
+        "rawCommand",
+        "cwd",
+        "env",
+        "sessionKey",
+        "security",
+        "ask",
+        "strictInlineEval",
+    ];
+    let member = |name: &str| Some((name.to_owned(), given.get(name)?.clone()));
+    let mut sent: Map<String, Value> = SENT.into_iter().filter_map(member).collect();
+    sent.insert("agentId".to_owned(), json!(request.agent));
+    Value::Object(sent)
+}
+
+/// Refuses what a call of the same command would be refused.
+async fn must_not_be_refused(session: &OperatorSession, request: ExecRequest) -> Result<(), WireError> {
+    let engine = session.bridge.engine();
+    let protocol = session.protocol;
+    let explained = Box::pin(engine.explain(session.principal(), request)).await;
+    let explanation = explained.map_err(|error| of_error(protocol, &error))?;
+    match explanation.outcome {
+        Outcome::Run | Outcome::Ask(_) => Ok(()),
+        Outcome::Deny(reason) => Err(refused(protocol, reason)),
+        Outcome::BadCommand => Err(WireError::invalid("the command cannot be started")),
+        Outcome::BlockedEnv => {
+            let names = explanation.blocked_env;
+            Err(of_error(protocol, &ExecError::BlockedEnv { names }))
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, WireError> {
+    serde_json::from_value(params).map_err(|error| refusal::params(method, &error.to_string()))
+}
+
 async fn run(
     session: &OperatorSession,
     node_id: &str,
@@ -140,12 +271,22 @@ async fn run(
     key: Option<String>,
 ) -> Result<Value, WireError> {
     let params = params.unwrap_or_else(|| json!({}));
+    let most = session
+        .bridge
+        .engine()
+        .settings()
+        .current()
+        .server
+        .limits
+        .body_bytes;
+    if params.to_string().len() > most {
+        let why = format!("at most {most} bytes, as [limits] body_bytes says");
+        return Err(refusal::params("system.run", &why));
+    }
     let key = key
         .map(|key| idempotency_key(&key, node_id, &params))
         .transpose()?;
-    let params: RunParams =
-        serde_json::from_value(params).map_err(|error| refusal::params("system.run", &error.to_string()))?;
-    let request = request(session, node_id, params, patience)?;
+    let request = request(session, node_id, read("system.run", params)?, patience)?;
     let engine = session.bridge.engine();
     match engine.exec(session.principal(), request, key).await {
         Ok(ExecReply::Ended(ended)) => of_ended(session.protocol, &ended),
@@ -217,7 +358,7 @@ fn request(
         let formatted = Command::Argv(argv.clone()).to_text();
         check_raw(raw, &argv, &formatted)?;
     }
-    let (agent, session_key) = identity(agent_id, session_key)?;
+    let (agent, session_key) = identity("system.run", agent_id, session_key)?;
     Ok(ExecRequest {
         command,
         workdir: cwd.map(workdir).transpose()?,
@@ -274,9 +415,14 @@ fn is_cmd(program: &str) -> bool {
     name.eq_ignore_ascii_case("cmd.exe") || name.eq_ignore_ascii_case("cmd")
 }
 
-fn identity(agent: Option<String>, key: Option<String>) -> Result<(AgentId, SessionKey), WireError> {
+/// For which agent and in which session something is asked; a session of another agent is an error.
+pub(super) fn identity(
+    method: &str,
+    agent: Option<String>,
+    key: Option<String>,
+) -> Result<(AgentId, SessionKey), WireError> {
     let wrong = |member: &str, error: crate::domain::InvalidId| {
-        refusal::params("system.run", &format!("at /{member}: {error}"))
+        refusal::params(method, &format!("at /{member}: {error}"))
     };
     let blank = |text: &String| !text.trim().is_empty();
     let agent = agent
@@ -292,7 +438,7 @@ fn identity(agent: Option<String>, key: Option<String>) -> Result<(AgentId, Sess
         && agent != told
     {
         return Err(refusal::params(
-            "system.run",
+            method,
             "at /sessionKey: belongs to another agent",
         ));
     }
@@ -392,9 +538,21 @@ fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
     Ok(payload)
 }
 
-/// A refusal by decision, in the words that a node has for it.
+/// A refusal by decision of which there is a record.
 fn denied(protocol: Protocol, denial: &Denial) -> WireError {
-    let message = match denial.reason {
+    let mut refused = refused(protocol, denial.reason);
+    if let Some(Value::Object(details)) = &mut refused.details {
+        details.insert("runId".to_owned(), json!(denial.run_id));
+        if let Some(hint) = &denial.hint {
+            details.insert("hint".to_owned(), json!(hint));
+        }
+    }
+    refused
+}
+
+/// A refusal by decision, in the words that a node has for it.
+fn refused(protocol: Protocol, reason: Reason) -> WireError {
+    let message = match reason {
         Reason::SecurityDeny | Reason::DocumentRefused => "SYSTEM_RUN_DISABLED: security=deny",
         Reason::AllowlistMiss => "SYSTEM_RUN_DENIED: allowlist miss",
         Reason::BindingMismatch => "SYSTEM_RUN_DENIED: execution plan mismatch",
@@ -430,11 +588,7 @@ fn denied(protocol: Protocol, denial: &Denial) -> WireError {
     };
     let mut refused = refusal::of_node(protocol, &error);
     if let Some(Value::Object(details)) = &mut refused.details {
-        details.insert("reason".to_owned(), json!(denial.reason));
-        details.insert("runId".to_owned(), json!(denial.run_id));
-        if let Some(hint) = &denial.hint {
-            details.insert("hint".to_owned(), json!(hint));
-        }
+        details.insert("reason".to_owned(), json!(reason));
     }
     refused
 }
@@ -515,7 +669,7 @@ mod tests {
     #[test]
     fn a_session_names_its_agent_and_no_other() {
         let id = |agent: Option<&str>, key: Option<&str>| {
-            identity(agent.map(str::to_owned), key.map(str::to_owned))
+            identity("system.run", agent.map(str::to_owned), key.map(str::to_owned))
                 .map(|(agent, key)| (agent.to_string(), key.to_string()))
         };
         let ok = |agent: &str, key: &str| Ok((agent.to_owned(), key.to_owned()));

@@ -8,18 +8,22 @@
 mod method;
 mod scope;
 
+mod places;
 mod refusal;
 mod shape;
 
 mod session;
 
 mod approvals;
+mod asking;
 mod documents;
 mod invoke;
 mod news;
 mod nodes;
 mod pairing;
 
+pub(super) use asking::Askers;
+pub(super) use places::OperatorPlaces;
 pub(super) use session::{Grant, OperatorSession};
 
 use scope::OperatorScope;
@@ -35,7 +39,7 @@ const ANSWERING_CAPS: [&str; 2] = ["approvals", "exec-approvals"];
 /// Who somebody is that wants to be an operator. Their device, when they sent one, was checked before.
 ///
 /// # Errors
-/// [`Refusal`] when what they present is no live API token.
+/// [`Refusal`] when what they present is no live API token, or too many are connected.
 pub(super) async fn authenticate(
     bridge: &Bridge,
     connect: &ConnectParams,
@@ -56,6 +60,7 @@ pub(super) async fn authenticate(
             why: "storage does not answer",
         })?;
     let key = key.ok_or(Refusal::Token)?;
+    let place = bridge.operators.take(key.token_id())?;
     // A client of the first generation that names no scopes means all of them.
     let everything = [OperatorScope::Admin.as_str().to_owned()];
     let asked = match protocol {
@@ -75,5 +80,6 @@ pub(super) async fn authenticate(
         key,
         scopes,
         protocol,
+        place,
     })
 }

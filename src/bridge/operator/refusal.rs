@@ -72,6 +72,7 @@ pub(super) fn of_invoke(protocol: Protocol, failure: &InvokeFailure, command: &s
         InvokeFailure::NotConnected => not_connected(),
         InvokeFailure::NotAllowed { reason } => not_allowed(protocol, reason, command),
         InvokeFailure::Full => WireError::unavailable("too many calls wait for the node").retryable(None),
+        InvokeFailure::TooLarge => WireError::invalid("the call is larger than what a node takes"),
         InvokeFailure::Disconnected => {
             node("DISCONNECTED", format!("node disconnected ({})", shown(command)))
         }

@@ -15,7 +15,9 @@ use tokio::sync::Semaphore;
 use super::{
     approvals, documents, invoke,
     method::{self, Method},
-    news, nodes, pairing, refusal,
+    news, nodes, pairing,
+    places::OperatorPlace,
+    refusal,
     scope::OperatorScope,
 };
 use crate::{
@@ -28,6 +30,8 @@ use crate::{
 
 /// Questions of one connection that may be unanswered at once. Some wait for a person.
 const MOST_UNANSWERED: usize = 64;
+/// Bytes that these questions may have together.
+const MOST_UNANSWERED_BYTES: usize = 8 * 1024 * 1024;
 
 /// What somebody proved who wants to be an operator.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub(in crate::bridge) struct Grant {
     pub(super) protocol: Protocol,
     /// Whether people answer there.
     pub(super) answers: bool,
+    /// Their place among the operators.
+    pub(super) place: OperatorPlace,
 }
 
 impl Grant {
@@ -70,6 +76,9 @@ pub(in crate::bridge) struct OperatorSession {
     /// Number of the last broadcast.
     seq: AtomicI64,
     unanswered: Arc<Semaphore>,
+    unanswered_bytes: Arc<Semaphore>,
+    /// Held for as long as they are connected.
+    _place: OperatorPlace,
     /// Tells the engine that somebody is there to answer, for as long as they are.
     approver: Option<ApproverGuard>,
 }
@@ -85,6 +94,7 @@ impl OperatorSession {
             scopes,
             protocol,
             answers,
+            place,
         } = grant;
         let session = Arc::new(Self {
             approver: answers.then(|| bridge.engine().approver_connected()),
@@ -95,30 +105,43 @@ impl OperatorSession {
             outbox,
             seq: AtomicI64::new(0),
             unanswered: Arc::new(Semaphore::new(MOST_UNANSWERED)),
+            unanswered_bytes: Arc::new(Semaphore::new(MOST_UNANSWERED_BYTES)),
+            _place: place,
         });
         news::begin(&session);
         session
     }
 
-    /// Answers a question, now or when its answer comes. Never waits.
-    pub(in crate::bridge) fn handle(self: &Arc<Self>, request: Request) {
-        let Ok(place) = Arc::clone(&self.unanswered).try_acquire_owned() else {
+    /// Answers a question whose frame had so many bytes, now or when its answer comes. Never waits.
+    pub(in crate::bridge) fn handle(self: &Arc<Self>, request: Request, bytes: usize) {
+        let Request {
+            id, method, params, ..
+        } = request;
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let place = Arc::clone(&self.unanswered).try_acquire_owned();
+        let room = Arc::clone(&self.unanswered_bytes).try_acquire_many_owned(bytes);
+        let (Ok(place), Ok(room)) = (place, room) else {
             let full = WireError::unavailable("too many requests are unanswered").retryable(None);
-            self.respond(&request, Err(full));
+            self.respond(&id, Err(full));
             return;
         };
         let session = Arc::clone(self);
         self.bridge.spawn(async move {
-            tokio::select! {
+            let answer = tokio::select! {
                 // Whoever is gone waits for nothing any more.
-                () = session.outbox.closed() => {}
-                answer = session.answer(&request) => session.respond(&request, answer),
+                () = session.outbox.closed() => None,
+                answer = session.answer(&id, &method, params) => Some(answer),
+            };
+            // Before the answer leaves, so that whoever has it may ask again.
+            drop((place, room));
+            if let Some(answer) = answer {
+                session.respond(&id, answer);
             }
-            drop(place);
         });
     }
 
-    async fn answer(self: &Arc<Self>, request: &Request) -> Answer {
+    /// What does not count of the parameters is gone before anything is waited for.
+    async fn answer(self: &Arc<Self>, id: &str, name: &str, params: Option<Value>) -> Answer {
         // A token may have been revoked since the last question.
         if !self.is_live() {
             self.end();
@@ -126,17 +149,17 @@ impl OperatorSession {
                 "unauthorized: the token is not valid any more",
             ));
         }
-        let Some(method) = Method::named(&request.method) else {
-            return Err(if method::is_of_nodes(&request.method) {
+        let Some(method) = Method::named(name) else {
+            return Err(if method::is_of_nodes(name) {
                 WireError::unauthorized_role("operator")
             } else {
-                refusal::unknown_method(&request.method)
+                refusal::unknown_method(name)
             });
         };
         self.must(method.opens())?;
         let params = Params {
             method,
-            value: request.params.as_ref(),
+            value: params,
         };
         match method {
             Method::Health => Ok(nodes::health(self).await),
@@ -159,7 +182,7 @@ impl OperatorSession {
             Method::ApprovalsSet => documents::set(self, params.read()?).await,
             Method::ApprovalsNodeGet => documents::node_get(self, params.read()?).await,
             Method::ApprovalsNodeSet => documents::node_set(self, params.read()?).await,
-            Method::ApprovalRequest => approvals::request(self, &request.id, params.read()?).await,
+            Method::ApprovalRequest => approvals::request(self, id, params.read()?).await,
             Method::ApprovalWaitDecision => approvals::wait(self, params.read()?).await,
             Method::ApprovalResolve => approvals::resolve(self, params.read()?).await,
             Method::ApprovalGet => approvals::get(self, params.read()?).await,
@@ -224,7 +247,8 @@ impl OperatorSession {
         self.outbox.send(request.succeed(payload).into());
     }
 
-    fn respond(&self, request: &Request, answer: Answer) {
+    fn respond(&self, id: &str, answer: Answer) {
+        let request = Request::new(id, "", Value::Null);
         let response = match answer {
             Ok(payload) => request.succeed(payload),
             Err(error) => request.fail(error),
@@ -234,19 +258,19 @@ impl OperatorSession {
 }
 
 /// The parameters of a question, not yet read.
-struct Params<'a> {
+struct Params {
     method: Method,
-    value: Option<&'a Value>,
+    value: Option<Value>,
 }
 
-impl Params<'_> {
+impl Params {
     /// Reads them. Members that this server does not know are the product's own matters and change nothing here.
-    fn read<T: DeserializeOwned>(&self) -> Result<T, WireError> {
-        let given = match self.value {
+    fn read<T: DeserializeOwned>(self) -> Result<T, WireError> {
+        let Self { method, value } = self;
+        let given = match value {
             None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
-            Some(value) => value.clone(),
+            Some(value) => value,
         };
-        serde_json::from_value(given)
-            .map_err(|error| refusal::params(self.method.as_str(), &error.to_string()))
+        serde_json::from_value(given).map_err(|error| refusal::params(method.as_str(), &error.to_string()))
     }
 }

@@ -3,11 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::{
+    command::{display, prompt::Prompt},
     domain::{
         Approval, ApprovalDecision, ApprovalState, ApprovalStatus, Bound, Command, TerminalReason, UnixMillis,
     },
     protocol::bridge::Protocol,
 };
+
+/// Arguments of more bytes are not repeated for machines: everybody who answers is sent them, and nobody binds to them.
+const MAX_BOUND_BYTES: usize = 64 * 1024;
 
 /// An approval as `exec.approval.requested` and `exec.approval.list` show it.
 pub(super) fn asked(protocol: Protocol, approval: &Approval) -> Value {
@@ -83,11 +87,11 @@ pub(super) fn brief(approval: &Approval) -> Value {
     let binding = &approval.card.binding;
     json!({
         "id": approval.id,
-        "commandText": binding.command.to_text(),
+        "commandText": Prompt::of(&binding.command.to_text()).text,
         "commandPreview": null,
         "allowedDecisions": approval.card.allowed_decisions,
         "host": binding.host,
-        "nodeId": binding.node_id,
+        "nodeId": binding.node_id.as_deref().map(visible),
         "agentId": binding.agent,
         "expiresAtMs": approval.expires_at,
     })
@@ -116,18 +120,27 @@ fn terminal_reason(state: &ApprovalState) -> Option<TerminalReason> {
     }
 }
 
+/// The question, every text of it as a person may see it. Exact is only what machines bind to.
 fn request(protocol: Protocol, approval: &Approval) -> Value {
     let card = &approval.card;
     let binding = &card.binding;
+    let prompt = Prompt::of(&binding.command.to_text());
+    let warning = prompt.is_truncated().then(|| {
+        format!(
+            "Parts of the command are not shown here. Read the whole of it before you answer: \
+             countersign approvals show {}",
+            approval.id
+        )
+    });
     let mut request = json!({
-        "command": binding.command.to_text(),
-        "cwd": binding.cwd,
+        "command": prompt.text,
+        "cwd": visible(&binding.cwd),
         "host": binding.host,
         "security": card.security,
         "ask": card.ask,
         "agentId": binding.agent,
-        "resolvedPath": card.resolved_path,
-        "sessionKey": binding.session,
+        "resolvedPath": card.resolved_path.as_deref().map(visible),
+        "sessionKey": visible(binding.session.as_str()),
     });
     if protocol == Protocol::Three {
         return request;
@@ -136,7 +149,8 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         (Bound::Exec { argv, .. }, _) | (_, Command::Argv(argv)) => Some(argv),
         _ => None,
     };
-    let bound = argv.map(|argv| {
+    let is_short = |argv: &&Vec<String>| argv.iter().map(String::len).sum::<usize>() <= MAX_BOUND_BYTES;
+    let bound = argv.filter(is_short).map(|argv| {
         json!({
             "argv": argv,
             "cwd": binding.cwd,
@@ -149,8 +163,8 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         ("systemRunBinding", json!(bound)),
         // A plan is between the server and the node; whoever answers sees the command that it is of.
         ("systemRunPlan", Value::Null),
-        ("nodeId", json!(binding.node_id)),
-        ("warningText", Value::Null),
+        ("nodeId", json!(binding.node_id.as_deref().map(visible))),
+        ("warningText", json!(warning)),
         ("scope", Value::Null),
         ("allowedDecisions", json!(card.allowed_decisions)),
         ("sessionId", Value::Null),
@@ -160,6 +174,11 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         put(&mut request, member, value);
     }
     request
+}
+
+/// A name or path without anything that hides or moves what is shown beside it.
+fn visible(text: &str) -> String {
+    display::escape(text).text
 }
 
 fn put(object: &mut Value, member: &str, value: Value) {

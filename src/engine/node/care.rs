@@ -732,7 +732,8 @@ fn heard_answer(
         InvokeFailure::Disconnected
         | InvokeFailure::NotConnected
         | InvokeFailure::NotAllowed { .. }
-        | InvokeFailure::Full => Ok(or_said("the connection of the node ended before it answered")),
+        | InvokeFailure::Full
+        | InvokeFailure::TooLarge => Ok(or_said("the connection of the node ended before it answered")),
     }
 }
 

@@ -82,11 +82,16 @@ impl Engine {
             .collect()
     }
 
-    /// A run of this node whose outcome is unknown. Mostly a reader is free and the answer there at once; a node whose word
-    /// comes while none is may say it again.
+    /// A run that was launched on this node and whose outcome is unknown. Mostly a reader is free and the answer there at
+    /// once; a node whose word comes while none is may say it again.
     fn lost_run(&self, run_id: &RunId, node_id: &str) -> Option<Run> {
         let run = self.ledger.run(run_id).now_or_never()?.ok()??;
-        (run.status == RunStatus::Lost && run.node_id.as_deref() == Some(node_id)).then_some(run)
+        if run.status != RunStatus::Lost || run.node_id.as_deref() != Some(node_id) {
+            return None;
+        }
+        // What somebody else started there on a person's answer was never sent to it: it has nothing to say of that.
+        let launch = self.ledger.node_launch(run_id).now_or_never()?.ok()??;
+        (launch.node_id == node_id).then_some(run)
     }
 
     /// Asks a node that came back what became of the runs that it was lost with.

@@ -155,6 +155,7 @@ pub(super) fn describe(failure: &InvokeFailure) -> &'static str {
         InvokeFailure::NotConnected => "the node is not connected",
         InvokeFailure::NotAllowed { reason } => reason,
         InvokeFailure::Full => "too many calls wait for the node already",
+        InvokeFailure::TooLarge => "the call is larger than what a node takes",
         InvokeFailure::Disconnected => "the connection of the node ended before it answered",
         InvokeFailure::TimedOut => "the node did not answer in time",
     }

@@ -172,9 +172,11 @@ impl Engine {
         Ok(decided)
     }
 
-    /// The approval with this id, or whose id begins so; one that waits before those that do not.
+    /// The approval with this whole id, or whose id begins so; one that waits before those that do not. A short id is a
+    /// beginning like any other: whoever chose it must not get the answer that was meant for another one.
     async fn approval_named(&self, caller: &Principal, named: &str) -> Result<Found, StorageTrouble> {
         if let Ok(id) = ApprovalId::parse(named)
+            && id.is_uuid()
             && let Some(approval) = self.ledger.approval(&id).await?
         {
             let own = Some(approval).filter(|approval| caller.may_act_for(&approval.card.binding.agent));

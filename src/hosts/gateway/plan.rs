@@ -46,7 +46,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         Bound::Text { shell, text } => vec![alone(preparation.shell(shell, text)?)],
         // What belongs into a sandbox is never started outside of one.
         // And where only the answer was wanted no launch leads here.
-        Bound::Inside { .. } | Bound::Elsewhere => {
+        Bound::Inside { .. } | Bound::Elsewhere { .. } => {
             return Err(mismatch(Mismatch::Sandbox, &spec.cwd.to_string_lossy()));
         }
         // Nor here what belongs to another machine.

@@ -91,6 +91,8 @@ pub enum InvokeFailure {
     },
     /// Too much waits for it already. Nothing was sent.
     Full,
+    /// The call is larger than what a node takes. Nothing was sent.
+    TooLarge,
     /// The connection ended after the call was sent. Whether it was carried out is unknown.
     Disconnected,
     /// No answer came in time. Whether it is still being carried out is unknown.
@@ -101,7 +103,7 @@ impl InvokeFailure {
     /// Whether it is certain that the node never saw the call.
     pub const fn was_not_sent(&self) -> bool {
         match self {
-            Self::NotConnected | Self::NotAllowed { .. } | Self::Full => true,
+            Self::NotConnected | Self::NotAllowed { .. } | Self::Full | Self::TooLarge => true,
             Self::Disconnected | Self::TimedOut => false,
         }
     }

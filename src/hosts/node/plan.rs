@@ -3,10 +3,13 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Most bytes of a plan, policy and all. It lies in the record of every approval that is bound to it.
+/// Most bytes of a plan, policy and all, and of what `allow-always` would store. They lie in the record of every approval
+/// that is bound to it.
 const MAX_BYTES: usize = 512 * 1024;
 /// Most patterns that `allow-always` would store.
 const MAX_PATTERNS: usize = 64;
+/// Most bytes of one of them, and of the pattern of its arguments.
+const MAX_PATTERN_BYTES: usize = 4096;
 
 /// A node's plan of one command.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,6 +76,24 @@ struct CoverageWire {
     patterns: Vec<Coverage>,
 }
 
+impl Coverage {
+    fn is_short(&self) -> bool {
+        let is_short = |text: &str| text.len() <= MAX_PATTERN_BYTES;
+        is_short(&self.pattern) && self.arg_pattern.as_deref().is_none_or(is_short)
+    }
+
+    fn bytes(&self) -> usize {
+        self.pattern.len() + self.arg_pattern.as_ref().map_or(0, String::len)
+    }
+}
+
+impl CoverageWire {
+    /// Whether it covers the command, with patterns that somebody would read.
+    fn is_offered(&self) -> bool {
+        self.complete && self.patterns.len() <= MAX_PATTERNS && self.patterns.iter().all(Coverage::is_short)
+    }
+}
+
 impl NodePlan {
     /// The plan in the answer to `system.run.prepare`.
     ///
@@ -83,9 +104,14 @@ impl NodePlan {
         let mut plan = Self::of_raw(raw.clone())?;
         let coverage = answer.get("allowAlwaysCoverage").cloned().unwrap_or_default();
         let coverage: CoverageWire = serde_json::from_value(coverage).unwrap_or_default();
-        if coverage.complete && coverage.patterns.len() <= MAX_PATTERNS {
-            plan.coverage = coverage.patterns;
+        if !coverage.is_offered() {
+            return Ok(plan);
         }
+        let stored: usize = coverage.patterns.iter().map(Coverage::bytes).sum();
+        if plan.to_text().len().saturating_add(stored) > MAX_BYTES {
+            return Err(UnusablePlan::TooLarge);
+        }
+        plan.coverage = coverage.patterns;
         Ok(plan)
     }
 
@@ -230,6 +256,33 @@ mod tests {
             Err(UnusablePlan::Foreign)
         );
         assert_eq!(plan.for_caller("main", "x"), Err(UnusablePlan::Foreign));
+    }
+
+    #[test]
+    fn patterns_without_end_are_not_kept() {
+        let offering = |patterns: Value| {
+            let mut prepared = prepared();
+            *prepared.pointer_mut("/allowAlwaysCoverage/patterns").unwrap() = patterns;
+            NodePlan::of_prepared(&prepared)
+        };
+        let longest = "p".repeat(MAX_PATTERN_BYTES);
+        let offered = |patterns: Value| offering(patterns).unwrap().coverage().len();
+        assert_eq!(offered(json!([{ "pattern": longest }])), 1);
+        assert_eq!(offered(json!([{ "pattern": format!("{longest}p") }])), 0);
+        assert_eq!(
+            offered(json!([{ "pattern": "/usr/bin/id", "argPattern": format!("{longest}p") }])),
+            0
+        );
+        assert_eq!(
+            offered(json!(vec![json!({ "pattern": "p" }); MAX_PATTERNS + 1])),
+            0
+        );
+        // Each is short enough, and together with the plan they are not.
+        let entry = json!({ "pattern": longest, "argPattern": longest });
+        assert_eq!(
+            offering(json!(vec![entry; MAX_PATTERNS])),
+            Err(UnusablePlan::TooLarge)
+        );
     }
 
     #[test]

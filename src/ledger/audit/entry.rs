@@ -141,6 +141,9 @@ pub(super) struct Body {
     pub(super) ts: UnixMillis,
 }
 
+/// Most commands of a node that asks to be let in that a record names.
+const MOST_COMMANDS: usize = 32;
+
 impl Entry {
     /// The record of an event, from the members of its `data`.
     pub(in crate::ledger) fn of_event(event: &Event, mut detail: Map<String, Value>, by: &Actor) -> Self {
@@ -154,6 +157,15 @@ impl Entry {
         } else {
             "runId"
         });
+        // What a device that nobody let in says of itself is kept for ever, so not at any length.
+        if matches!(event.kind, EventKind::NodePairingRequested(_))
+            && let Some(Value::Array(commands)) = detail.get_mut("commands")
+            && commands.len() > MOST_COMMANDS
+        {
+            let count = commands.len();
+            commands.truncate(MOST_COMMANDS);
+            detail.insert("commandCount".to_owned(), count.into());
+        }
         Self {
             actor: by.clone(),
             address: None,

@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::*;
 use crate::{
     domain::{ApprovalState, Reason, TerminalReason},
-    ledger::{AnswerTo, Expire, ExpireOutcome, Fallback, Undecided, UseAnswer},
+    ledger::{AnswerTo, Expire, ExpireOutcome, Fallback, NoRoute, NoRouteOutcome, Undecided, UseAnswer},
 };
 
 const START_BY: Duration = Duration::from_mins(10);
 
 fn question(opened: &Opened) -> Asking {
     let mut asking = opened.asking();
-    asking.approval.card.binding.bound = Bound::Elsewhere;
+    asking.approval.card.binding.bound = Bound::Elsewhere { asked_by: None };
     asking
 }
 
@@ -77,6 +77,26 @@ async fn its_answer_is_used_once_and_in_time() {
         None,
         "it is too old"
     );
+}
+
+#[tokio::test]
+async fn an_id_that_somebody_chose_is_taken_once() {
+    let opened = Opened::new();
+    let asked = opened.ask_with(question(&opened)).await;
+    let before = opened.events().await.len();
+    let mut again = question(&opened);
+    again.approval.id = asked.id.clone();
+    let unrouted = NoRoute {
+        run: opened.run(),
+        approval: again.approval.clone(),
+        key: None,
+        fallback: Fallback::deny(Reason::NoApprover),
+    };
+    let taken = opened.ledger.admit_asking(again).await.unwrap();
+    assert!(matches!(taken, Admission::New(AskOutcome::IdTaken)));
+    let taken = opened.ledger.admit_no_route(unrouted).await.unwrap();
+    assert!(matches!(taken, Admission::New(NoRouteOutcome::IdTaken)));
+    assert_eq!(opened.events().await.len(), before);
 }
 
 #[tokio::test]

@@ -207,6 +207,85 @@ async fn what_a_node_wants_besides_is_asked_once_and_forgotten_when_it_wants_it_
 }
 
 #[tokio::test]
+async fn a_device_that_changes_its_mind_is_heard_once_a_minute() {
+    let opened = Opened::new();
+    let called = |name: &str, number| ConnectNode {
+        profile: NodeProfile {
+            display_name: Some(name.to_owned()),
+            ..profile(&["system.run"])
+        },
+        ..connect("a", NodeCredential::Shared, number)
+    };
+    let shown = async || opened.ledger.node_pairings().await.unwrap().remove(0).profile;
+    let first = asked(&opened, called("one", 1)).await;
+    for number in 2..50 {
+        let waiting = asked(&opened, called(&format!("name {number}"), number)).await;
+        assert_eq!(waiting, first);
+    }
+    assert_eq!(shown().await.display_name.as_deref(), Some("one"));
+    // What no approval covers is shown as it is now.
+    let mut moved = called("one", 50);
+    moved.profile.version = "2".to_owned();
+    assert_eq!(asked(&opened, moved).await, first);
+    assert_eq!(shown().await.version, "2");
+    let requested = async || {
+        let types = opened.event_types().await;
+        types
+            .iter()
+            .filter(|kind| *kind == "node.pairing.requested")
+            .count()
+    };
+    assert_eq!(requested().await, 1);
+    opened.clock.advance(Duration::from_mins(1));
+    assert_ne!(asked(&opened, called("two", 51)).await, first);
+    assert_eq!(shown().await.display_name.as_deref(), Some("two"));
+    assert_eq!(requested().await, 2);
+    let stale = opened
+        .ledger
+        .decide_pairing(first, PairingDecision::Approve, approver())
+        .await
+        .unwrap();
+    assert_eq!(stale, None, "what was shown before can no longer be approved");
+}
+
+#[tokio::test]
+async fn a_record_of_before_names_were_approved_keeps_the_one_that_it_has() {
+    let opened = Opened::new();
+    let called = |name: &str, number| ConnectNode {
+        profile: NodeProfile {
+            display_name: Some(name.to_owned()),
+            ..profile(&["system.run"])
+        },
+        ..connect("a", NodeCredential::Shared, number)
+    };
+    let request = asked(&opened, called("mill", 1)).await;
+    approve(&opened, &request).await;
+    let changed = opened
+        .raw()
+        .execute(
+            "UPDATE nodes SET approved = json_remove(approved, '$.displayName')",
+            (),
+        )
+        .unwrap();
+    assert_eq!(changed, 1);
+    for number in [2, 3] {
+        let admitted = opened
+            .ledger
+            .connect_node(called(&format!("vault {number}"), number))
+            .await
+            .unwrap();
+        let NodeAdmission::Admitted { node, .. } = admitted else {
+            panic!("it was let in: {admitted:?}");
+        };
+        assert_eq!(node.display_name(), Some("mill"));
+    }
+    assert_eq!(
+        opened.ledger.paired_nodes().await.unwrap()[0].display_name(),
+        Some("mill")
+    );
+}
+
+#[tokio::test]
 async fn not_everybody_can_wait_at_once() {
     let opened = Opened::new();
     for number in 0..200 {

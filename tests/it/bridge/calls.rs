@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::wire::{TEXT, Wire};
 use crate::support::{
-    OperatorClient, OperatorLink, TestServer,
+    OperatorClient, OperatorLink, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, answer_params},
 };
 
@@ -176,6 +177,104 @@ async fn many_calls_at_once_find_their_answers() {
             json!({"bins": [number.to_string()]})
         );
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_too_large_reaches_no_node_and_cuts_none_off() {
+    let server = TestServer::asking_on_nodes()
+        .toml("[bridge]\nmax_buffer_bytes = 65536\n")
+        .start()
+        .await;
+    let node = TestNode::join(&server, Device::new(&server, Speaks::Present), |_call| {
+        Some(found())
+    })
+    .await;
+    let invoke =
+        |command: &str, params: Value| json!({"nodeId": node.id(), "command": command, "params": params});
+    let (_, api) = server
+        .token_with(json!({"name": "build", "scopes": ["exec"], "agents": ["build"]}))
+        .await;
+    let mut runner = OperatorClient::new(api.token().unwrap(), &["operator.write"])
+        .connect(&server)
+        .await;
+    // Each of these is escaped once more for the node.
+    let junk = "\"".repeat(300_000);
+    runner
+        .call(
+            "node.invoke",
+            invoke("system.which", json!({"bins": ["sh"], "junk": junk})),
+        )
+        .await;
+    assert_eq!(node.calls()[0]["params"], json!({"bins": ["sh"]}));
+    for bins in [vec!["x".to_owned(); 65], vec!["x".repeat(257)]] {
+        let error = runner
+            .fails("node.invoke", invoke("system.which", json!({"bins": bins})))
+            .await;
+        assert_eq!(
+            error["message"],
+            "invalid system.which params: at /bins: at most 64 names of at most 256 bytes"
+        );
+    }
+    let prepare = json!({"command": ["/bin/true"], "agentId": "build", "junk": junk});
+    let error = runner
+        .fails("node.invoke", invoke("system.run.prepare", prepare))
+        .await;
+    assert_eq!(
+        error["message"],
+        "invalid system.run.prepare params: at most 262144 bytes"
+    );
+    let mut admin = operator(&server).await;
+    let document = json!({"file": {"version": 1, "junk": junk}});
+    for (method, params) in [
+        (
+            "node.invoke",
+            invoke("system.execApprovals.set", document.clone()),
+        ),
+        (
+            "exec.approvals.node.set",
+            json!({"nodeId": node.id(), "file": document["file"]}),
+        ),
+    ] {
+        let error = admin.fails(method, params).await;
+        assert_eq!(error["message"], "the call is larger than what a node takes");
+    }
+    assert_eq!(node.calls().len(), 1, "nothing of it was sent");
+    let answer = admin.call("node.invoke", which(&node.id())).await;
+    assert_eq!(answer["payload"], found().unwrap(), "over the same connection");
+}
+
+#[tokio::test]
+async fn calls_that_a_node_does_not_take_are_refused_and_leave_it_connected() {
+    let server = TestServer::full()
+        .toml("[bridge]\nmax_buffer_bytes = 65536\n")
+        .start()
+        .await;
+    let device = Device::new(&server, Speaks::Present).named("slow");
+    crate::support::node::pair(&server, &device).await;
+    let mut wire = Wire::open(&server).await;
+    let params = wire.connect_params(&device).await;
+    let connect = json!({"type": "req", "id": "c", "method": "connect", "params": params});
+    wire.frame(TEXT, connect.to_string().as_bytes()).await;
+    let path = format!("/v1/nodes/{}", device.id());
+    let shown = async || server.operator().get(&path).await.expect(200);
+    eventually("connected", shown, |node| node["connected"] == true).await;
+    let mut operator = operator(&server).await;
+    let call = json!({
+        "nodeId": device.id(), "command": "system.execApprovals.set", "timeoutMs": 1,
+        "params": {"file": {"version": 1, "junk": "x".repeat(40_000)}},
+    });
+    let mut refused = None;
+    for _ in 0..5_000 {
+        let error = operator.fails("node.invoke", call.clone()).await;
+        if error["details"]["nodeError"]["code"] != "TIMEOUT" {
+            refused = Some(error);
+            break;
+        }
+    }
+    let error = refused.expect("the buffers of the system end somewhere");
+    assert_eq!(error["message"], "too many calls wait for the node");
+    assert_eq!(server.operator().get(&path).await.expect(200)["connected"], true);
+    drop(wire);
 }
 
 #[tokio::test]

@@ -151,6 +151,64 @@ async fn there_are_no_more_nodes_than_places() {
 }
 
 #[tokio::test]
+async fn operators_take_no_more_than_their_places() {
+    let server = TestServer::full()
+        .toml("[limits]\nmax_connections = 16\n")
+        .start()
+        .await;
+    let enter = async |token: &str| {
+        let mut line = Line::open(&server).await;
+        let params = json!({
+            "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": ["operator.write"], "caps": [],
+            "client": {"id": "cli", "version": "2026.9.6", "platform": "linux", "mode": "cli"},
+            "auth": {"token": token},
+        });
+        match line.connect_with(params).await {
+            Ok(_hello) => Ok(line),
+            Err(error) => {
+                assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+                assert_eq!(error["details"]["reason"], "full", "{error}");
+                assert_eq!(line.end().await.close().0, 1013);
+                Err(error["message"].as_str().unwrap().to_owned())
+            }
+        }
+    };
+    let mut tokens = Vec::new();
+    for name in ["a", "b", "c"] {
+        let (_, api) = server.token_with(json!({"name": name, "scopes": ["exec"]})).await;
+        tokens.push(api.token().unwrap().to_owned());
+    }
+    // Eight places are for operators, four of them for one token.
+    let mut lines = Vec::new();
+    for token in &tokens[..2] {
+        for _ in 0..4 {
+            lines.push(enter(token).await.expect("a place"));
+        }
+        if lines.len() == 4 {
+            let refused = enter(token).await.unwrap_err();
+            assert_eq!(
+                refused,
+                "too many operators are connected with this token; retry later"
+            );
+        }
+    }
+    let refused = enter(&tokens[2]).await.unwrap_err();
+    assert_eq!(refused, "too many operators are connected; retry later");
+    // Everybody else is answered.
+    server.operator().get("/v1/approvals").await.expect(200);
+    server.anonymous().get("/readyz").await.expect(200);
+    let node = TestNode::join(&server, Device::new(&server, Speaks::Present), |_call| None).await;
+    node.vanish();
+    lines.clear();
+    eventually(
+        "a free place",
+        || async { enter(&tokens[2]).await.is_ok() },
+        |entered| *entered,
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn a_websocket_keeps_its_place_among_the_connections() {
     let server = TestServer::full()
         .toml("[limits]\nmax_connections = 3\n")

@@ -749,6 +749,27 @@ async fn frames_after_the_handshake_that_end_it() {
 }
 
 #[tokio::test]
+async fn an_operator_announces_no_more_than_operators_have_to_say() {
+    let server = TestServer::full().start().await;
+    let mut witness = Witness::begin(&server).await;
+    let mut wire = Wire::open(&server).await;
+    let connect = json!({"type": "req", "id": "c", "method": "connect", "params": {
+        "minProtocol": 4, "maxProtocol": 4, "role": "operator", "scopes": ["operator.write"], "caps": [],
+        "client": {"id": "cli", "version": "2026.9.6", "platform": "linux", "mode": "cli"},
+        "auth": {"token": server.gateway_token()},
+    }});
+    wire.frame(TEXT, connect.to_string().as_bytes()).await;
+    let mut announced = vec![TEXT, 0xff];
+    announced.extend((4_u64 * 1024 * 1024 + 1).to_be_bytes());
+    announced.extend([0; 4]);
+    wire.bytes(&announced).await;
+    assert_eq!(wire.close_code().await, Some(1009));
+    witness
+        .is_served("a frame that is too long for an operator")
+        .await;
+}
+
+#[tokio::test]
 async fn thousands_of_questions_get_one_answer_each() {
     const QUESTIONS: usize = 3000;
     let server = TestServer::full().start().await;

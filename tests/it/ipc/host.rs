@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
 use super::support::{Asker, mac, nonce, now_ms, read_line, replies};
-use crate::support::{TestServer, eventually, only};
+use crate::support::{TestServer, eventually, only, write_file_mode};
 
 async fn pending(server: &TestServer) -> Value {
     let found = eventually(
@@ -306,6 +306,62 @@ async fn an_attached_decision_counts_once_and_only_if_it_is_one_of_ours() {
     assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
     let denied = json!({ "command": ["echo", "a b"], "approvalDecision": "deny" });
     assert_eq!(asker.exec(&denied).await["error"]["reason"], "user-denied");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_text_starts_no_program_that_is_only_called_like_a_shell() {
+    let server = TestServer::asking().with_socket().start().await;
+    let asker = Asker::of(&server);
+    let marker = server.scratch().join("ran");
+    let fake = server.scratch().join("sh");
+    write_file_mode(&fake, format!("#!/bin/sh\ntouch {}\n", marker.display()), 0o755);
+    let asked = tokio::spawn({
+        let asker = asker.clone();
+        async move { asker.ask(&json!({ "command": "uname" })).await }
+    });
+    let approval = pending(&server).await;
+    let operator = server.operator();
+    operator
+        .decide(approval["id"].as_str().unwrap(), "allow-once")
+        .await
+        .expect(200);
+    assert_eq!(asked.await.unwrap(), "allow-once");
+    let with =
+        |argv: Value| json!({ "command": argv, "rawCommand": "uname", "approvalDecision": "allow-once" });
+    for argv in [
+        json!([fake, "-c", "uname"]),
+        json!([fake, "-lc", "uname"]),
+        json!(["sh", "-lc", "uname"]),
+    ] {
+        let running = tokio::spawn({
+            let (asker, request) = (asker.clone(), with(argv.clone()));
+            async move { asker.exec(&request).await }
+        });
+        // Somebody is asked, and about what would be started.
+        let approval = pending(&server).await;
+        assert_ne!(approval["command"], "uname", "{argv}");
+        operator
+            .decide(approval["id"].as_str().unwrap(), "deny")
+            .await
+            .expect(200);
+        let reply = running.await.unwrap();
+        assert_eq!(reply["error"]["reason"], "user-denied", "{argv}: {reply}");
+    }
+    assert!(!marker.exists());
+    // In the words that mean the text, the answer is still there.
+    let reply = asker.exec(&with(json!(["/bin/sh", "-lc", "uname"]))).await;
+    assert_eq!(reply["payload"]["success"], true, "{reply}");
+}
+
+#[tokio::test]
+async fn a_session_is_not_used_for_another_agent() {
+    let server = TestServer::full().with_socket().start().await;
+    let asker = Asker::of(&server);
+    let request = json!({ "command": ["true"], "agentId": "main", "sessionKey": "agent:other:main" });
+    assert_eq!(asker.exec(&request).await["error"]["reason"], "invalid");
+    let question = json!({ "command": "true", "agentId": "main", "sessionKey": "agent:other:main" });
+    assert_eq!(asker.ask(&question).await, "deny");
+    assert!(server.operator().pending().await.is_empty());
 }
 
 #[tokio::test]

@@ -192,6 +192,22 @@ impl Peer {
         }
     }
 
+    /// Waits for the results of two calls, which come in any order.
+    pub(super) async fn results(&mut self, ids: [&str; 2]) -> [Outcome; 2] {
+        let mut found = [None, None];
+        loop {
+            let frame = self.next().await.expect("a node that stays");
+            let id = frame["params"]["id"].as_str().unwrap_or_default().to_owned();
+            if let Some(outcome) = self.take(&frame, &id).await {
+                let at = ids.iter().position(|wanted| *wanted == id);
+                found[at.expect("a call that was made")] = Some(outcome);
+            }
+            if let [Some(one), Some(two)] = &found {
+                return [one.clone(), two.clone()];
+            }
+        }
+    }
+
     /// Waits for an event of the node.
     pub(super) async fn event(&mut self, name: &str) -> Value {
         loop {

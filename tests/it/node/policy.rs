@@ -6,6 +6,7 @@ use super::{
     gateway::{Gateway, Outcome, Peer},
     scene::TestNode,
 };
+use crate::support::write_file_mode;
 
 const REQUIRED: &str = "SYSTEM_RUN_DENIED: approval required";
 
@@ -235,7 +236,7 @@ async fn a_plan_is_what_runs() {
     for (member, other) in [
         ("command", json!(["/bin/echo", "else"])),
         ("cwd", json!("/tmp")),
-        ("agentId", json!("other")),
+        ("agentId", json!(null)),
         ("sessionKey", json!("agent:main:other")),
     ] {
         let mut changed = with_plan(plan);
@@ -257,7 +258,7 @@ async fn a_plan_is_what_runs() {
 async fn a_script_that_changed_after_the_plan_does_not_run() {
     let mut stage = Stage::asking().await;
     let script = stage.node.scratch.join("script.sh");
-    let write = |text: &str| crate::support::write_file_mode(&script, text, 0o700);
+    let write = |text: &str| write_file_mode(&script, text, 0o700);
     write("#!/bin/sh\necho one\n");
     let asked = json!({"command": ["/bin/sh", script], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
     let plan = stage.plan(&asked).await["plan"].clone();
@@ -268,6 +269,94 @@ async fn a_script_that_changed_after_the_plan_does_not_run() {
         stage.run(&with_plan(&plan)).await,
         "SYSTEM_RUN_DENIED: execution plan mismatch",
     );
+}
+
+/// A node that runs everything without asking, one command at a time, and one that runs until there is a file `go`.
+async fn occupied() -> Stage {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    write_file_mode(
+        &node.state().join("countersign/countersign.toml"),
+        "[exec]\nlogin_path = false\n[limits]\nmax_running = 1\n",
+        0o600,
+    );
+    let mut peer = node.connected(&gateway).await;
+    let id = node.id();
+    let (started, go) = (node.scratch.join("started"), node.scratch.join("go"));
+    let script = format!(
+        "echo x >> {}; until [ -e {} ]; do sleep 0.02; done",
+        started.display(),
+        go.display()
+    );
+    let params = json!({"command": ["/bin/sh", "-c", script]});
+    peer.invoke(&id, "first", "system.run", &params).await;
+    node.has_lines("started", 1).await;
+    Stage {
+        node,
+        peer,
+        id,
+        calls: 0,
+    }
+}
+
+impl Stage {
+    /// Sends a call that has to wait for its place, and lets the one before it end after `meanwhile`.
+    async fn run_behind(&mut self, params: &Value, asked: &Value, meanwhile: impl FnOnce(&Self)) -> Outcome {
+        self.peer.invoke(&self.id, "second", "system.run", params).await;
+        // Each of these takes as long as the look before the wait.
+        for _ in 0..5 {
+            self.plan(asked).await;
+        }
+        meanwhile(self);
+        write_file_mode(&self.node.scratch.join("go"), "", 0o600);
+        let [first, second] = self.peer.results(["first", "second"]).await;
+        assert_eq!(first.done()["success"], true);
+        second
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_exchanged_while_its_run_waits_for_a_place_does_not_run() {
+    for is_exchanged in [false, true] {
+        let mut stage = occupied().await;
+        let script = stage.node.scratch.join("script.sh");
+        write_file_mode(&script, "echo one\n", 0o600);
+        let asked = json!({"command": ["/bin/sh", script], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
+        // Also where nobody is asked a plan says what would be run.
+        let plan = stage.plan(&asked).await["plan"].clone();
+        assert_eq!(plan["mutableFileOperand"]["argvIndex"], 1, "{plan}");
+        let outcome = stage
+            .run_behind(&with_plan(&plan), &asked, |_| {
+                if is_exchanged {
+                    write_file_mode(&script, "echo two\n", 0o600);
+                }
+            })
+            .await;
+        if is_exchanged {
+            denied(outcome, "SYSTEM_RUN_DENIED: execution plan mismatch");
+        } else {
+            assert_eq!(outcome.done()["stdout"], "one\n");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_policy_that_becomes_stricter_while_a_run_waits_for_a_place_wants_another_answer() {
+    let mut stage = occupied().await;
+    let asked =
+        json!({"command": ["echo", "x"], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
+    let plan = stage.plan(&asked).await["plan"].clone();
+    let outcome = stage
+        .run_behind(&with_plan(&plan), &asked, |stage| {
+            let config = json!({"tools": {"exec": {"security": "allowlist", "ask": "on-miss"}}});
+            write_file_mode(
+                &stage.node.state().join("openclaw.json"),
+                config.to_string(),
+                0o600,
+            );
+        })
+        .await;
+    denied(outcome, REQUIRED);
 }
 
 #[tokio::test]

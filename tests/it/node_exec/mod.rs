@@ -7,6 +7,7 @@ mod world;
 mod approval;
 mod care;
 mod decision;
+mod elsewhere;
 mod events;
 mod killed;
 mod selection;

@@ -3,7 +3,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{ask, operator_token, pending_id, token};
-use crate::support::{OperatorClient, OperatorLink, TestServer};
+use crate::support::{OperatorClient, OperatorLink, TestServer, within};
 
 const EVERYTHING: &[&str] = &[
     "operator.admin",
@@ -277,4 +277,183 @@ async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() 
     )
     .await;
     assert!(pending <= 64, "{pending}");
+}
+
+async fn asker(server: &TestServer) -> OperatorLink {
+    OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(server)
+        .await
+}
+
+/// A question whose first answer comes at once.
+fn two_phase(members: &Value) -> Value {
+    let mut params = json!({ "command": "id -u", "timeoutMs": 60_000, "twoPhase": true });
+    let all = params.as_object_mut().expect("members");
+    for (name, value) in members.as_object().expect("members") {
+        all.insert(name.clone(), value.clone());
+    }
+    params
+}
+
+#[tokio::test]
+async fn a_question_is_never_larger_than_what_the_other_doors_take() {
+    let server = TestServer::asking()
+        .toml("[limits]\nbody_bytes = 65536\n")
+        .start()
+        .await;
+    let mut asker = asker(&server).await;
+    let long = format!("/{}", "a".repeat(4096));
+    let large = "x".repeat(2000);
+    for (members, said) in [
+        (json!({ "cwd": long }), "/cwd"),
+        (json!({ "resolvedPath": long }), "/resolvedPath"),
+        (json!({ "nodeId": long }), "/nodeId"),
+        (json!({ "commandArgv": vec![&large; 40] }), "body_bytes"),
+        (json!({ "env": { "NAME": "x".repeat(70_000) } }), "body_bytes"),
+    ] {
+        let error = asker.fails("exec.approval.request", two_phase(&members)).await;
+        assert_eq!(error["code"], "INVALID_REQUEST");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains(said), "{said}: {message}");
+    }
+    assert_eq!(server.operator().pending().await.len(), 0);
+    let longest = format!("/{}", "a".repeat(4095));
+    let params = two_phase(&json!({ "cwd": longest, "commandArgv": vec![&large; 30] }));
+    let asked = asker.send("exec.approval.request", params).await;
+    assert_eq!(asker.answer(&asked).await["payload"]["status"], "accepted");
+}
+
+#[tokio::test]
+async fn a_list_of_large_questions_ends_no_approvers_connection_and_hides_no_small_one() {
+    let server = TestServer::asking()
+        .toml("[bridge]\nmax_buffer_bytes = 65536\n")
+        .start()
+        .await;
+    let mut asker = asker(&server).await;
+    let mut smallest = Value::Null;
+    for number in 0..30 {
+        let command = if number == 0 {
+            "id -u".to_owned()
+        } else {
+            "echo ".repeat(800)
+        };
+        let params = two_phase(&json!({ "command": command }));
+        let asked = asker.send("exec.approval.request", params).await;
+        let accepted = asker.answer(&asked).await;
+        if number == 0 {
+            smallest = accepted["payload"]["id"].clone();
+        }
+    }
+    let mut approver = OperatorClient::new(&operator_token(&server), &["operator.approvals"])
+        .connect(&server)
+        .await;
+    for _ in 0..2 {
+        let listed = approver.call("exec.approval.list", json!({})).await;
+        let listed = listed.as_array().expect("a list");
+        assert!((2..30).contains(&listed.len()), "{}", listed.len());
+        assert!(listed.iter().any(|one| one["id"] == smallest));
+    }
+}
+
+#[tokio::test]
+async fn one_token_fills_no_list_that_everybody_reads() {
+    let server = TestServer::asking().start().await;
+    let mut links = Vec::new();
+    let mut first = Value::Null;
+    for _ in 0..4 {
+        let mut link = asker(&server).await;
+        for _ in 0..64 {
+            let asked = link.send("exec.approval.request", two_phase(&json!({}))).await;
+            let accepted = link.answer(&asked).await;
+            assert_eq!(accepted["payload"]["status"], "accepted", "{accepted}");
+            if first.is_null() {
+                first = accepted["payload"]["id"].clone();
+            }
+        }
+        links.push(link);
+    }
+    // Nor does it help to leave and to come back: the questions wait on.
+    links.truncate(2);
+    let mut more = asker(&server).await;
+    let error = more.fails("exec.approval.request", two_phase(&json!({}))).await;
+    assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+    assert_eq!(error["retryable"], true, "{error}");
+    let (secret, _) = token(&server, &["exec"]).await;
+    let mut other = OperatorClient::new(&secret, &["operator.write"])
+        .connect(&server)
+        .await;
+    let asked = other.send("exec.approval.request", two_phase(&json!({}))).await;
+    assert_eq!(other.answer(&asked).await["payload"]["status"], "accepted");
+    // An answer makes room.
+    let id = first.as_str().expect("an id");
+    server.operator().decide(id, "deny").await.expect(200);
+    within("a place", async {
+        loop {
+            let answer = more.ask("exec.approval.request", two_phase(&json!({}))).await;
+            if answer["ok"] == true {
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_id_is_taken_by_one_question_however_many_come_at_once() {
+    let server = TestServer::asking().start().await;
+    let mut asker = asker(&server).await;
+    let params = two_phase(&json!({ "id": "6a2f4f0e-2b1b-4f6e-9a55-1f2d3c4b5a69" }));
+    let mut asked = Vec::new();
+    for _ in 0..32 {
+        asked.push(asker.send("exec.approval.request", params.clone()).await);
+    }
+    let mut accepted = 0;
+    for id in &asked {
+        let answer = asker.answer(id).await;
+        if answer["ok"] == true {
+            accepted += 1;
+        } else {
+            assert_eq!(
+                answer["error"]["message"], "approval id already pending",
+                "{answer}"
+            );
+        }
+    }
+    assert_eq!(accepted, 1);
+    assert!(!server.log().contains("UNIQUE"), "{}", server.log());
+}
+
+#[tokio::test]
+async fn a_question_names_no_session_of_another_agent() {
+    let server = TestServer::asking().start().await;
+    let mut asker = asker(&server).await;
+    let params = two_phase(&json!({ "agentId": "build", "sessionKey": "agent:main:main" }));
+    let error = asker.fails("exec.approval.request", params).await;
+    assert_eq!(error["code"], "INVALID_REQUEST", "{error}");
+    let message = error["message"].as_str().unwrap_or_default();
+    assert!(message.contains("belongs to another agent"), "{message}");
+    let params = two_phase(&json!({ "sessionKey": "agent:build:main" }));
+    let asked = asker.send("exec.approval.request", params).await;
+    assert_eq!(asker.answer(&asked).await["payload"]["status"], "accepted");
+    assert_eq!(server.operator().pending().await[0]["agentId"], "build");
+}
+
+#[tokio::test]
+async fn a_chosen_id_is_a_uuid() {
+    let server = TestServer::asking().start().await;
+    let mut asker = asker(&server).await;
+    for id in [
+        "a",
+        "cd660e59",
+        "approval-1",
+        &"0".repeat(32),
+        "6A2F4F0E-2B1B-4F6E-9A55-1F2D3C4B5A69",
+    ] {
+        let error = asker
+            .fails("exec.approval.request", two_phase(&json!({ "id": id })))
+            .await;
+        assert_eq!(error["code"], "INVALID_REQUEST", "{id}: {error}");
+        let message = error["message"].as_str().unwrap_or_default();
+        assert!(message.contains("/id"), "{message}");
+    }
 }

@@ -59,6 +59,12 @@ fn pending_id(asked: &Value) -> String {
 }
 
 impl TestServer {
+    /// Commands go to nodes, and what is not covered waits for a person, who can always be reached.
+    pub(crate) fn asking_on_nodes() -> ServerBuilder {
+        ServerBuilder::new(&json!({ "host": "node", "security": "allowlist", "ask": "on-miss" }))
+            .toml("[approvals]\nalways_reachable = true\n")
+    }
+
     /// Commands are asked about, if anybody is there.
     fn builder_without_approvers() -> ServerBuilder {
         ServerBuilder::new(&json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" }))

@@ -179,7 +179,7 @@ async fn a_wider_surface_is_approved_by_an_operator_who_asked_for_admin() {
 
 #[tokio::test]
 async fn commands_of_a_node_are_open_by_scope() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_on_nodes().start().await;
     let node = paired(
         &server,
         "build-box",
@@ -271,6 +271,188 @@ async fn commands_of_a_node_are_open_by_scope() {
         (&json!("UNAVAILABLE"), &json!("node not connected"))
     );
     assert_eq!(error["details"]["code"], "NOT_CONNECTED");
+}
+
+/// What a node answers that lets everything run.
+fn willing(command: &str, params: &Value) -> Result<Value, (&'static str, &'static str)> {
+    match command {
+        "system.run.prepare" => Ok(json!({
+            "plan": { "argv": params["command"], "cwd": "/tmp", "commandText": "/usr/bin/id -u", "commandPreview": null,
+                "agentId": params["agentId"], "sessionKey": params["sessionKey"],
+                "mutableFileOperand": { "argvIndex": 1, "path": "/etc/shadow", "sha256": "0".repeat(64) } },
+            "execPolicy": { "security": "full", "ask": "off" },
+            "allowAlwaysCoverage": { "complete": true, "patterns": [] },
+        })),
+        "system.execApprovals.get" => Ok(json!({
+            "path": "/x", "exists": true, "hash": "a".repeat(64),
+            "file": { "version": 1, "defaults": { "security": "full", "ask": "off" } },
+        })),
+        "system.which" => Ok(json!({ "bins": { "sh": "/usr/bin/sh" } })),
+        _ => Err(("UNAVAILABLE", "not here")),
+    }
+}
+
+/// Somebody who runs things for these agents alone.
+async fn runner_for(server: &TestServer, agents: &[&str]) -> crate::support::OperatorLink {
+    let name = format!("for {}", agents.join(" "));
+    let (_, api) = server
+        .token_with(json!({ "name": name, "scopes": ["exec"], "agents": agents }))
+        .await;
+    OperatorClient::new(api.token().expect("a secret"), &["operator.write"])
+        .connect(server)
+        .await
+}
+
+#[tokio::test]
+async fn who_may_run_nothing_on_a_node_asks_it_nothing() {
+    let agent = |id: &str, exec: Value| json!({ "id": id, "tools": { "exec": exec } });
+    let server = TestServer::asking_on_nodes()
+        .config(&json!({
+            "tools": { "exec": { "host": "node", "security": "allowlist", "ask": "on-miss" } },
+            "agents": { "list": [
+                agent("here", json!({ "host": "gateway" })),
+                agent("closed", json!({ "security": "deny" })),
+            ] },
+        }))
+        .start()
+        .await;
+    let node = paired(&server, "build-box", SURFACE).await;
+    node.answers(willing);
+    let prepare = |agent: &str| {
+        json!({ "nodeId": node.id(), "command": "system.run.prepare", "idempotencyKey": "k", "params": {
+            "command": ["/usr/bin/id", "-u"], "rawCommand": "/usr/bin/id -u", "agentId": agent,
+            "sessionKey": format!("agent:{agent}:main"), "notAfterMs": 1, "unheardOf": "x",
+        } })
+    };
+    let which = json!({
+        "nodeId": node.id(), "command": "system.which", "idempotencyKey": "k", "params": { "bins": ["sh"], "j": "x" },
+    });
+
+    let mut build = runner_for(&server, &["build"]).await;
+    let error = build.fails("node.invoke", prepare("secret")).await;
+    assert_eq!(error["message"], "the token may not act for this agent");
+    let mut hidden = prepare("secret");
+    hidden["params"]["agentId"] = json!("build");
+    let error = build.fails("node.invoke", hidden).await;
+    assert_eq!(
+        error["message"],
+        "invalid system.run params: at /sessionKey: belongs to another agent"
+    );
+    let mut unnamed = prepare("secret");
+    unnamed["params"] = json!({ "command": ["/usr/bin/id"] });
+    let error = build.fails("node.invoke", unnamed).await;
+    assert_eq!(
+        error["message"], "the token may not act for this agent",
+        "main is another one"
+    );
+
+    let mut here = runner_for(&server, &["here"]).await;
+    for call in [prepare("here"), which.clone()] {
+        let error = here.fails("node.invoke", call).await;
+        assert_eq!(error["message"], "the host is not allowed");
+    }
+    let mut closed = runner_for(&server, &["closed"]).await;
+    let error = closed.fails("node.invoke", which.clone()).await;
+    assert_eq!(error["details"]["reason"], "security-deny", "{error}");
+    let error = closed.fails("node.invoke", prepare("closed")).await;
+    assert_eq!(error["details"]["reason"], "security-deny", "{error}");
+    for command in ["system.run.prepare", "system.which"] {
+        assert_eq!(node.calls_of(command), Vec::<Value>::new(), "{command}");
+    }
+
+    // Whoever may run things there is answered, of what belongs to the question and of nothing that files hold.
+    let answer = build.call("node.invoke", prepare("build")).await;
+    assert_eq!(answer["payload"]["plan"]["argv"], json!(["/usr/bin/id", "-u"]));
+    assert!(
+        answer["payload"]["plan"].get("mutableFileOperand").is_none(),
+        "{answer}"
+    );
+    assert!(
+        !answer["payloadJSON"]
+            .as_str()
+            .expect("text")
+            .contains("mutableFileOperand")
+    );
+    let asked = node.calls_of("system.run.prepare");
+    assert_eq!(
+        asked.last().expect("a call")["params"],
+        json!({
+            "command": ["/usr/bin/id", "-u"], "rawCommand": "/usr/bin/id -u", "sessionKey": "agent:build:main",
+            "agentId": "build",
+        })
+    );
+    let answer = build.call("node.invoke", which.clone()).await;
+    assert_eq!(answer["payload"], json!({ "bins": { "sh": "/usr/bin/sh" } }));
+    let asked = node.calls_of("system.which");
+    assert_eq!(asked.last().expect("a call")["params"], json!({ "bins": ["sh"] }));
+
+    // A token for every agent looks programs up as soon as one of them may be there.
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut anybody = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    anybody.call("node.invoke", which).await;
+}
+
+#[tokio::test]
+async fn where_commands_stay_on_the_gateway_no_node_is_asked() {
+    let server = TestServer::asking().start().await;
+    let node = paired(&server, "build-box", SURFACE).await;
+    node.answers(willing);
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut runner = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    for (command, params) in [
+        ("system.which", json!({ "bins": ["sh"] })),
+        (
+            "system.run.prepare",
+            json!({ "command": ["/bin/sh", "/etc/shadow"] }),
+        ),
+    ] {
+        let call =
+            json!({ "nodeId": node.id(), "command": command, "params": params, "idempotencyKey": "k" });
+        let error = runner.fails("node.invoke", call.clone()).await;
+        assert_eq!(error["message"], "the host is not allowed", "{command}");
+        assert_eq!(node.calls_of(command), Vec::<Value>::new());
+        // Whoever looks after nodes runs nothing anywhere.
+        let mut admin = OperatorClient::new(&operator_token(&server), &["operator.admin"])
+            .connect(&server)
+            .await;
+        admin.call("node.invoke", call).await;
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_person_is_bounded_in_bytes() {
+    let server = TestServer::asking().start().await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut asker = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    assert_eq!(asker.hello["policy"]["maxPayload"], 4 * 1024 * 1024);
+    let request = json!({ "command": "ls", "host": "gateway", "timeoutMs": 600_000, "twoPhase": true });
+    let accepted = asker.call("exec.approval.request", request).await;
+    let id = accepted["id"].as_str().expect("an id").to_owned();
+    let padded = json!({ "id": id, "junk": "x".repeat(3_000_000) });
+    let mut waiting = Vec::new();
+    for _ in 0..2 {
+        waiting.push(asker.send("exec.approval.waitDecision", padded.clone()).await);
+    }
+    let error = asker.fails("exec.approval.waitDecision", padded.clone()).await;
+    assert_eq!(
+        (&error["message"], &error["retryable"]),
+        (&json!("too many requests are unanswered"), &json!(true))
+    );
+    // What is short still fits.
+    asker.call("health", json!({})).await;
+    server.operator().decide(&id, "deny").await.expect(200);
+    for question in waiting {
+        let answer = asker.answer(&question).await;
+        assert_eq!(answer["payload"]["decision"], "deny", "{answer}");
+    }
+    let answer = asker.call("exec.approval.waitDecision", padded).await;
+    assert_eq!(answer["decision"], "deny");
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ async fn recorded_node(server: &TestServer) -> ScriptedNode {
         "system.execApprovals.get" | "system.execApprovals.set" => Ok(json!({
             "path": "/home/user/.openclaw/exec-approvals.json", "exists": true, "hash": hash,
             "file": { "version": 1, "socket": { "path": "/home/user/.openclaw/exec-approvals.sock" },
-                "defaults": {}, "agents": {} },
+                "defaults": { "security": "full", "ask": "off" }, "agents": {} },
         })),
         _ => Err(("UNAVAILABLE", "not here")),
     });
@@ -128,7 +128,7 @@ fn is_apart(recorded: &Recorded) -> bool {
 
 #[tokio::test]
 async fn every_recorded_question_gets_an_answer_of_the_same_form() {
-    let server = TestServer::asking().start().await;
+    let server = TestServer::asking_on_nodes().start().await;
     let node = recorded_node(&server).await;
     let (exec, _) = token(&server, &["exec", "read"]).await;
     let mut asked = 0;

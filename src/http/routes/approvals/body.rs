@@ -243,7 +243,7 @@ impl BindingBody {
                 off_limits: _,
                 spared: _,
             } => (None, Some(text), None),
-            Bound::Elsewhere => (None, Some(command.to_text()), None),
+            Bound::Elsewhere { .. } => (None, Some(command.to_text()), None),
         };
         Self {
             argv,

@@ -146,6 +146,7 @@ async fn call(
                     "the node does not offer its document, or a person has not approved that it does"
                 }
                 InvokeFailure::Full => "too many calls wait for the node",
+                InvokeFailure::TooLarge => "the document is larger than what a node takes at once",
                 InvokeFailure::Disconnected => {
                     "the node disconnected before it answered; look what it has now"
                 }

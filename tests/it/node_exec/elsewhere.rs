@@ -1,0 +1,45 @@
+//! Commands that somebody else starts on a person's answer: no node has anything to say of them.
+
+use serde_json::json;
+
+use crate::support::{
+    OperatorClient, TestServer,
+    node::{Device, Line, Speaks, answer_params, pair},
+};
+
+#[tokio::test]
+async fn a_node_cannot_end_what_was_never_sent_to_it() {
+    let server = TestServer::asking().start().await;
+    let device = Device::new(&server, Speaks::Ours);
+    pair(&server, &device).await;
+    let mut node = Line::open(&server).await;
+    node.connect(&device).await.unwrap();
+    let (_, exec) = server
+        .token_with(json!({ "name": "asker", "scopes": ["exec"] }))
+        .await;
+    let mut asker = OperatorClient::new(exec.token().expect("a token"), &["operator.write"])
+        .connect(&server)
+        .await;
+    let question = json!({
+        "command": "/usr/bin/id -u", "host": "node", "nodeId": device.id(), "agentId": "main",
+        "timeoutMs": 60_000, "twoPhase": true,
+    });
+    let asked = asker.send("exec.approval.request", question).await;
+    let accepted = asker.answer(&asked).await;
+    let id = accepted["payload"]["id"].as_str().expect("an id").to_owned();
+    let operator = server.operator();
+    operator.decide(&id, "allow-once").await.expect(200);
+    let approval = operator.get(&format!("/v1/approvals/{id}")).await.expect(200);
+    let run_id = approval["runId"].as_str().expect("a run");
+    let run = operator.run(run_id).await;
+    assert_eq!(
+        (&run["status"], &run["reason"]),
+        (&json!("lost"), &json!("run-elsewhere"))
+    );
+    let forged =
+        json!({ "exitCode": 0, "timedOut": false, "success": true, "stdout": "forged", "stderr": "" });
+    let params = answer_params(run_id, &device.id(), Ok(forged));
+    let answer = node.ask("node.invoke.result", params).await;
+    assert_eq!(answer["payload"], json!({ "ok": true, "ignored": true }));
+    assert_eq!(operator.run(run_id).await, run);
+}
