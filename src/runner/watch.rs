@@ -391,7 +391,7 @@ impl<'a> Watch<'a> {
             .iter()
             .filter_map(|(source, events)| source.map(|source| PollFd::from_borrowed_fd(source, *events)))
             .collect();
-        let timeout = self.next_event().map(|at| at.saturating_sub(now));
+        let timeout = self.next_event(now).map(|at| at.saturating_sub(now));
         if process::poll(&mut descriptors, timeout).is_err() {
             return Ready::default();
         }
@@ -412,8 +412,9 @@ impl<'a> Watch<'a> {
         self.pipes.get(index)?.as_ref().map(AsFd::as_fd)
     }
 
-    /// When something is due without anything happening before.
-    fn next_event(&self) -> Option<Duration> {
+    /// When something is due without anything happening before. By the same time as it was decided what is waited for: the
+    /// first word that was not due then would be due never, had its moment passed since.
+    fn next_event(&self, now: Duration) -> Option<Duration> {
         let kill = match self.kill {
             Kill::No => None,
             Kill::Asked { until, .. } => Some(until),
@@ -422,7 +423,7 @@ impl<'a> Watch<'a> {
         let first_word = (!self.server.outbox.is_empty() && self.server.stream.is_some())
             .then_some(self.server.quiet_until)
             // Later it is the stream's readiness that counts.
-            .filter(|at| *at > process::monotonic());
+            .filter(|at| *at > now);
         let tail = self
             .server
             .stream
