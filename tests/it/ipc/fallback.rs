@@ -329,17 +329,19 @@ async fn a_socket_that_others_could_have_put_there_gets_nothing() {
 async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
     let server = server("").await;
     let mut events = server.operator().events("?types=exec.approval", None).await;
+    let questioned = Arc::new(tokio::sync::Notify::new());
     let withdrawn = Arc::new(tokio::sync::Notify::new());
-    let told = Arc::clone(&withdrawn);
+    let (hears, told) = (Arc::clone(&questioned), Arc::clone(&withdrawn));
     let waits: Deed = Arc::new(move |_line, stream: UnixStream| {
-        let told = Arc::clone(&told);
+        let (hears, told) = (Arc::clone(&hears), Arc::clone(&told));
         Box::pin(async move {
+            hears.notify_one();
             // Half a close comes with the question; a whole one is its withdrawal.
             eventually("withdrawn", || std::future::ready(is_gone(&stream)), |gone| *gone).await;
             told.notify_one();
         })
     });
-    let ui = FakeUi::plain(&socket(&server), waits);
+    let _ui = FakeUi::plain(&socket(&server), waits);
     let asked = tokio::spawn({
         let api = server.agent();
         async move {
@@ -349,13 +351,8 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
     });
     let event = events.next_of("exec.approval.requested").await;
     let id = event.data["approvalId"].as_str().unwrap().to_owned();
-    // Whom nobody has asked yet, nobody tells that it is over.
-    eventually(
-        "asked over the socket",
-        || std::future::ready(ui.lines.load(Ordering::SeqCst)),
-        |lines| *lines > 0,
-    )
-    .await;
+    // Whom nobody has asked yet, nobody tells that it is over: the line that opens the talk is no question.
+    crate::support::within("the question over the socket", questioned.notified()).await;
     server.operator().decide(&id, "allow-once").await.expect(200);
     assert_eq!(asked.await.unwrap().expect(200)["status"], "completed");
     crate::support::within("the withdrawal", withdrawn.notified()).await;
