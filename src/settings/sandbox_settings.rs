@@ -69,7 +69,7 @@ pub struct DockerSettings {
     pub nano_cpus: Option<u64>,
     /// Limits by name, such as `nofile`.
     pub ulimits: BTreeMap<String, Limit>,
-    /// Path of a seccomp profile, or `unconfined`.
+    /// Path of a seccomp profile, `builtin` for that of the engine, or `unconfined`.
     pub seccomp_profile: Option<String>,
     /// Name of an `AppArmor` profile.
     pub apparmor_profile: Option<String>,

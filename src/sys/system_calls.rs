@@ -18,83 +18,91 @@ use super::process::{CLONE, CLONE3};
 /// The first number of a call that was not thought about.
 const FIRST_UNKNOWN: u32 = 463;
 
+/// A call of the kernel: its name, which may have `SYS_` before it, and its number.
+type Call = (&'static str, i64);
+
+/// Calls by their names.
+macro_rules! calls {
+    ($($call:ident),* $(,)?) => { &[$((stringify!($call), libc::$call)),*] };
+}
+
 /// Refused with `EPERM`, whatever the arguments.
-const REFUSED: &[i64] = &[
-    libc::SYS_acct,
-    libc::SYS_add_key,
-    libc::SYS_bpf,
-    libc::SYS_chroot,
-    libc::SYS_clock_adjtime,
-    libc::SYS_clock_settime,
-    libc::SYS_delete_module,
-    libc::SYS_fanotify_init,
-    libc::SYS_finit_module,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fsopen,
-    libc::SYS_fspick,
-    libc::SYS_get_mempolicy,
-    libc::SYS_init_module,
-    libc::SYS_kcmp,
-    libc::SYS_kexec_file_load,
-    libc::SYS_kexec_load,
-    libc::SYS_keyctl,
-    libc::SYS_lookup_dcookie,
-    libc::SYS_mbind,
-    libc::SYS_migrate_pages,
-    libc::SYS_mount,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_move_pages,
-    libc::SYS_name_to_handle_at,
-    libc::SYS_nfsservctl,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_open_tree,
-    libc::SYS_perf_event_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pivot_root,
-    libc::SYS_process_madvise,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_ptrace,
-    libc::SYS_quotactl,
-    libc::SYS_reboot,
-    libc::SYS_request_key,
-    libc::SYS_set_mempolicy,
-    libc::SYS_setdomainname,
-    libc::SYS_sethostname,
-    libc::SYS_setns,
-    libc::SYS_settimeofday,
-    libc::SYS_swapoff,
-    libc::SYS_swapon,
-    libc::SYS_syslog,
-    libc::SYS_umount2,
-    libc::SYS_unshare,
-    libc::SYS_userfaultfd,
-    libc::SYS_vhangup,
+const REFUSED: &[Call] = calls![
+    SYS_acct,
+    SYS_add_key,
+    SYS_bpf,
+    SYS_chroot,
+    SYS_clock_adjtime,
+    SYS_clock_settime,
+    SYS_delete_module,
+    SYS_fanotify_init,
+    SYS_finit_module,
+    SYS_fsconfig,
+    SYS_fsmount,
+    SYS_fsopen,
+    SYS_fspick,
+    SYS_get_mempolicy,
+    SYS_init_module,
+    SYS_kcmp,
+    SYS_kexec_file_load,
+    SYS_kexec_load,
+    SYS_keyctl,
+    SYS_lookup_dcookie,
+    SYS_mbind,
+    SYS_migrate_pages,
+    SYS_mount,
+    SYS_mount_setattr,
+    SYS_move_mount,
+    SYS_move_pages,
+    SYS_name_to_handle_at,
+    SYS_nfsservctl,
+    SYS_open_by_handle_at,
+    SYS_open_tree,
+    SYS_perf_event_open,
+    SYS_pidfd_getfd,
+    SYS_pivot_root,
+    SYS_process_madvise,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_ptrace,
+    SYS_quotactl,
+    SYS_reboot,
+    SYS_request_key,
+    SYS_set_mempolicy,
+    SYS_setdomainname,
+    SYS_sethostname,
+    SYS_setns,
+    SYS_settimeofday,
+    SYS_swapoff,
+    SYS_swapon,
+    SYS_syslog,
+    SYS_umount2,
+    SYS_unshare,
+    SYS_userfaultfd,
+    SYS_vhangup,
 ];
 
 /// Do not exist: programs have other ways to the same, which can be looked into.
-const MISSING: &[i64] = &[
-    CLONE3,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_uring_setup,
-    libc::SYS_openat2,
+const MISSING: &[Call] = &[
+    ("clone3", CLONE3),
+    ("io_uring_enter", libc::SYS_io_uring_enter),
+    ("io_uring_register", libc::SYS_io_uring_register),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("openat2", libc::SYS_openat2),
 ];
 
 #[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[i64] = &[
-    libc::SYS__sysctl,
-    libc::SYS_ioperm,
-    libc::SYS_iopl,
-    libc::SYS_modify_ldt,
-    libc::SYS_sysfs,
-    libc::SYS_uselib,
-    libc::SYS_ustat,
+const REFUSED_HERE: &[Call] = calls![
+    SYS__sysctl,
+    SYS_ioperm,
+    SYS_iopl,
+    SYS_modify_ldt,
+    SYS_sysfs,
+    SYS_uselib,
+    SYS_ustat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[i64] = &[];
+const REFUSED_HERE: &[Call] = &[];
 
 /// The calls that take the mode of a file, and which argument it is. Rights of the owner by way of the file are refused
 /// in each: a file of a sandbox may belong to root outside.
@@ -129,8 +137,14 @@ const DEVICES: &[(i64, u8)] = &[(libc::SYS_mknodat, 2), (libc::SYS_mknod, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const DEVICES: &[(i64, u8)] = &[(libc::SYS_mknodat, 2)];
 
+/// Rights that whoever runs a file has by it.
+pub const RIGHTS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
+
+/// Flags with which opening makes a file.
+pub const MAKING: [libc::c_int; 2] = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+
 /// Namespaces that `clone` could make.
-const NAMESPACES: [libc::c_int; 8] = [
+pub const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
     libc::CLONE_NEWNS,
     libc::CLONE_NEWPID,
@@ -142,7 +156,29 @@ const NAMESPACES: [libc::c_int; 8] = [
 ];
 
 /// Families of sockets that there are.
-const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+pub const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
+
+/// Personalities that there are: the usual one, and the question which it is.
+pub const PERSONALITIES: [u64; 2] = [0, 0xffff_ffff];
+
+/// Requests that type into a terminal for somebody, who may be somebody else; the second one is for consoles.
+pub const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
+
+/// The names of the calls that do not exist.
+pub fn missing() -> impl Iterator<Item = &'static str> {
+    names(MISSING)
+}
+
+/// The names of the calls that are refused, whatever the arguments.
+pub fn refused() -> impl Iterator<Item = &'static str> {
+    names(REFUSED).chain(names(REFUSED_HERE))
+}
+
+fn names(calls: &'static [Call]) -> impl Iterator<Item = &'static str> {
+    calls
+        .iter()
+        .map(|(name, _)| name.strip_prefix("SYS_").unwrap_or(name))
+}
 
 /// The tables, ready for the kernel.
 #[derive(Debug)]
@@ -152,7 +188,7 @@ impl Filters {
     /// Translates the lists; `None` for a processor that the translation does not know.
     pub fn new() -> Option<Self> {
         let refused = filter(refusals()?, libc::EPERM)?;
-        let missing: Rules = MISSING.iter().map(|call| (*call, Vec::new())).collect();
+        let missing: Rules = MISSING.iter().map(|(_, call)| (*call, Vec::new())).collect();
         Some(Self([unknown_calls(filter(missing, libc::ENOSYS)?), refused]))
     }
 
@@ -178,17 +214,17 @@ fn filter(rules: Rules, errno: i32) -> Option<BpfProgram> {
 
 fn refusals() -> Option<Rules> {
     let mut rules = Rules::new();
-    for call in REFUSED.iter().chain(REFUSED_HERE) {
+    for (_, call) in REFUSED.iter().chain(REFUSED_HERE) {
         rules.insert(*call, Vec::new());
     }
     for (call, argument) in MODES.iter().chain(MODES_HERE) {
-        let bits = [libc::S_ISUID, libc::S_ISGID].map(|bit| any(&[has_bit(*argument, bit.into())?]));
+        let bits = RIGHTS.map(|bit| any(&[has_bit(*argument, bit.into())?]));
         rules.insert(*call, bits.into_iter().collect::<Option<_>>()?);
     }
     for (call, flags, mode) in OPENS {
         let mut of_call = Vec::new();
-        for made in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY] {
-            for bit in [libc::S_ISUID, libc::S_ISGID] {
+        for made in MAKING {
+            for bit in RIGHTS {
                 of_call.push(any(&[
                     has_bit(*flags, u64::from(made.unsigned_abs()))?,
                     has_bit(*mode, bit.into())?,
@@ -214,12 +250,10 @@ fn refusals() -> Option<Rules> {
     ])?;
     rules.insert(libc::SYS_socket, vec![other_family()?, other_channel]);
     rules.insert(libc::SYS_socketpair, vec![other_family()?]);
-    // Any other personality than the usual one, and the question which it is.
-    let usual = [0_u64, 0xffff_ffff].map(|value| is_not(0, value));
+    let usual = PERSONALITIES.map(|value| is_not(0, value));
     let usual: Option<Vec<_>> = usual.into_iter().collect();
     rules.insert(libc::SYS_personality, vec![any(&usual?)?]);
-    // Text typed into a terminal by a program, also into that of somebody else; and its console counterpart.
-    let typed = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| any(&[is(1, request)?]));
+    let typed = TYPING.map(|request| any(&[is(1, request)?]));
     rules.insert(libc::SYS_ioctl, typed.into_iter().collect::<Option<_>>()?);
     Some(rules)
 }
@@ -309,7 +343,7 @@ mod tests {
             .iter()
             .chain(MISSING)
             .chain(REFUSED_HERE)
-            .copied()
+            .map(|(_, call)| *call)
             .collect();
         all.extend(MODES.iter().chain(MODES_HERE).map(|(call, _)| *call));
         all.extend(OPENS.iter().map(|(call, _, _)| *call));

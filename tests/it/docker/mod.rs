@@ -11,6 +11,7 @@ mod commands;
 mod containers;
 mod custody;
 mod engine_lost;
+mod ordinary;
 mod over_http;
 mod profiles;
 #[cfg(feature = "test-hooks")]

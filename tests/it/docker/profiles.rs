@@ -49,7 +49,23 @@ async fn the_engine_is_told_names_servers_and_limits() {
             "Init": true,
         })
     );
-    assert_eq!(host["SecurityOpt"], json!(["no-new-privileges"]));
+    let security = host["SecurityOpt"].as_array().unwrap();
+    assert_eq!(security[0], "no-new-privileges");
+    // Our own profile of system calls, unless another one is named.
+    let profile = security[1].as_str().unwrap().strip_prefix("seccomp=").unwrap();
+    let profile: Value = serde_json::from_str(profile).unwrap();
+    assert_eq!(
+        (security.len(), &profile["defaultAction"]),
+        (2, &json!("SCMP_ACT_ERRNO"))
+    );
+    // What the engine keeps from being written stays so when it is told what to hide.
+    let has = |list: &str, path: &str| host[list].as_array().unwrap().contains(&json!(path));
+    for hidden in ["/proc/key-users", "/proc/kcore", "/sys/firmware"] {
+        assert!(has("MaskedPaths", hidden), "{hidden}: {host}");
+    }
+    for kept in ["/proc/sys", "/proc/sysrq-trigger"] {
+        assert!(has("ReadonlyPaths", kept), "{kept}: {host}");
+    }
     place.engine.stop().await;
 }
 
@@ -95,6 +111,7 @@ async fn a_profile_for_system_calls_is_sent_whole_and_a_bad_one_is_refused() {
 
     // An engine on a kernel without AppArmor takes any name for it, and says nothing.
     let mut other = place.enclosure("other");
+    other.settings.seccomp_profile = Some("builtin".to_owned());
     other.settings.apparmor_profile = Some("no-such-profile".to_owned());
     let prepared = place.backend.prepare(&other).await;
     if Path::new("/sys/kernel/security/apparmor").exists() {

@@ -13,6 +13,7 @@ use super::{
     backend::PruneLimits,
     custody::{self, text_of},
     mounts::{Forbidden, check_inside, check_workspace},
+    seccomp,
 };
 use crate::{domain::hex, settings::DockerSettings, sys::fs::read_bounded};
 
@@ -29,6 +30,29 @@ const AGE: &str = "countersign.prune-age-ms";
 
 /// Most bytes of a seccomp profile.
 const MAX_PROFILE: usize = 1 << 20;
+
+/// What tells of the machine or of its keys, and would do so to everybody. Naming some of it to an engine replaces
+/// what the engine itself would hide, so this has that as well.
+const HIDDEN: [&str; 15] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kallsyms",
+    "/proc/kcore",
+    "/proc/key-users",
+    "/proc/keys",
+    "/proc/kmsg",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+];
+
+/// Which processors a machine may have, and the most bytes that say so.
+const PROCESSORS: (&str, usize) = ("/sys/devices/system/cpu/possible", 1 << 10);
 
 /// A container that is wanted.
 #[derive(Debug)]
@@ -158,6 +182,7 @@ fn host_config(
         memory_swap: settings.memory_swap_bytes,
         nano_cpus: signed(settings.nano_cpus),
         ulimits: Some(ulimits.collect()),
+        masked_paths: Some(hidden()),
         tmpfs: Some(tmpfs(settings)?),
         mounts: Some(mounts(enclosure, workspace, forbidden)?),
         dns: Some(settings.dns.clone()),
@@ -169,7 +194,9 @@ fn host_config(
 fn security(settings: &DockerSettings) -> Result<Vec<String>, Unusable> {
     let mut security = vec!["no-new-privileges".to_owned()];
     match settings.seccomp_profile.as_deref() {
-        None => {}
+        None => security.push(format!("seccomp={}", seccomp::profile())),
+        // Older engines do not know a word for their own, and use it when nothing is said.
+        Some("builtin") => {}
         Some("unconfined") => security.push("seccomp=unconfined".to_owned()),
         Some(path) => {
             // The engine wants the content: a path would be one of its own machine.
@@ -188,6 +215,21 @@ fn security(settings: &DockerSettings) -> Result<Vec<String>, Unusable> {
         security.push(format!("apparmor={profile}"));
     }
     Ok(security)
+}
+
+/// How warm single processors are is hidden as well where it is told: it tells what else the machine does.
+fn hidden() -> Vec<String> {
+    let (path, max) = PROCESSORS;
+    let processors = read_bounded(Path::new(path), max).unwrap_or_default();
+    let last = String::from_utf8_lossy(&processors);
+    let last = last.trim().rsplit([',', '-']).next();
+    let count = last
+        .and_then(|last| last.parse::<u16>().ok())
+        .map_or(0, |last| u32::from(last) + 1);
+    let warmth = (0..count)
+        .map(|processor| format!("/sys/devices/system/cpu/cpu{processor}/thermal_throttle"))
+        .filter(|path| Path::new(path).exists());
+    HIDDEN.map(str::to_owned).into_iter().chain(warmth).collect()
 }
 
 fn tmpfs(settings: &DockerSettings) -> Result<HashMap<String, String>, Unusable> {
@@ -232,6 +274,8 @@ fn mount(host: &Path, inside: &Path, is_writable: bool) -> Mount {
 
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::disallowed_methods, reason = "files of the tests themselves")]
+
     use std::{collections::BTreeMap, path::PathBuf};
 
     use serde_json::{Value, json};
@@ -296,7 +340,10 @@ mod tests {
         let host = &body["HostConfig"];
         let expected = json!({
             "NetworkMode": "none", "ReadonlyRootfs": true, "CapDrop": ["ALL"], "Privileged": false, "Init": true,
-            "SecurityOpt": ["no-new-privileges", "apparmor=docker-default"], "PidsLimit": 50, "Memory": 64 << 20,
+            "SecurityOpt": [
+                "no-new-privileges", format!("seccomp={}", seccomp::profile()), "apparmor=docker-default",
+            ],
+            "MaskedPaths": hidden(), "PidsLimit": 50, "Memory": 64 << 20,
             "MemorySwap": -1, "NanoCpus": 500_000_000, "IpcMode": "private",
             "Ulimits": [{"Name": "nofile", "Soft": 64, "Hard": 128}],
             "Tmpfs": {"/tmp": "", "/run": "size=1m", "/var/tmp": "", "/a": "", "/b": ""},
@@ -337,8 +384,10 @@ mod tests {
         let first = enclosure(folder.path());
         let hash = |enclosure: &Enclosure| wanted(enclosure).unwrap().configuration;
         assert_eq!(hash(&first), hash(&first));
-        let changes: [fn(&mut Enclosure); 4] = [
+        let changes: [fn(&mut Enclosure); 6] = [
             |changed| changed.workspace_writable = true,
+            |changed| changed.settings.seccomp_profile = Some("builtin".to_owned()),
+            |changed| changed.settings.seccomp_profile = Some("unconfined".to_owned()),
             |changed| changed.settings.setup_command = Some("true".to_owned()),
             |changed| changed.settings.tmpfs.truncate(1),
             |changed| changed.settings.pids_limit = None,
@@ -347,6 +396,33 @@ mod tests {
             let mut changed = first.clone();
             change(&mut changed);
             assert_ne!(hash(&changed), hash(&first), "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn a_profile_of_system_calls_is_ours_unless_another_one_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("profile.json");
+        std::fs::write(&path, "{ \"defaultAction\": \"SCMP_ACT_ALLOW\" }").unwrap();
+        let ours = format!("seccomp={}", seccomp::profile());
+        for (named, expected) in [
+            (None, Some(ours.as_str())),
+            (Some("builtin"), None),
+            (Some("unconfined"), Some("seccomp=unconfined")),
+            (
+                path.to_str(),
+                Some("seccomp={\"defaultAction\":\"SCMP_ACT_ALLOW\"}"),
+            ),
+        ] {
+            let named = named.map(str::to_owned);
+            let told = security(&DockerSettings {
+                seccomp_profile: named,
+                apparmor_profile: None,
+                ..settings()
+            });
+            let told = told.unwrap();
+            assert_eq!(told.first().map(String::as_str), Some("no-new-privileges"));
+            assert_eq!(told.get(1).map(String::as_str), expected, "{told:?}");
         }
     }
 

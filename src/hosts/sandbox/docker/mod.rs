@@ -24,6 +24,7 @@ mod engine;
 mod instructions;
 mod mounts;
 mod process;
+mod seccomp;
 
 pub use backend::{Client, DockerBackend, DockerOptions, PruneLimits};
 pub use end::ClientEnd;

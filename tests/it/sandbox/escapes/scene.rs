@@ -52,8 +52,11 @@ impl Scene {
             fs::create_dir_all(host.join(directory)).unwrap();
         }
         let read_only = Scratch::new();
-        fs::copy("/usr/bin/id", read_only.join("id")).unwrap();
-        fs::set_permissions(read_only.join("id"), fs::Permissions::from_mode(0o4755)).unwrap();
+        for name in ["id", "cat"] {
+            let copy = read_only.join(name);
+            fs::copy(Path::new("/usr/bin").join(name), &copy).unwrap();
+            fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+        }
 
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -101,6 +104,10 @@ impl Scene {
         };
         let disk = fs::metadata("/").unwrap().dev();
         let disk = format!("{} {}", rustix::fs::major(disk), rustix::fs::minor(disk));
+        let root_home = fs::metadata("/root").unwrap();
+        let root_home = format!("{}:{}", root_home.dev(), root_home.ino());
+        // Of the same machine as its first process, which may not be for everybody to look into.
+        let processes = fs::read_link("/proc/self/ns/pid").unwrap();
         let mut filled = script.to_owned();
         for (word, value) in [
             ("{host}", self.host().display().to_string()),
@@ -112,6 +119,8 @@ impl Scene {
             ("{port}", self.port.to_string()),
             ("{abstract}", self.name.clone()),
             ("{disk}", disk),
+            ("{root_home}", root_home),
+            ("{processes}", processes.display().to_string()),
         ] {
             filled = filled.replace(word, &value);
         }

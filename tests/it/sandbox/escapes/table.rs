@@ -61,7 +61,8 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     shell("read the workspace of somebody else", "grep -q theirs {host}/sandboxes/two/file"),
     shell("list the state directory", "ls {host}/runs"),
     shell("read the password hashes", "grep -q '^root:' /etc/shadow"),
-    shell("read the home of root", "ls -A /root"),
+    // A container has a home of root as well: of its image.
+    shell("read the home of root", "ls -A /root >/dev/null && [ \"$(busybox stat -c %d:%i /root)\" = {root_home} ]"),
     shell("write to programs of the system", "touch -c /usr/bin/env && : >>/usr/bin/env"),
     shell("make a file among programs", "echo >/usr/bin/countersign-escape && rm /usr/bin/countersign-escape"),
     shell("write to configuration of the system", "echo >/etc/countersign-escape && rm /etc/countersign-escape"),
@@ -70,13 +71,17 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     shell("rename in a read-only bind", "mv {ro}/file {ro}/moved && mv {ro}/moved {ro}/file"),
     shell("make a device", "rm -f device; busybox mknod device c 1 1 && rm device"),
     shell("read the disk", "busybox mknod disk b {disk} && head -c 1 disk >/dev/null; code=$?; rm -f disk; exit $code").without_control(),
-    shell("make a program with rights", "cp \"$(command -v busybox)\" suid && chmod 4755 suid; [ -u suid ]; code=$?; rm -f suid; exit $code"),
+    shell("make a program with rights", "cp /usr/bin/env suid && chmod 4755 suid; [ -u suid ]; code=$?; rm -f suid; exit $code"),
     python(
         "make a program with rights while opening it",
         "import os\nfd = os.open('suid', os.O_CREAT | os.O_WRONLY, 0o6755)\nmode = os.fstat(fd).st_mode\n\
          os.unlink('suid')\nraise SystemExit(not mode & 0o6000)",
     ),
-    shell("run a program with rights", "[ \"$({ro}/id -u)\" = 0 ]"),
+    // Root inside is nobody in particular: what counts is what the program has that its caller has not, or rights at all.
+    shell(
+        "run a program with rights",
+        "user=$({ro}/id -u) && [ \"$user\" != \"$(id -u)\" ] || {ro}/cat /proc/self/status | grep -q '^CapEff:.*[1-9a-f]'",
+    ),
     shell("fill a disk by way of memory", "head -c 40000000 /dev/zero >/tmp/{mark}; code=$?; rm -f /tmp/{mark}; exit $code"),
     shell("fill memory by names", "head -c 100000000 /dev/zero >/dev/shm/{mark}; code=$?; rm -f /dev/shm/{mark}; exit $code"),
     python(
@@ -91,9 +96,19 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
     shell("see processes of the machine", "[ -d /proc/{pid} ] && grep -q {victim} /proc/{pid}/cmdline"),
     shell("signal a process of the machine", "kill -0 {pid}"),
     shell("read the environment of others", "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -q '^SECRET={mark}$'"),
-    shell("leave by the root of the first process", "ls /proc/1/root/ >/dev/null").without_control(),
-    shell("read the environment of the first process", "cat /proc/1/environ >/dev/null").without_control(),
-    shell("see what the first process has open", "ls /proc/1/fd >/dev/null").without_control(),
+    // A sandbox may have a first process of its own, which leads nowhere. On some machines not even root may look into
+    // the first one of all.
+    shell("leave by the root of the first process", "grep -q hidden /proc/1/root{host}/secret").without_control(),
+    shell(
+        "read the environment of the first process",
+        "cat /proc/1/environ >/dev/null && [ \"$(readlink /proc/1/ns/pid)\" = '{processes}' ]",
+    )
+    .without_control(),
+    shell(
+        "see what the first process has open",
+        "ls /proc/1/fd >/dev/null && [ \"$(readlink /proc/1/ns/pid)\" = '{processes}' ]",
+    )
+    .without_control(),
     shell("leave by the working directory of another process", "ls -d /proc/{pid}/cwd/ >/dev/null"),
     python(
         "trace a process of the machine",
@@ -158,7 +173,7 @@ pub(crate) const ATTEMPTS: &[Attempt] = &[
         "import ctypes\nlibc = ctypes.CDLL(None)\nkey = libc.syscall(248, b'user', b'countersign', b'x', 1, -2)\n\
          raise SystemExit(key < 0)",
     ),
-    shell("read the keys", "[ -s /proc/key-users ]").without_control(),
+    shell("read the keys", "grep -q . /proc/key-users || grep -q . /proc/keys"),
     python(
         "ask for io_uring",
         "import ctypes\nlibc = ctypes.CDLL(None)\np = (ctypes.c_ubyte * 256)()\nraise SystemExit(libc.syscall(425, 4, p) < 0)",
