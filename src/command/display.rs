@@ -32,6 +32,11 @@ pub fn escape(text: &str) -> Displayed {
     Displayed { text: shown, escaped }
 }
 
+/// A name or path without anything that hides or moves what is shown beside it.
+pub fn visible(text: &str) -> String {
+    escape(text).text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,6 +33,34 @@ pub struct Finding {
     pub repair: Option<Repair>,
 }
 
+/// What is untidy or stands in the way of work, and lets nothing happen that should not.
+const HOUSEKEEPING: &[&str] = &[
+    "disk-nearly-full",
+    "document-missing",
+    "few-open-files",
+    "grant-expired",
+    "grant-used-up",
+    "node-identity-beside",
+    "questions-need-a-connected-approver",
+    "rule-denied",
+    "rule-missing-file",
+    "rule-never-matches",
+    "rule-shadowed",
+    "rules-more",
+    "sandbox-key-ignored",
+    "sandbox-unavailable",
+    "server-left",
+    "setting-ignored",
+    "state-dir-missing",
+];
+
+impl Finding {
+    /// Whether an audit of the security names it: every error, and whatever else may let more happen than it should.
+    pub fn is_risk(&self) -> bool {
+        self.severity == Severity::Error || !HOUSEKEEPING.contains(&self.id)
+    }
+}
+
 /// A repair that loses nothing and loosens nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {

@@ -78,16 +78,15 @@ impl Prompt for Held {
     fn ask(self: Box<Self>, approval: &Approval) -> Boxed<Option<ApprovalDecision>> {
         let card = &approval.card;
         // Its window may show a text as it comes, so nothing in it hides or moves the rest.
-        let visible = |text: &str| display::escape(text).text;
         let question = OutgoingQuestion {
             command: Shown::of(&card.binding.command.to_text()).text,
-            cwd: Some(visible(&card.binding.cwd)),
+            cwd: Some(display::visible(&card.binding.cwd)),
             host: Some(card.binding.host),
             security: Some(card.security),
             ask: Some(card.ask),
             agent_id: Some(card.binding.agent.to_string()),
-            resolved_path: card.resolved_path.as_deref().map(visible),
-            session_key: Some(visible(card.binding.session.as_str())),
+            resolved_path: card.resolved_path.as_deref().map(display::visible),
+            session_key: Some(display::visible(card.binding.session.as_str())),
             allowed_decisions: Some(card.allowed_decisions.clone()),
         };
         Box::pin(async move {

@@ -7,7 +7,6 @@ use rusqlite::Connection;
 use crate::domain::{RunId, TokenId, UnixMillis};
 
 use super::{
-    config::{Durability, Tuning},
     error::Fault,
     queue::Job,
     rows::Columns,
@@ -147,10 +146,6 @@ pub(super) struct KeepAnswer {
 impl Job for KeepAnswer {
     type Draft = Admission<()>;
     type Answer = Admission<()>;
-
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<()>, Fault> {
         admit(tx, Some(&self.key), |tx| {

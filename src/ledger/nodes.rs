@@ -13,7 +13,7 @@ use crate::{
 };
 
 use super::{
-    audit::{AuditAction, AuditOutcome, Entry, Target},
+    audit::{AuditAction, Entry},
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
@@ -295,10 +295,6 @@ impl Job for Connect {
     type Draft = NodeAdmission;
     type Answer = NodeAdmission;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<NodeAdmission, Fault> {
         let ConnectNode {
             node_id,
@@ -429,10 +425,6 @@ impl Job for Decide {
     type Draft = Option<DecidedPairing>;
     type Answer = Option<DecidedPairing>;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<DecidedPairing>, Fault> {
         let now = tx.now();
         let sql = format!("SELECT {PAIRING_COLUMNS} FROM node_pairings WHERE request_id = ?1");
@@ -486,10 +478,6 @@ impl Job for Rename {
     type Draft = Option<PairedNode>;
     type Answer = Option<PairedNode>;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<PairedNode>, Fault> {
         let changed = tx.execute(
             "UPDATE nodes SET label = ?2 WHERE node_id = ?1",
@@ -498,8 +486,8 @@ impl Job for Rename {
         if changed == 0 {
             return Ok(None);
         }
-        let detail = json!({"name": self.label});
-        tx.audit(&entry(AuditAction::NodeRenamed, &self.node_id, &self.by, detail))?;
+        let (action, detail) = (AuditAction::NodeRenamed, json!({"name": self.label}));
+        tx.audit(&Entry::done(action, "node", &self.node_id, &self.by, detail))?;
         fetch_node(tx.connection, &self.node_id)
     }
 
@@ -516,10 +504,6 @@ struct Remove {
 impl Job for Remove {
     type Draft = bool;
     type Answer = bool;
-
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
         let Some(node) = fetch_node(tx.connection, &self.node_id)? else {
@@ -552,18 +536,14 @@ impl Job for Replace {
     type Draft = bool;
     type Answer = bool;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<bool, Fault> {
         let changed = tx.execute(
             "UPDATE nodes SET token_sha256 = ?2, previous_sha256 = NULL WHERE node_id = ?1 AND revoked_ms IS NULL",
             (&self.node_id, &self.sha256),
         )?;
         if changed == 1 {
-            let action = AuditAction::TokenCreated;
-            tx.audit(&entry(action, &self.node_id, &self.by, json!({"role": "node"})))?;
+            let (action, detail) = (AuditAction::TokenCreated, json!({"role": "node"}));
+            tx.audit(&Entry::done(action, "node", &self.node_id, &self.by, detail))?;
         }
         Ok(changed == 1)
     }
@@ -582,10 +562,6 @@ impl Job for Revoke {
     type Draft = Option<PairedNode>;
     type Answer = Option<PairedNode>;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<PairedNode>, Fault> {
         let now = tx.now();
         let changed = tx.execute(
@@ -594,8 +570,8 @@ impl Job for Revoke {
             (&self.node_id, now.get()),
         )?;
         if changed == 1 {
-            let action = AuditAction::TokenRevoked;
-            tx.audit(&entry(action, &self.node_id, &self.by, json!({"role": "node"})))?;
+            let (action, detail) = (AuditAction::TokenRevoked, json!({"role": "node"}));
+            tx.audit(&Entry::done(action, "node", &self.node_id, &self.by, detail))?;
         }
         fetch_node(tx.connection, &self.node_id)
     }
@@ -651,24 +627,6 @@ fn node_actor(node_id: &str, name: Option<&str>) -> Actor {
         kind: ActorKind::Bridge,
         id: node_id.to_owned(),
         name: name.unwrap_or(node_id).to_owned(),
-    }
-}
-
-fn entry(action: AuditAction, node_id: &str, by: &Actor, detail: Value) -> Entry {
-    let detail = match detail {
-        Value::Object(members) => members,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
-    };
-    Entry {
-        actor: by.clone(),
-        address: None,
-        action,
-        target: Target {
-            kind: "node".to_owned(),
-            id: node_id.to_owned(),
-        },
-        outcome: AuditOutcome::Ok,
-        detail,
     }
 }
 

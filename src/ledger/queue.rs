@@ -32,8 +32,10 @@ pub(super) trait Job: Send + 'static {
     /// What the caller gets.
     type Answer: Send;
 
-    /// How safe the commit must be before this is answered.
-    fn durability(&self, tuning: &Tuning) -> Durability;
+    /// How safe the commit must be before this is answered: as safe as can be, unless the job says that less will do.
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Full
+    }
 
     /// Whether it writes so much that it may hold up no caller's thread.
     fn is_long(&self) -> bool {

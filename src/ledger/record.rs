@@ -46,10 +46,6 @@ impl Job for Change {
     type Draft = ();
     type Answer = ();
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.audit(&self.audit)?;
         tx.log(self.event.clone(), &self.by)
@@ -64,10 +60,6 @@ pub(super) struct Append(pub(super) Entry);
 impl Job for Append {
     type Draft = ();
     type Answer = ();
-
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.audit(&self.0)

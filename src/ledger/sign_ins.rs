@@ -164,10 +164,6 @@ impl Job for InsertLink {
     type Draft = UnixMillis;
     type Answer = UnixMillis;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<UnixMillis, Fault> {
         let NewLoginLink {
             sha256,
@@ -224,10 +220,6 @@ impl Begin {
 impl Job for Begin {
     type Draft = Option<Begun>;
     type Answer = Option<Begun>;
-
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Begun>, Fault> {
         let NewSignIn {
@@ -313,10 +305,6 @@ struct End(SignInId);
 impl Job for End {
     type Draft = ();
     type Answer = ();
-
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         tx.execute("DELETE FROM sign_ins WHERE id = ?1", (self.0.as_str(),))?;

@@ -6,13 +6,12 @@ use std::{
 };
 
 use rusqlite::{Connection, Row};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis};
 
 use super::{
-    audit::{AuditAction, AuditOutcome, Entry, Target},
-    config::{Durability, Tuning},
+    audit::{AuditAction, Entry},
     error::{Fault, LedgerError},
     handle::Ledger,
     new_run::json as text,
@@ -146,10 +145,6 @@ impl Job for Insert {
     type Draft = UnixMillis;
     type Answer = Token;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<UnixMillis, Fault> {
         let NewToken {
             id,
@@ -175,8 +170,9 @@ impl Job for Insert {
                 expires_at.map(UnixMillis::get),
             ),
         )?;
+        let action = AuditAction::TokenCreated;
         let detail = json!({ "name": name, "scopes": scopes, "agents": agents });
-        tx.audit(&entry(AuditAction::TokenCreated, id, &self.by, detail))?;
+        tx.audit(&Entry::done(action, "token", id.as_str(), &self.by, detail))?;
         Ok(now)
     }
 
@@ -213,10 +209,6 @@ impl Job for Revoke {
     type Draft = Option<Token>;
     type Answer = Option<Token>;
 
-    fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Full
-    }
-
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Token>, Fault> {
         let now = tx.now();
         let changed = tx.execute(
@@ -226,8 +218,9 @@ impl Job for Revoke {
         let token = fetch_token(tx.connection, &self.id)?;
         if let (1, Some(token)) = (changed, &token) {
             sign_ins::end_with_token(tx, &self.id)?;
+            let (action, id) = (AuditAction::TokenRevoked, self.id.as_str());
             let detail = json!({ "name": token.name });
-            tx.audit(&entry(AuditAction::TokenRevoked, &self.id, &self.by, detail))?;
+            tx.audit(&Entry::done(action, "token", id, &self.by, detail))?;
         }
         Ok(token)
     }
@@ -235,28 +228,6 @@ impl Job for Revoke {
     fn committed(self, draft: Option<Token>, _proof: &Committed) -> Option<Token> {
         draft
     }
-}
-
-fn entry(action: AuditAction, id: &TokenId, by: &Actor, detail: Value) -> Entry {
-    Entry {
-        actor: by.clone(),
-        address: None,
-        action,
-        target: Target {
-            kind: "token".to_owned(),
-            id: id.to_string(),
-        },
-        outcome: AuditOutcome::Ok,
-        detail: without_nulls(detail),
-    }
-}
-
-fn without_nulls(detail: Value) -> serde_json::Map<String, Value> {
-    let Value::Object(mut members) = detail else {
-        return serde_json::Map::new();
-    };
-    members.retain(|_name, value| !value.is_null());
-    members
 }
 
 /// Writes down when tokens were last used.

@@ -68,14 +68,8 @@ async fn steps_of_a_plan_share_the_terminal() {
 #[tokio::test]
 async fn a_question_of_one_with_a_terminal_is_answered_for_that() {
     let server = TestServer::asking().start().await;
-    let asked = server
-        .agent()
-        .exec(json!({ "command": "stty size", "pty": true }))
-        .await
-        .expect(202);
-    let approval = asked["approvalId"].as_str().unwrap();
-    server.operator().decide(approval, "allow-once").await.expect(200);
-    let run = server.agent().finished(asked["runId"].as_str().unwrap()).await;
+    let pending = server.asked(json!({ "command": "stty size", "pty": true })).await;
+    let run = server.answered(&pending, "allow-once").await;
     assert_eq!(
         (&run["pty"], &run["exitCode"]),
         (&json!(true), &json!(0)),

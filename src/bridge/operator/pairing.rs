@@ -47,27 +47,15 @@ pub(super) struct RenameParams {
 
 /// Devices that ask, and those that are paired. Tokens are summarised and never shown.
 pub(super) async fn list_devices(session: &Arc<OperatorSession>) -> Answer {
-    let pending: Vec<Value> = requests(session, PairingKind::Device)
-        .await?
-        .iter()
-        .map(device_request)
-        .collect();
-    let nodes = session.bridge.nodes().await.map_err(refusal::storage)?;
-    let paired: Vec<Value> = nodes
-        .iter()
-        .map(|node| listed_device(session.protocol, node))
-        .collect();
-    Ok(json!({ "pending": pending, "paired": paired }))
+    list(session, PairingKind::Device, device_request, |protocol, node| {
+        Some(listed_device(protocol, node))
+    })
+    .await
 }
 
 /// Lets a device connect.
 pub(super) async fn approve_device(session: &Arc<OperatorSession>, params: RequestParams) -> Answer {
-    let request = decide(session, &params, PairingKind::Device, PairingDecision::Approve).await?;
-    let node = session
-        .bridge
-        .node(&request.node_id)
-        .await
-        .map_err(refusal::storage)?;
+    let (request, node) = approve(session, &params, PairingKind::Device).await?;
     Ok(json!({
         "requestId": request.request_id,
         "device": node.as_ref().map_or_else(|| device_request(&request), device),
@@ -149,28 +137,18 @@ pub(super) async fn revoke_token(session: &Arc<OperatorSession>, params: TokenPa
 
 /// Commands that nodes want to offer, and those that they may.
 pub(super) async fn list_nodes(session: &Arc<OperatorSession>) -> Answer {
-    let pending: Vec<Value> = requests(session, PairingKind::Commands)
-        .await?
-        .iter()
-        .map(surface_request)
-        .collect();
-    let nodes = session.bridge.nodes().await.map_err(refusal::storage)?;
-    let paired: Vec<Value> = nodes
-        .iter()
-        .filter(|node| !node.commands.is_empty())
-        .map(surface)
-        .collect();
-    Ok(json!({ "pending": pending, "paired": paired }))
+    list(
+        session,
+        PairingKind::Commands,
+        surface_request,
+        |_protocol, node| (!node.commands.is_empty()).then(|| surface(node)),
+    )
+    .await
 }
 
 /// Lets a node be sent the commands that it offers.
 pub(super) async fn approve_node(session: &Arc<OperatorSession>, params: RequestParams) -> Answer {
-    let request = decide(session, &params, PairingKind::Commands, PairingDecision::Approve).await?;
-    let node = session
-        .bridge
-        .node(&request.node_id)
-        .await
-        .map_err(refusal::storage)?;
+    let (request, node) = approve(session, &params, PairingKind::Commands).await?;
     Ok(json!({
         "requestId": request.request_id,
         "node": node.as_ref().map_or_else(|| surface_request(&request), surface),
@@ -181,6 +159,37 @@ pub(super) async fn approve_node(session: &Arc<OperatorSession>, params: Request
 pub(super) async fn reject_node(session: &Arc<OperatorSession>, params: RequestParams) -> Answer {
     let request = decide(session, &params, PairingKind::Commands, PairingDecision::Reject).await?;
     Ok(json!({ "requestId": request.request_id, "nodeId": request.node_id }))
+}
+
+/// Requests of a kind and the nodes that go with them, as they are shown. A node that is shown as nothing is left out.
+async fn list(
+    session: &OperatorSession,
+    kind: PairingKind,
+    request: fn(&PairingRequest) -> Value,
+    node: fn(Protocol, &NodeRecord) -> Option<Value>,
+) -> Answer {
+    let pending: Vec<Value> = requests(session, kind).await?.iter().map(request).collect();
+    let nodes = session.bridge.nodes().await.map_err(refusal::storage)?;
+    let paired: Vec<Value> = nodes
+        .iter()
+        .filter_map(|record| node(session.protocol, record))
+        .collect();
+    Ok(json!({ "pending": pending, "paired": paired }))
+}
+
+/// Approves a request of this kind; besides it the node as it is then.
+async fn approve(
+    session: &OperatorSession,
+    params: &RequestParams,
+    kind: PairingKind,
+) -> Result<(PairingRequest, Option<NodeRecord>), WireError> {
+    let request = decide(session, params, kind, PairingDecision::Approve).await?;
+    let node = session
+        .bridge
+        .node(&request.node_id)
+        .await
+        .map_err(refusal::storage)?;
+    Ok((request, node))
 }
 
 async fn requests(session: &OperatorSession, kind: PairingKind) -> Result<Vec<PairingRequest>, WireError> {

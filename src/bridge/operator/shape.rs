@@ -91,7 +91,7 @@ pub(super) fn brief(approval: &Approval) -> Value {
         "commandPreview": null,
         "allowedDecisions": approval.card.allowed_decisions,
         "host": binding.host,
-        "nodeId": binding.node_id.as_deref().map(visible),
+        "nodeId": binding.node_id.as_deref().map(display::visible),
         "agentId": binding.agent,
         "expiresAtMs": approval.expires_at,
     })
@@ -125,22 +125,26 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
     let card = &approval.card;
     let binding = &card.binding;
     let prompt = Prompt::of(&binding.command.to_text());
-    let warning = prompt.is_truncated().then(|| {
+    let required = card.quorum.required;
+    let several = (required > 1).then(|| format!("{required} different people have to allow this."));
+    let cut = prompt.is_truncated().then(|| {
         format!(
             "Parts of the command are not shown here. Read the whole of it before you answer: \
              countersign approvals show {}",
             approval.id
         )
     });
+    let warnings: Vec<String> = several.into_iter().chain(cut).collect();
+    let warning = (!warnings.is_empty()).then(|| warnings.join(" "));
     let mut request = json!({
         "command": prompt.text,
-        "cwd": visible(&binding.cwd),
+        "cwd": display::visible(&binding.cwd),
         "host": binding.host,
         "security": card.security,
         "ask": card.ask,
         "agentId": binding.agent,
-        "resolvedPath": card.resolved_path.as_deref().map(visible),
-        "sessionKey": visible(binding.session.as_str()),
+        "resolvedPath": card.resolved_path.as_deref().map(display::visible),
+        "sessionKey": display::visible(binding.session.as_str()),
     });
     if protocol == Protocol::Three {
         return request;
@@ -163,7 +167,7 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         ("systemRunBinding", json!(bound)),
         // A plan is between the server and the node; whoever answers sees the command that it is of.
         ("systemRunPlan", Value::Null),
-        ("nodeId", json!(binding.node_id.as_deref().map(visible))),
+        ("nodeId", json!(binding.node_id.as_deref().map(display::visible))),
         ("warningText", json!(warning)),
         ("scope", Value::Null),
         ("allowedDecisions", json!(card.allowed_decisions)),
@@ -174,11 +178,6 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         put(&mut request, member, value);
     }
     request
-}
-
-/// A name or path without anything that hides or moves what is shown beside it.
-fn visible(text: &str) -> String {
-    display::escape(text).text
 }
 
 fn put(object: &mut Value, member: &str, value: Value) {

@@ -41,6 +41,8 @@ pub enum AuditAction {
     ConfigChanged,
     /// The approvals document was replaced as a whole.
     DocumentReplaced,
+    /// Somebody allowed a command that others have to allow, too.
+    ApprovalVoted,
     /// Old audit records were removed.
     AuditPruned,
 }
@@ -57,6 +59,7 @@ impl AuditAction {
             Self::LoginFailed => "login.failed",
             Self::ConfigChanged => "config.changed",
             Self::DocumentReplaced => "document.replaced",
+            Self::ApprovalVoted => "approval.voted",
             Self::AuditPruned => "audit.pruned",
         }
     }
@@ -172,6 +175,34 @@ impl Entry {
             action: AuditAction::Event(event.kind.event_type()),
             target,
             outcome: outcome_of(&event.kind),
+            detail,
+        }
+    }
+
+    /// The record of what somebody did to a thing of this kind. Members of `detail` without a value are left out.
+    pub(in crate::ledger) fn done(
+        action: AuditAction,
+        kind: &str,
+        id: &str,
+        by: &Actor,
+        detail: Value,
+    ) -> Self {
+        let mut detail = match detail {
+            Value::Object(members) => members,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
+        };
+        detail.retain(|_name, value| !value.is_null());
+        Self {
+            actor: by.clone(),
+            address: None,
+            action,
+            target: Target {
+                kind: kind.to_owned(),
+                id: id.to_owned(),
+            },
+            outcome: AuditOutcome::Ok,
             detail,
         }
     }

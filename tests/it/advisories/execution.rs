@@ -26,23 +26,6 @@ fn text(object: &Value, member: &str) -> String {
         .to_owned()
 }
 
-async fn asked(server: &TestServer, body: Value) -> Value {
-    let pending = server.agent().exec(body).await.expect(202);
-    assert_eq!(pending["status"], "approval-pending", "{pending}");
-    pending
-}
-
-/// Answers a question, and says what became of the run.
-async fn answered(server: &TestServer, pending: &Value, decision: &str) -> Value {
-    server
-        .operator()
-        .decide(&text(pending, "approvalId"), decision)
-        .await
-        .expect(200);
-    let run = server.agent().finished(&text(pending, "runId")).await;
-    only(&run, &["status", "reason"])
-}
-
 /// Asks, lets something change or not, and has it allowed: what was changed does not run, what was not does.
 async fn bound(prepare: impl Fn(&Path, &Path) -> Value, change: impl Fn(&Path, &Path), path: Option<&Path>) {
     for is_changed in [false, true] {
@@ -52,11 +35,12 @@ async fn bound(prepare: impl Fn(&Path, &Path) -> Value, change: impl Fn(&Path, &
         }
         let server = builder.start().await;
         let (work, marks) = (server.scratch().dir("work"), server.scratch().join("marks"));
-        let pending = asked(&server, prepare(&work, &marks)).await;
+        let pending = server.asked(prepare(&work, &marks)).await;
         if is_changed {
             change(&work, &marks);
         }
-        let end = answered(&server, &pending, "allow-once").await;
+        let run = server.answered(&pending, "allow-once").await;
+        let end = only(&run, &["status", "reason"]);
         if is_changed {
             assert_eq!(end, json!({ "status": "denied", "reason": "binding-mismatch" }));
             assert_eq!(lines(&marks), Vec::<String>::new(), "nothing ran");
@@ -141,9 +125,9 @@ async fn openclaw_2026_2_14_text_and_argv() {
 async fn cve_2026_29607() {
     let server = TestServer::asking().start().await;
     let body = json!({ "argv": ["env", "printf", "x"] });
-    let pending = asked(&server, body.clone()).await;
+    let pending = server.asked(body.clone()).await;
     assert_eq!(
-        answered(&server, &pending, "allow-always").await["status"],
+        server.answered(&pending, "allow-always").await["status"],
         "completed"
     );
     assert_eq!(
@@ -191,10 +175,10 @@ async fn cve_2026_27545() {
     // A link on the way that leads elsewhere changes nothing: the directory itself was bound.
     let server = TestServer::asking().start().await;
     let (work, marks) = (server.scratch().dir("work"), server.scratch().join("marks"));
-    let pending = asked(&server, directories(&work, &marks)).await;
+    let pending = server.asked(directories(&work, &marks)).await;
     fs::remove_file(work.join("current")).expect("the link");
     symlink("other", work.join("current")).expect("a link");
-    answered(&server, &pending, "allow-once").await;
+    server.answered(&pending, "allow-once").await;
     assert_ne!(lines(&marks), ["second"], "never what was not asked about");
 }
 
@@ -272,8 +256,10 @@ async fn cve_2025_54136() {
     let server = TestServer::asking().start().await;
     let (work, marks) = (server.scratch().dir("work"), server.scratch().join("marks"));
     program(&work.join("tool"), &marks, "first");
-    let pending = asked(&server, json!({ "argv": ["./tool", "x"], "workdir": work })).await;
-    answered(&server, &pending, "allow-always").await;
+    let pending = server
+        .asked(json!({ "argv": ["./tool", "x"], "workdir": work }))
+        .await;
+    server.answered(&pending, "allow-always").await;
     server
         .agent()
         .exec(json!({ "argv": ["./tool", "y"], "workdir": work }))
@@ -288,7 +274,7 @@ async fn cve_2026_53822() {
     let marks = server.scratch().join("marks");
     let payload = format!("printf '%s\\n' 'a  \"b\"' \"$0\" >> {}", marks.display());
     let argv = json!(["sh", "-c", payload, "x  y"]);
-    let pending = asked(&server, json!({ "argv": argv })).await;
+    let pending = server.asked(json!({ "argv": argv })).await;
     let approval = server
         .operator()
         .get(&format!("/v1/approvals/{}", text(&pending, "approvalId")))
@@ -296,7 +282,7 @@ async fn cve_2026_53822() {
         .expect(200);
     assert_eq!(approval["boundTo"]["argv"], argv, "{approval}");
     assert_eq!(
-        answered(&server, &pending, "allow-once").await["status"],
+        server.answered(&pending, "allow-once").await["status"],
         "completed"
     );
     assert_eq!(lines(&marks), ["a  \"b\"", "x  y"], "every byte of every word");
@@ -314,7 +300,7 @@ async fn openclaw_2026_6_6_timeout_falls_open() {
             .await;
         let marks = server.scratch().join("marks");
         let command = format!("echo ran >> {}", marks.display());
-        let pending = asked(&server, json!({ "command": command })).await;
+        let pending = server.asked(json!({ "command": command })).await;
         let run = server.agent().finished(&text(&pending, "runId")).await;
         assert_eq!(run["status"] == "completed", may_run, "{fallback}: {run}");
         assert_eq!(lines(&marks).len(), usize::from(may_run), "{fallback}");
@@ -365,16 +351,16 @@ async fn cve_2025_65099() {
             .post("/v1/exec/explain", body.clone())
             .await
             .expect(200);
-        let pending = asked(&server, body).await;
-        assert_eq!(answered(&server, &pending, "deny").await["status"], "denied");
+        let pending = server.asked(body).await;
+        assert_eq!(server.answered(&pending, "deny").await["status"], "denied");
     }
     assert_eq!(
         lines(&marks),
         Vec::<String>::new(),
         "nothing of the workspace ran"
     );
-    let pending = asked(&server, json!({ "argv": [trap] })).await;
-    answered(&server, &pending, "allow-once").await;
+    let pending = server.asked(json!({ "argv": [trap] })).await;
+    server.answered(&pending, "allow-once").await;
     assert_eq!(lines(&marks), ["sprung"], "the trap works");
 }
 

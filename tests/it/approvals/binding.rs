@@ -8,12 +8,7 @@ use super::{asked, id};
 use crate::support::{TestServer, lines, only, write_file, write_file_mode};
 
 async fn allow_then_expect_mismatch(server: &TestServer, pending: &Value, marks: &Path) {
-    server
-        .operator()
-        .decide(&id(pending, "approvalId"), "allow-once")
-        .await
-        .expect(200);
-    let run = server.agent().finished(&id(pending, "runId")).await;
+    let run = server.answered(pending, "allow-once").await;
     assert_eq!(
         only(&run, &["status", "reason"]),
         json!({ "status": "denied", "reason": "binding-mismatch" })
@@ -98,13 +93,8 @@ async fn unchanged_it_runs_with_the_environment_that_was_asked_for() {
         "values of overrides are not shown: {}",
         approval.text()
     );
-    server
-        .operator()
-        .decide(&id(&pending, "approvalId"), "allow-once")
-        .await
-        .expect(200);
     assert_eq!(
-        server.agent().finished(&id(&pending, "runId")).await["status"],
+        server.answered(&pending, "allow-once").await["status"],
         "completed"
     );
     assert_eq!(lines(&marks), ["hallo a b"]);
@@ -120,12 +110,7 @@ async fn a_policy_that_became_stricter_denies_what_was_approved() {
     )
     .await;
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "deny" } } }"#);
-    server
-        .operator()
-        .decide(&id(&pending, "approvalId"), "allow-once")
-        .await
-        .expect(200);
-    let run = server.agent().finished(&id(&pending, "runId")).await;
+    let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "denied", "{run}");
     assert_eq!(lines(&marks), Vec::<String>::new(), "nothing ran");
 }
@@ -208,12 +193,7 @@ async fn what_was_approved_under_full_does_not_run_where_the_allowlist_counts_by
     let command = format!("echo ran >> {}", marks.display());
     let pending = asked(&server, json!({ "command": command })).await;
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "allowlist", ask: "off" } } }"#);
-    server
-        .operator()
-        .decide(&id(&pending, "approvalId"), "allow-once")
-        .await
-        .expect(200);
-    let run = server.agent().finished(&id(&pending, "runId")).await;
+    let run = server.answered(&pending, "allow-once").await;
     assert_eq!(
         only(&run, &["status", "reason"]),
         json!({ "status": "denied", "reason": "allowlist-miss" })

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer};
+use crate::support::TestServer;
 
 /// A command that leaves one line in a file each time it runs.
 fn append_line(file: &Path) -> Value {
@@ -19,10 +19,7 @@ fn append_line(file: &Path) -> Value {
 
 /// Sends a request that must be asked; returns the answer's body.
 async fn asked(server: &TestServer, body: Value) -> Value {
-    let answer: Answer = server.agent().exec(body).await;
-    let pending = answer.expect(202);
-    assert_eq!(pending["status"], "approval-pending", "{pending}");
-    pending
+    server.asked(body).await
 }
 
 fn id(object: &Value, member: &str) -> String {

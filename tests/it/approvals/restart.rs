@@ -30,12 +30,7 @@ async fn a_question_survives_a_crash_and_then_runs_once() {
         server.agent().run(&id(&pending, "runId")).await["status"],
         "approval-pending"
     );
-    server
-        .operator()
-        .decide(&approval, "allow-once")
-        .await
-        .expect(200);
-    let run = server.agent().finished(&id(&pending, "runId")).await;
+    let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed");
     server.crash_and_restart().await;
     assert_eq!(
@@ -57,13 +52,8 @@ async fn a_question_survives_a_clean_stop() {
     let pending = asked(&server, append_line(&file)).await;
     assert_eq!(server.stop().await, Some(0));
     server.start().await;
-    server
-        .operator()
-        .decide(&id(&pending, "approvalId"), "allow-once")
-        .await
-        .expect(200);
     assert_eq!(
-        server.agent().finished(&id(&pending, "runId")).await["status"],
+        server.answered(&pending, "allow-once").await["status"],
         "completed"
     );
     assert_eq!(lines(&file), ["ran"]);

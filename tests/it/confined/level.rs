@@ -134,12 +134,7 @@ async fn what_was_allowed_as_confined_never_runs_with_more_rights() {
     server
         .start_with(&[("COUNTERSIGN_EXEC__ISOLATION", "same-user")])
         .await;
-    server
-        .operator()
-        .decide(pending["approvalId"].as_str().unwrap(), "allow-once")
-        .await
-        .expect(200);
-    let record = server.agent().finished(run).await;
+    let record = server.answered(&pending, "allow-once").await;
     assert_eq!(
         only(&record, &["isolation", "status", "reason"]),
         json!({ "isolation": "confined", "status": "failed", "reason": "not-started" })

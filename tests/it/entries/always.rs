@@ -4,12 +4,10 @@ use std::os::unix::fs::symlink;
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, TestServer, eventually, only, write_file_mode};
+use crate::support::{TestServer, eventually, only, write_file_mode};
 
 async fn asked(server: &TestServer, body: Value) -> Value {
-    let answer: Answer = server.agent().exec(body).await;
-    let pending = answer.expect(202);
-    assert_eq!(pending["status"], "approval-pending", "{pending}");
+    let pending = server.asked(body).await;
     server
         .operator()
         .get(&format!(

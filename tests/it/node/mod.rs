@@ -3,6 +3,7 @@
 
 mod gateway;
 mod scene;
+mod stage;
 
 mod attacks;
 mod fence;

@@ -3,52 +3,17 @@
 use serde_json::{Value, json};
 
 use super::{
-    gateway::{Gateway, Outcome, Peer},
+    gateway::{Gateway, Outcome},
     scene::TestNode,
+    stage::Stage,
 };
 use crate::support::write_file_mode;
 
 const REQUIRED: &str = "SYSTEM_RUN_DENIED: approval required";
 
-struct Stage {
-    node: TestNode,
-    peer: Peer,
-    id: String,
-    calls: usize,
-}
-
-impl Stage {
-    async fn new(exec: Value, document: Option<Value>) -> Self {
-        let gateway = Gateway::new().await;
-        let mut node = TestNode::new(&exec, document.as_ref());
-        let peer = node.connected(&gateway).await;
-        let id = node.id();
-        Self {
-            node,
-            peer,
-            id,
-            calls: 0,
-        }
-    }
-
-    async fn asking() -> Self {
-        Self::new(json!({"security": "allowlist", "ask": "on-miss"}), None).await
-    }
-
-    async fn call(&mut self, command: &str, params: &Value) -> Outcome {
-        self.calls += 1;
-        let id = format!("call-{}", self.calls);
-        self.peer.invoke(&self.id, &id, command, params).await;
-        self.peer.result(&id).await
-    }
-
-    async fn run(&mut self, params: &Value) -> Outcome {
-        self.call("system.run", params).await
-    }
-
-    async fn plan(&mut self, params: &Value) -> Value {
-        self.call("system.run.prepare", params).await.done()
-    }
+/// A node that asks about what is not on its list.
+async fn asking() -> Stage {
+    Stage::with_policy(json!({"security": "allowlist", "ask": "on-miss"}), None).await
 }
 
 #[track_caller]
@@ -67,7 +32,7 @@ fn with_plan(plan: &Value) -> Value {
 
 #[tokio::test]
 async fn nothing_runs_until_somebody_at_the_node_says_so() {
-    let mut stage = Stage::new(json!({}), None).await;
+    let mut stage = Stage::with_policy(json!({}), None).await;
     let params = json!({"command": ["echo", "hi"], "approved": true, "approvalDecision": "allow-always"});
     denied(stage.run(&params).await, "SYSTEM_RUN_DISABLED: security=deny");
     let event = stage.peer.event("exec.denied").await;
@@ -78,11 +43,11 @@ async fn nothing_runs_until_somebody_at_the_node_says_so() {
 
 #[tokio::test]
 async fn a_miss_needs_an_approval_and_a_list_without_questions_none() {
-    let mut stage = Stage::asking().await;
+    let mut stage = asking().await;
     denied(stage.run(&json!({"command": ["id"]})).await, REQUIRED);
     let event = stage.peer.event("exec.denied").await;
     assert_eq!(event["payload"]["reason"], "approval-required");
-    let mut stage = Stage::new(json!({"security": "allowlist", "ask": "off"}), None).await;
+    let mut stage = Stage::with_policy(json!({"security": "allowlist", "ask": "off"}), None).await;
     denied(
         stage.run(&json!({"command": ["id"]})).await,
         "SYSTEM_RUN_DENIED: allowlist miss",
@@ -94,7 +59,7 @@ async fn a_miss_needs_an_approval_and_a_list_without_questions_none() {
 
 #[tokio::test]
 async fn an_approval_of_the_gateway_answers_the_question_once() {
-    let mut stage = Stage::asking().await;
+    let mut stage = asking().await;
     let ran = stage
         .run(&json!({"command": ["id", "-u"], "approved": true}))
         .await
@@ -111,7 +76,7 @@ async fn an_approval_of_the_gateway_answers_the_question_once() {
 
 #[tokio::test]
 async fn allow_always_is_remembered_in_the_nodes_document() {
-    let mut stage = Stage::asking().await;
+    let mut stage = asking().await;
     let params = json!({"command": ["id", "-u"], "cwd": "/", "approvalDecision": "allow-always"});
     assert_eq!(stage.run(&params).await.done()["success"], true);
     let ran = stage
@@ -133,7 +98,7 @@ async fn allow_always_is_remembered_in_the_nodes_document() {
 #[tokio::test]
 async fn deny_rules_and_the_document_of_the_node_win() {
     let document = json!({"version": 1, "agents": {"*": {"denylist": [{"id": "d", "pattern": "id"}]}}});
-    let mut stage = Stage::new(json!({"security": "full", "ask": "off"}), Some(document)).await;
+    let mut stage = Stage::with_policy(json!({"security": "full", "ask": "off"}), Some(document)).await;
     denied(
         stage.run(&json!({"command": ["id"], "approved": true})).await,
         "SYSTEM_RUN_DISABLED: security=deny",
@@ -141,7 +106,7 @@ async fn deny_rules_and_the_document_of_the_node_win() {
     let wrapped = json!({"command": ["/bin/sh", "-lc", "true && id"], "approved": true});
     denied(stage.run(&wrapped).await, "SYSTEM_RUN_DISABLED: security=deny");
     let document = json!({"version": 1, "defaults": {"security": "deny"}, "agents": {}});
-    let mut stage = Stage::new(json!({"security": "full", "ask": "off"}), Some(document)).await;
+    let mut stage = Stage::with_policy(json!({"security": "full", "ask": "off"}), Some(document)).await;
     denied(
         stage.run(&json!({"command": ["id"]})).await,
         "SYSTEM_RUN_DISABLED: security=deny",
@@ -152,7 +117,7 @@ async fn deny_rules_and_the_document_of_the_node_win() {
 async fn shells_are_judged_by_what_they_run() {
     let document = json!({"version": 1, "agents": {"main": {"allowlist": [{"pattern": "/usr/bin/id"}, {"pattern": "/bin/id"}]}}});
     let exec = json!({"security": "allowlist", "ask": "on-miss"});
-    let mut stage = Stage::new(exec, Some(document)).await;
+    let mut stage = Stage::with_policy(exec, Some(document)).await;
     let shell = |text: &str| json!({"command": ["/bin/sh", "-lc", text], "rawCommand": text});
     assert_eq!(
         stage.run(&json!({"command": ["id"]})).await.done()["success"],
@@ -183,21 +148,21 @@ async fn an_unanswered_question_falls_back_as_the_node_says() {
     let unanswered = |command: &str| json!({"command": [command], "approvalSource": "ask-fallback"});
     let exec = |security: &str, ask: &str| json!({"security": security, "ask": ask});
 
-    let mut stage = Stage::new(exec("full", "always"), Some(fallback("deny"))).await;
+    let mut stage = Stage::with_policy(exec("full", "always"), Some(fallback("deny"))).await;
     denied(
         stage.run(&unanswered("id")).await,
         "SYSTEM_RUN_DISABLED: security=deny",
     );
-    let mut stage = Stage::new(exec("full", "always"), Some(fallback("allowlist"))).await;
+    let mut stage = Stage::with_policy(exec("full", "always"), Some(fallback("allowlist"))).await;
     assert_eq!(stage.run(&unanswered("id")).await.done()["success"], true);
     denied(
         stage.run(&unanswered("uname")).await,
         "SYSTEM_RUN_DENIED: allowlist miss",
     );
-    let mut stage = Stage::new(exec("full", "always"), Some(fallback("full"))).await;
+    let mut stage = Stage::with_policy(exec("full", "always"), Some(fallback("full"))).await;
     assert_eq!(stage.run(&unanswered("uname")).await.done()["success"], true);
     // The fallback is never looser than the policy itself.
-    let mut stage = Stage::new(exec("allowlist", "on-miss"), Some(fallback("full"))).await;
+    let mut stage = Stage::with_policy(exec("allowlist", "on-miss"), Some(fallback("full"))).await;
     denied(
         stage.run(&unanswered("uname")).await,
         "SYSTEM_RUN_DENIED: allowlist miss",
@@ -208,7 +173,7 @@ async fn an_unanswered_question_falls_back_as_the_node_says() {
 
 #[tokio::test]
 async fn a_plan_is_what_runs() {
-    let mut stage = Stage::asking().await;
+    let mut stage = asking().await;
     let asked =
         json!({"command": ["echo", "a b"], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
     let prepared = stage.plan(&asked).await;
@@ -256,7 +221,7 @@ async fn a_plan_is_what_runs() {
 
 #[tokio::test]
 async fn a_script_that_changed_after_the_plan_does_not_run() {
-    let mut stage = Stage::asking().await;
+    let mut stage = asking().await;
     let script = stage.node.scratch.join("script.sh");
     let write = |text: &str| write_file_mode(&script, text, 0o700);
     write("#!/bin/sh\necho one\n");
@@ -273,30 +238,23 @@ async fn a_script_that_changed_after_the_plan_does_not_run() {
 
 /// A node that runs everything without asking, one command at a time, and one that runs until there is a file `go`.
 async fn occupied() -> Stage {
-    let gateway = Gateway::new().await;
-    let mut node = TestNode::open();
+    let node = TestNode::open();
     write_file_mode(
         &node.state().join("countersign/countersign.toml"),
         "[exec]\nlogin_path = false\n[limits]\nmax_running = 1\n",
         0o600,
     );
-    let mut peer = node.connected(&gateway).await;
-    let id = node.id();
-    let (started, go) = (node.scratch.join("started"), node.scratch.join("go"));
+    let mut stage = Stage::of(node).await;
+    let (started, go) = (stage.node.scratch.join("started"), stage.node.scratch.join("go"));
     let script = format!(
         "echo x >> {}; until [ -e {} ]; do sleep 0.02; done",
         started.display(),
         go.display()
     );
     let params = json!({"command": ["/bin/sh", "-c", script]});
-    peer.invoke(&id, "first", "system.run", &params).await;
-    node.has_lines("started", 1).await;
-    Stage {
-        node,
-        peer,
-        id,
-        calls: 0,
-    }
+    stage.peer.invoke(&stage.id, "first", "system.run", &params).await;
+    stage.node.has_lines("started", 1).await;
+    stage
 }
 
 impl Stage {
@@ -362,7 +320,7 @@ async fn a_policy_that_becomes_stricter_while_a_run_waits_for_a_place_wants_anot
 #[tokio::test]
 async fn a_policy_that_became_stricter_wants_another_answer() {
     let document = json!({"version": 1, "defaults": {"security": "full"}, "agents": {}});
-    let mut stage = Stage::new(json!({"security": "full", "ask": "always"}), Some(document)).await;
+    let mut stage = Stage::with_policy(json!({"security": "full", "ask": "always"}), Some(document)).await;
     let asked =
         json!({"command": ["echo", "x"], "cwd": "/", "agentId": "main", "sessionKey": "agent:main:main"});
     let plan = stage.plan(&asked).await["plan"].clone();
@@ -386,7 +344,7 @@ async fn settings_about_hosts_and_sandboxes_do_not_move_what_a_gateway_sends() {
         json!({"host": "sandbox", "security": "allowlist", "ask": "on-miss", "onMiss": "sandbox"}),
         json!({"host": "node", "security": "allowlist", "ask": "on-miss"}),
     ] {
-        let mut stage = Stage::new(exec, None).await;
+        let mut stage = Stage::with_policy(exec, None).await;
         denied(stage.run(&json!({"command": ["id"]})).await, REQUIRED);
         let ran = stage
             .run(&json!({"command": ["id"], "approved": true}))

@@ -2,48 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    gateway::{Gateway, Outcome, Peer},
-    scene::TestNode,
-};
-
-/// A node that runs everything, and its gateway.
-struct Stage {
-    node: TestNode,
-    peer: Peer,
-    id: String,
-    calls: usize,
-}
-
-impl Stage {
-    async fn new() -> Self {
-        let gateway = Gateway::new().await;
-        let mut node = TestNode::open();
-        let peer = node.connected(&gateway).await;
-        let id = node.id();
-        Self {
-            node,
-            peer,
-            id,
-            calls: 0,
-        }
-    }
-
-    async fn call(&mut self, command: &str, params: &Value) -> Outcome {
-        self.calls += 1;
-        let id = format!("call-{}", self.calls);
-        self.peer.invoke(&self.id, &id, command, params).await;
-        self.peer.result(&id).await
-    }
-
-    async fn run(&mut self, params: &Value) -> Outcome {
-        self.call("system.run", params).await
-    }
-}
+use super::{gateway::Gateway, scene::TestNode, stage::Stage};
 
 #[tokio::test]
 async fn commands_run_and_tell_how_they_ended() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let ran = stage
         .run(&json!({"command": ["echo", "hi"], "sessionKey": "agent:main:main", "runId": "r-1"}))
         .await
@@ -113,7 +76,7 @@ async fn commands_run_and_tell_how_they_ended() {
 
 #[tokio::test]
 async fn output_is_cut_as_the_products_cut_it() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let script = "head -c 300000 /dev/zero | tr '\\0' a";
     let ran = stage
         .run(&json!({"command": ["/bin/sh", "-c", script]}))
@@ -159,7 +122,7 @@ async fn a_result_fits_into_what_the_gateway_takes() {
 
 #[tokio::test]
 async fn the_environment_is_the_nodes_own() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     for (env, names) in [
         (json!({"LD_PRELOAD": "/x.so"}), "LD_PRELOAD"),
         (json!({"PATH": "/evil:/bin"}), "PATH"),
@@ -203,7 +166,7 @@ async fn the_environment_is_the_nodes_own() {
 
 #[tokio::test]
 async fn calls_that_cannot_be_meant_are_refused_in_the_products_words() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     for (params, message) in [
         (json!({"command": []}), "command required"),
         (json!({"runId": "r"}), "command required"),
@@ -236,7 +199,7 @@ async fn calls_that_cannot_be_meant_are_refused_in_the_products_words() {
 
 #[tokio::test]
 async fn programs_are_looked_for_by_name_only() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let found = stage
         .call(
             "system.which",
@@ -253,7 +216,7 @@ async fn programs_are_looked_for_by_name_only() {
 #[expect(clippy::items_after_statements, reason = "where it is used")]
 #[expect(clippy::format_collect, reason = "a short text of the test")]
 async fn the_approvals_document_is_read_and_replaced_under_its_hash() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let before = stage.call("system.execApprovals.get", &json!({})).await.done();
     let file = json!({"version": 1, "defaults": {"security": "allowlist", "ask": "on-miss"}, "agents": {}});
     let hash = if before["exists"] == true {
@@ -303,7 +266,7 @@ async fn the_approvals_document_is_read_and_replaced_under_its_hash() {
 
 #[tokio::test]
 async fn a_cancelled_run_is_killed_and_reported() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let started = stage.node.scratch.join("started");
     let script = format!("echo x >> {}; exec sleep 600", started.display());
     stage
@@ -330,7 +293,7 @@ async fn a_cancelled_run_is_killed_and_reported() {
 
 #[tokio::test]
 async fn a_node_that_is_told_to_stop_kills_and_reports_what_runs() {
-    let mut stage = Stage::new().await;
+    let mut stage = Stage::open().await;
     let started = stage.node.scratch.join("started");
     let script = format!("echo x >> {}; exec sleep 600", started.display());
     stage

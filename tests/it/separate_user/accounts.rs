@@ -9,7 +9,10 @@ use serde_json::json;
 
 use crate::support::{Scratch, TestServer, write_file_mode};
 
-use super::{Place, field, is_missing, keeper, printed, processes, run, runner};
+use super::{
+    Place, STARTED, field, have_their_account_and_nothing_else, is_missing, keeper, printed, processes, run,
+    runner,
+};
 
 #[tokio::test]
 async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
@@ -17,43 +20,14 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
         return;
     }
     let place = Place::new();
-    let started = "umask 027; ulimit -S -n 777; exec \"$@\"";
     let server = place
         .builder()
-        .behind("sh", &["-c", started, "sh"])
+        .behind("sh", &["-c", STARTED, "sh"])
         .env("A_SECRET_OF_ROOT", "hush")
         .env("PATH", "/opt/of/root:/usr/bin:/bin")
         .start()
         .await;
-    assert!(
-        server.ready_line().contains("isolation=separate-user"),
-        "{}",
-        server.ready_line()
-    );
-    let account = place.commands;
-    let id = printed(&server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
-    let workspace = place.workspace();
-    let expect = format!(
-        "{account}\n{account}\n{account}\n{account}\n0027\n777\n{}\n",
-        workspace.display()
-    );
-    assert_eq!(id, expect);
-    let mut environment: Vec<_> = printed(&server, "env").await.lines().map(str::to_owned).collect();
-    environment.sort();
-    assert_eq!(
-        environment,
-        [
-            "HOME=/".to_owned(),
-            "OPENCLAW_SHELL=exec".to_owned(),
-            "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
-            format!("PWD={}", workspace.display()),
-            "SHELL=/bin/sh".to_owned(),
-        ]
-    );
-    assert_eq!(
-        printed(&server, "ls /proc/self/fd | tr '\\n' ' '").await,
-        "0 1 2 3 "
-    );
+    have_their_account_and_nothing_else(&server, &place).await;
     assert_eq!(
         printed(
             &server,
@@ -63,7 +37,8 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
         "0000000000000000\n"
     );
     printed(&server, "touch made").await;
-    let made = fs::metadata(workspace.join("made")).unwrap();
+    let account = place.commands;
+    let made = fs::metadata(place.workspace().join("made")).unwrap();
     assert_eq!(
         (made.uid(), made.gid(), made.mode() & 0o777),
         (account, account, 0o640)

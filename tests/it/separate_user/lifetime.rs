@@ -57,14 +57,8 @@ async fn an_approved_command_runs_as_the_account() {
         .argument(&place.commands.to_string())
         .start()
         .await;
-    let answer = server
-        .agent()
-        .exec(json!({ "argv": ["/usr/bin/id", "-u"] }))
-        .await
-        .expect(202);
-    let approval = answer["approvalId"].as_str().unwrap();
-    server.operator().decide(approval, "allow-once").await.expect(200);
-    let run = server.agent().finished(answer["runId"].as_str().unwrap()).await;
+    let pending = server.asked(json!({ "argv": ["/usr/bin/id", "-u"] })).await;
+    let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed", "{run:#}");
     assert_eq!(run["tail"], format!("{}\n", place.commands));
 }

@@ -24,6 +24,9 @@ use crate::support::{Scratch, ServerBuilder, TestServer, eventually, is_root, pr
 
 const BAD_SETTINGS: i32 = 78;
 
+/// How a shell starts the program that starts commands: they have its umask and its limit of open files, too.
+const STARTED: &str = "umask 027; ulimit -S -n 777; exec \"$@\"";
+
 /// Says why the level cannot be had here, if it cannot.
 fn is_missing() -> bool {
     if is_root() {
@@ -99,6 +102,39 @@ async fn printed(server: &TestServer, text: &str) -> String {
     let answer = run(server, text).await;
     assert_eq!(answer["exitCode"], 0, "{text}\n{answer:#}");
     answer["stdout"].as_str().expect("standard output").to_owned()
+}
+
+/// Commands of a server that was started as [`STARTED`] says have their account and what they need, and no more.
+async fn have_their_account_and_nothing_else(server: &TestServer, place: &Place) {
+    assert!(
+        server.ready_line().contains("isolation=separate-user"),
+        "{}",
+        server.ready_line()
+    );
+    let account = place.commands;
+    let id = printed(server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
+    let workspace = place.workspace();
+    let expect = format!(
+        "{account}\n{account}\n{account}\n{account}\n0027\n777\n{}\n",
+        workspace.display()
+    );
+    assert_eq!(id, expect);
+    let mut environment: Vec<_> = printed(server, "env").await.lines().map(str::to_owned).collect();
+    environment.sort();
+    assert_eq!(
+        environment,
+        [
+            "HOME=/".to_owned(),
+            "OPENCLAW_SHELL=exec".to_owned(),
+            "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
+            format!("PWD={}", workspace.display()),
+            "SHELL=/bin/sh".to_owned(),
+        ]
+    );
+    assert_eq!(
+        printed(server, "ls /proc/self/fd | tr '\\n' ' '").await,
+        "0 1 2 3 "
+    );
 }
 
 /// Starts shell text in the background; returns the run.

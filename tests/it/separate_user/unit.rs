@@ -15,7 +15,8 @@ use crate::support::{
 };
 
 use super::{
-    BAD_SETTINGS, Place, attacks::is_kept_out, background, field, is_missing, printed, run, until_there,
+    BAD_SETTINGS, Place, STARTED, attacks::is_kept_out, background, field,
+    have_their_account_and_nothing_else, is_missing, printed, run, until_there,
 };
 
 /// A runner's unit that a test started. Dropping it, which must come after its server, kills it and fails the test when
@@ -176,44 +177,15 @@ async fn commands_have_the_account_its_limits_and_nothing_of_the_servers() {
         return;
     }
     let place = Place::new();
-    let started = "umask 027; ulimit -S -n 777; exec \"$@\"";
-    let _unit = Unit::behind(&place, "sh", &["-c", started, "sh"]).await;
+    let _unit = Unit::behind(&place, "sh", &["-c", STARTED, "sh"]).await;
     let server = builder(&place)
         .env("A_SECRET_OF_THE_SERVER", "hush")
         .start()
         .await;
-    assert!(
-        server.ready_line().contains("isolation=separate-user"),
-        "{}",
-        server.ready_line()
-    );
     let own = place.server;
     assert_eq!(field(server.pid(), "Uid"), format!("{own} {own} {own} {own}"));
     assert_eq!(field(server.pid(), "NoNewPrivs"), "1");
-    let account = place.commands;
-    let id = printed(&server, "id -u; id -g; id -G; id -ur; umask; ulimit -S -n; pwd").await;
-    let workspace = place.workspace();
-    let expect = format!(
-        "{account}\n{account}\n{account}\n{account}\n0027\n777\n{}\n",
-        workspace.display()
-    );
-    assert_eq!(id, expect);
-    let mut environment: Vec<_> = printed(&server, "env").await.lines().map(str::to_owned).collect();
-    environment.sort();
-    assert_eq!(
-        environment,
-        [
-            "HOME=/".to_owned(),
-            "OPENCLAW_SHELL=exec".to_owned(),
-            "PATH=/usr/local/bin:/usr/bin:/bin".to_owned(),
-            format!("PWD={}", workspace.display()),
-            "SHELL=/bin/sh".to_owned(),
-        ]
-    );
-    assert_eq!(
-        printed(&server, "ls /proc/self/fd | tr '\\n' ' '").await,
-        "0 1 2 3 "
-    );
+    have_their_account_and_nothing_else(&server, &place).await;
     let answer = run(&server, "head -c 3000000 /dev/zero").await;
     let run_id = answer["runId"].as_str().unwrap();
     let output = server.agent().get(&format!("/v1/runs/{run_id}/output")).await;

@@ -490,6 +490,27 @@ impl TestServer {
         Api::new(&self.running().base, None)
     }
 
+    /// Sends a request about which a person is asked; returns the answer's body.
+    pub(crate) async fn asked(&self, body: Value) -> Value {
+        let pending = self.agent().exec(body).await.expect(202);
+        assert_eq!(pending["status"], "approval-pending", "{pending}");
+        pending
+    }
+
+    /// Decides what [`Self::asked`] returned, and returns the run once it is final.
+    pub(crate) async fn answered(&self, pending: &Value, decision: &str) -> Value {
+        let id = |member: &str| {
+            pending[member]
+                .as_str()
+                .unwrap_or_else(|| panic!("{member} in {pending}"))
+        };
+        self.operator()
+            .decide(id("approvalId"), decision)
+            .await
+            .expect(200);
+        self.agent().finished(id("runId")).await
+    }
+
     /// Makes a token; returns its id and the API as its holder sees it.
     pub(crate) async fn token_with(&self, request: Value) -> (String, Api) {
         let token = self.operator().post("/v1/tokens", request).await.expect(201);

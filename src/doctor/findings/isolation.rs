@@ -1,0 +1,83 @@
+//! What keeps commands on the gateway host from the server.
+
+use crate::{
+    doctor::{AgentRules, Finding, IsolationState, Scopes, ServerAccount, Severity},
+    domain::Isolation,
+};
+
+pub(super) fn isolation(state: &IsolationState) -> Option<Finding> {
+    match state {
+        IsolationState::SameUser { why, remedy } => Some(Finding {
+            id: "isolation-same-user",
+            severity: Severity::Error,
+            key: "exec.isolation".to_owned(),
+            explanation: format!(
+                "commands on the gateway host run with the server's own rights: one that runs can read the operator's \
+                 token and edit the policy. Approvals are a guard rail here, not a boundary. They are not confined: {why}"
+            ),
+            fix: remedy
+                .unwrap_or(
+                    "run the server under an ordinary account of its own, where user namespaces are allowed, and \
+                     leave [exec] isolation at \"auto\"; until then give agents nothing on it that you would not run \
+                     yourself",
+                )
+                .to_owned(),
+            repair: None,
+        }),
+        IsolationState::Confined {
+            scopes: Scopes::Missing,
+        } => Some(Finding {
+            id: "isolation-without-scopes",
+            severity: Severity::Warning,
+            key: "exec.isolation".to_owned(),
+            explanation: "this kernel cannot keep signals and abstract sockets of confined commands inside: one that \
+                          runs cannot read anything of the server, but it can stop it"
+                .to_owned(),
+            fix: "use Linux 6.12 or later with Landlock".to_owned(),
+            repair: None,
+        }),
+        IsolationState::SeparateUser {
+            server: ServerAccount::Root,
+        } => Some(Finding {
+            id: "server-is-root",
+            severity: Severity::Warning,
+            key: "exec.run_as".to_owned(),
+            explanation: "commands run under an account of their own, but the server is root's: whoever takes it over has \
+                          the machine"
+                .to_owned(),
+            fix: "useradd --system --user-group --home-dir /var/lib/countersign --shell /usr/sbin/nologin countersign; \
+                  the next start uses it"
+                .to_owned(),
+            repair: None,
+        }),
+        IsolationState::SeparateUser {
+            server: ServerAccount::Own,
+        }
+        | IsolationState::Confined { scopes: Scopes::Kept } => None,
+    }
+}
+
+/// An agent whose commands have more rights than those of others.
+pub(super) fn taken_out(rules: &AgentRules, state: &IsolationState) -> Option<Finding> {
+    let is_worse = match (rules.isolation, state) {
+        (Some(Isolation::SameUser), IsolationState::Confined { .. }) => true,
+        (
+            _,
+            IsolationState::Confined { .. }
+            | IsolationState::SameUser { .. }
+            | IsolationState::SeparateUser { .. },
+        ) => false,
+    };
+    is_worse.then(|| Finding {
+        id: "agent-not-confined",
+        severity: Severity::Error,
+        key: "tools.exec.isolation".to_owned(),
+        explanation: format!(
+            "commands of the agent {} run with the server's own rights: one that runs can read the operator's token \
+             and edit the policy, which binds every other agent, too",
+            rules.agent
+        ),
+        fix: "remove tools.exec.isolation from openclaw.json, or run these tools on another machine".to_owned(),
+        repair: None,
+    })
+}

@@ -1,0 +1,69 @@
+//! What a server leaves and shares: its note of itself, and the approvals socket.
+
+use crate::doctor::{Finding, Repair, ServerState, Severity, Snapshot, SocketState};
+
+pub(super) fn socket(snapshot: &Snapshot) -> Option<Finding> {
+    match &snapshot.socket {
+        SocketState::Fine => None,
+        SocketState::Refused { path, why } => Some(Finding {
+            id: "approvals-socket",
+            severity: Severity::Warning,
+            key: path.display().to_string(),
+            explanation: format!("the approvals socket cannot be used: {why}"),
+            fix: format!(
+                "name another place as socket.path in {}, or set [ipc] role = \"off\" in countersign.toml",
+                snapshot.document_path.display()
+            ),
+            repair: None,
+        }),
+        SocketState::NoToken => Some(Finding {
+            id: "approvals-socket-token",
+            severity: Severity::Warning,
+            key: snapshot.document_path.display().to_string(),
+            explanation: "[ipc] role is client, and the approvals document has no socket.token: nobody is asked there"
+                .to_owned(),
+            fix: "start the program that hosts the socket once, or set [ipc] role = \"auto\" in countersign.toml"
+                .to_owned(),
+            repair: None,
+        }),
+    }
+}
+
+pub(super) fn server(server: &ServerState) -> Option<Finding> {
+    match server {
+        ServerState::Running | ServerState::NotRunning => None,
+        ServerState::Stale(path) => Some(Finding {
+            id: "server-left",
+            severity: Severity::Info,
+            key: path.display().to_string(),
+            explanation: "the last server did not stop cleanly; the next one recovers what it left"
+                .to_owned(),
+            fix: "countersign serve".to_owned(),
+            repair: Some(Repair::Remove { path: path.clone() }),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::doctor::findings::{findings, tests::sound};
+
+    use super::*;
+
+    #[test]
+    fn a_socket_that_cannot_be_used_is_told_with_its_way_out() {
+        let mut snapshot = sound();
+        snapshot.socket = SocketState::Refused {
+            path: "/run/loose/s".into(),
+            why: "its directory is not ours alone".to_owned(),
+        };
+        let found = findings(&snapshot);
+        assert_eq!(
+            (found[0].id, found[0].key.as_str()),
+            ("approvals-socket", "/run/loose/s")
+        );
+        assert!(found[0].fix.contains("/state/exec-approvals.json"));
+        snapshot.socket = SocketState::NoToken;
+        assert_eq!(findings(&snapshot)[0].id, "approvals-socket-token");
+    }
+}

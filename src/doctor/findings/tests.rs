@@ -1,0 +1,256 @@
+//! A state without fault, what each fault makes of it, and the order of findings.
+
+use crate::{
+    approvals::document::LostRules,
+    doctor::{
+        AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Room, Scopes,
+        ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
+    },
+    domain::{AgentId, Ask, HostChoice, Isolation, Security},
+    engine::lint::DocumentRemarks,
+    policy::lint::{self, RemarkCode},
+};
+
+use super::{
+    findings,
+    machine::{CLOCK_TOLERANCE, LITTLE_DISK},
+};
+
+/// A state in which nothing is wrong.
+pub(super) fn sound() -> Snapshot {
+    Snapshot {
+        state_dir: "/state".into(),
+        directory: DirectoryState::Usable,
+        settings: SettingsState::Loaded {
+            remarks: Vec::new(),
+            is_open: false,
+            metrics_are_open: false,
+            always_reachable: true,
+            path: "/state/countersign/countersign.toml".into(),
+        },
+        tls: TlsState::Usable { key_of_group: None },
+        document: DocumentState::Ok(Vec::new()),
+        document_path: "/state/exec-approvals.json".into(),
+        edits: Vec::new(),
+        lost: Vec::new(),
+        rules: DocumentRemarks::default(),
+        safe_bins: Vec::new(),
+        agents: vec![main_rules()],
+        private: vec![PrivateFile {
+            path: "/state/countersign/operator.token".into(),
+            mode: 0o600,
+            owner: 1000,
+            wanted: 0o600,
+        }],
+        unbound_tokens: Ok(Vec::new()),
+        us: 1000,
+        isolation: IsolationState::Confined { scopes: Scopes::Kept },
+        socket: SocketState::Fine,
+        server: ServerState::Running,
+        room: Room {
+            disk_bytes: LITTLE_DISK,
+            open_files: 1000,
+            wanted_files: 1000,
+        },
+        ahead: Some(CLOCK_TOLERANCE),
+    }
+}
+
+fn same_user() -> IsolationState {
+    IsolationState::SameUser {
+        why: "it is root".to_owned(),
+        remedy: None,
+    }
+}
+
+fn main_rules() -> AgentRules {
+    AgentRules {
+        agent: AgentId::main(),
+        host: (HostChoice::Gateway, "tools.exec.host".to_owned()),
+        security: (Security::Allowlist, "tools.exec.security".to_owned()),
+        ask: (Ask::OnMiss, "tools.exec.ask".to_owned()),
+        ask_fallback: (Security::Deny, "default".to_owned()),
+        isolation: None,
+        sandbox: AgentSandbox::Unneeded,
+        sandbox_remarks: Vec::new(),
+        wanted_security: Some((Security::Allowlist, "tools.exec.security".to_owned())),
+        wanted_ask: None,
+    }
+}
+
+#[track_caller]
+pub(super) fn check(change: impl FnOnce(&mut Snapshot), expect: &[(&str, Severity, &str)]) {
+    let mut snapshot = sound();
+    change(&mut snapshot);
+    let findings = findings(&snapshot);
+    let seen: Vec<_> = findings
+        .iter()
+        .map(|finding| (finding.id, finding.severity, finding.key.as_str()))
+        .collect();
+    assert_eq!(seen, expect);
+    assert!(
+        findings
+            .iter()
+            .all(|finding| !finding.fix.is_empty() && !finding.explanation.is_empty())
+    );
+}
+
+#[test]
+fn a_sound_state_has_no_findings() {
+    check(|_snapshot| {}, &[]);
+}
+
+#[test]
+fn each_fault_has_its_finding() {
+    check(
+        |s| s.directory = DirectoryState::Missing,
+        &[("state-dir-missing", Severity::Warning, "/state")],
+    );
+    check(
+        |s| s.edits = vec![("/state/openclaw.json".into(), vec!["a".to_owned()])],
+        &[("policy-edit-held", Severity::Warning, "/state/openclaw.json")],
+    );
+    check(
+        |s| s.directory = DirectoryState::Refused("it is somebody else's".to_owned()),
+        &[("state-dir-refused", Severity::Error, "/state")],
+    );
+    check(
+        |s| s.settings = SettingsState::Broken(vec!["a: b".to_owned()]),
+        &[("settings-broken", Severity::Error, "settings")],
+    );
+    check(
+        |s| s.tls = TlsState::Refused("[tls] key: gone".to_owned()),
+        &[("tls-files-refused", Severity::Error, "tls")],
+    );
+    check(
+        |s| s.unbound_tokens = Ok(vec![("tok_1".to_owned(), "ci".to_owned())]),
+        &[("unbound-exec-token", Severity::Warning, "tok_1")],
+    );
+    check(
+        |s| s.unbound_tokens = Err("it is not there".to_owned()),
+        &[("ledger-unread", Severity::Warning, "database.url")],
+    );
+    check(
+        |s| {
+            s.tls = TlsState::Usable {
+                key_of_group: Some("/state/countersign/key.pem".into()),
+            };
+        },
+        &[(
+            "tls-key-of-group",
+            Severity::Warning,
+            "/state/countersign/key.pem",
+        )],
+    );
+    check(
+        |s| {
+            s.settings = SettingsState::Loaded {
+                remarks: Vec::new(),
+                is_open: true,
+                metrics_are_open: true,
+                always_reachable: true,
+                path: "x".into(),
+            };
+        },
+        &[
+            ("listens-to-everybody", Severity::Warning, "http.listen"),
+            (
+                "metrics-for-everybody",
+                Severity::Warning,
+                "telemetry.metrics_listen",
+            ),
+        ],
+    );
+    check(
+        |s| s.isolation = same_user(),
+        &[("isolation-same-user", Severity::Error, "exec.isolation")],
+    );
+    check(
+        |s| {
+            s.isolation = IsolationState::Confined {
+                scopes: Scopes::Missing,
+            };
+        },
+        &[("isolation-without-scopes", Severity::Warning, "exec.isolation")],
+    );
+    let apart = |server: ServerAccount| IsolationState::SeparateUser { server };
+    check(
+        |s| {
+            s.isolation = apart(ServerAccount::Own);
+            // Nobody is taken out of another account.
+            s.agents[0].isolation = Some(Isolation::SameUser);
+        },
+        &[],
+    );
+    check(
+        |s| s.isolation = apart(ServerAccount::Root),
+        &[("server-is-root", Severity::Warning, "exec.run_as")],
+    );
+    check(
+        |s| s.agents[0].isolation = Some(Isolation::SameUser),
+        &[("agent-not-confined", Severity::Error, "tools.exec.isolation")],
+    );
+    check(
+        |s| s.document = DocumentState::Missing,
+        &[("document-missing", Severity::Info, "/state/exec-approvals.json")],
+    );
+    check(
+        |s| s.document = DocumentState::Refused("not JSON".to_owned()),
+        &[("document-refused", Severity::Error, "/state/exec-approvals.json")],
+    );
+    check(
+        |s| s.document = DocumentState::Ok(vec!["loose mode".to_owned()]),
+        &[(
+            "document-warning",
+            Severity::Warning,
+            "/state/exec-approvals.json",
+        )],
+    );
+    check(
+        |s| {
+            s.lost = vec![LostRules {
+                agent: "*".to_owned(),
+                deny_rules: vec![("rm".to_owned(), None)],
+                grants: 2,
+                unbound: vec![("id".to_owned(), "/usr/bin/git".to_owned())],
+            }];
+        },
+        &[(
+            "document-lost-rules",
+            Severity::Error,
+            "/state/exec-approvals.json",
+        )],
+    );
+    check(
+        |s| {
+            s.safe_bins = vec![(
+                "jq".to_owned(),
+                lint::Remark {
+                    code: RemarkCode::SafeBinRefused,
+                    message: "it is never one".to_owned(),
+                },
+            )];
+        },
+        &[("safe-bin-refused", Severity::Info, "tools.exec.safeBins")],
+    );
+    check(
+        |s| s.server = ServerState::Stale("/state/countersign/server.json".into()),
+        &[("server-left", Severity::Info, "/state/countersign/server.json")],
+    );
+}
+
+#[test]
+fn the_worst_comes_first() {
+    check(
+        |s| {
+            s.server = ServerState::Stale("x".into());
+            s.directory = DirectoryState::Missing;
+            s.isolation = same_user();
+        },
+        &[
+            ("isolation-same-user", Severity::Error, "exec.isolation"),
+            ("state-dir-missing", Severity::Warning, "/state"),
+            ("server-left", Severity::Info, "x"),
+        ],
+    );
+}
