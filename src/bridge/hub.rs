@@ -194,6 +194,7 @@ impl NodeHub {
             command,
             params,
             timeout,
+            token,
         } = request;
         let frame = InvokeCall {
             id: id.clone(),
@@ -218,7 +219,7 @@ impl NodeHub {
         }
         judge(node, &rules, &command)?;
         let (connection, outbox) = (live.connection, live.outbox.clone());
-        let answer = registry.expect(&node_id, &id)?;
+        let answer = registry.expect(&node_id, &id, token.as_ref())?;
         // Under the lock, so that an answer cannot come before somebody waits for it; sending does not wait.
         if let Err(unsent) = outbox.offer(text) {
             registry.give_up(&node_id, connection, &id);
@@ -351,6 +352,7 @@ fn info(node: &Node, rules: &CommandRules) -> NodeInfo {
     NodeInfo {
         node_id: paired.node_id.clone(),
         display_name: paired.display_name().map(str::to_owned),
+        is_labelled: paired.label.is_some(),
         remote_ip: paired.profile.remote_ip,
         platform: Some(paired.profile.platform.clone()).filter(|platform| !platform.is_empty()),
         commands: allowed(node, rules),

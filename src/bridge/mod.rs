@@ -13,6 +13,7 @@ mod node_session;
 mod operator;
 mod outbox;
 mod people;
+mod places;
 mod record;
 mod registry;
 mod server;

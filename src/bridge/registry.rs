@@ -1,17 +1,25 @@
 //! Which nodes there are, which of them are connected, and which calls wait for them. One lock, held shortly.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use tokio::sync::oneshot;
 
-use super::outbox::Outbox;
+use super::{
+    outbox::Outbox,
+    places::{Place, Places},
+};
 use crate::{
-    domain::{PairedNode, UnixMillis},
+    domain::{PairedNode, TokenId, UnixMillis},
     hosts::node::{ConnectionId, InvokeFailure, InvokeResult, NodeGeneration},
 };
 
 /// Calls of one node that may wait for an answer.
 const MOST_INVOKES: usize = 256;
+/// Most of them in the name of one token: a node that answers nothing is still there for everybody else.
+const MOST_INVOKES_OF_TOKEN: usize = MOST_INVOKES / 2;
 
 /// What came of a call.
 pub(super) type Outcome = Result<InvokeResult, InvokeFailure>;
@@ -37,7 +45,17 @@ pub(super) struct Live {
     pub(super) generation: NodeGeneration,
     pub(super) connected_at: UnixMillis,
     pub(super) outbox: Outbox,
-    waiting: HashMap<String, oneshot::Sender<Outcome>>,
+    waiting: HashMap<String, Waiting>,
+    /// For the calls that wait: they end with the connection, and so do their places.
+    places: Arc<Places>,
+}
+
+/// A call that waits for its answer.
+#[derive(Debug)]
+struct Waiting {
+    answer: oneshot::Sender<Outcome>,
+    /// Free as soon as the call waits no more, however it ends.
+    _place: Place,
 }
 
 /// A connection on its way into the registry.
@@ -135,6 +153,7 @@ impl Registry {
                 connected_at,
                 outbox,
                 waiting: HashMap::new(),
+                places: Places::new(MOST_INVOKES, MOST_INVOKES_OF_TOKEN),
             });
             self.connected += 1;
         }
@@ -160,7 +179,7 @@ impl Registry {
         #[expect(clippy::iter_over_hash_type, reason = "all of them end, in whatever order")]
         for (_id, waiting) in live.waiting.drain() {
             // Whoever gave up is told nothing.
-            drop(waiting.send(Err(InvokeFailure::Disconnected)));
+            drop(waiting.answer.send(Err(InvokeFailure::Disconnected)));
         }
         Some(live)
     }
@@ -176,11 +195,12 @@ impl Registry {
         self.nodes.get(node_id)?.live.as_ref()
     }
 
-    /// Waits for the answer to a call from now on.
+    /// Waits for the answer to a call from now on, in the name of a token or of this server.
     pub(super) fn expect(
         &mut self,
         node_id: &str,
         invoke_id: &str,
+        token: Option<&TokenId>,
     ) -> Result<oneshot::Receiver<Outcome>, InvokeFailure> {
         let live = self
             .nodes
@@ -188,12 +208,17 @@ impl Registry {
             .and_then(|node| node.live.as_mut())
             .ok_or(InvokeFailure::NotConnected)?;
         // An id that waits already is another call's: its answer could not be told from this one's.
-        if live.waiting.len() >= MOST_INVOKES || live.waiting.contains_key(invoke_id) {
+        if live.waiting.contains_key(invoke_id) {
             return Err(InvokeFailure::Full);
         }
-        let (answer, waiting) = oneshot::channel();
-        live.waiting.insert(invoke_id.to_owned(), answer);
-        Ok(waiting)
+        let place = live.places.take(token).map_err(|_none| InvokeFailure::Full)?;
+        let (answer, outcome) = oneshot::channel();
+        let waiting = Waiting {
+            answer,
+            _place: place,
+        };
+        live.waiting.insert(invoke_id.to_owned(), waiting);
+        Ok(outcome)
     }
 
     /// Waits no more; `true` when the answer had not come.
@@ -216,7 +241,7 @@ impl Registry {
             .and_then(|waiting| waiting.remove(invoke_id));
         match waiting {
             None => Err(result),
-            Some(waiting) => waiting.send(Ok(result)).map_err(|unsent| match unsent {
+            Some(waiting) => waiting.answer.send(Ok(result)).map_err(|unsent| match unsent {
                 Ok(result) => result,
                 Err(_never) => InvokeResult {
                     outcome: Ok(serde_json::Value::Null),
@@ -229,7 +254,7 @@ impl Registry {
         &mut self,
         node_id: &str,
         connection: ConnectionId,
-    ) -> Option<&mut HashMap<String, oneshot::Sender<Outcome>>> {
+    ) -> Option<&mut HashMap<String, Waiting>> {
         let live = self.nodes.get_mut(node_id)?.live.as_mut()?;
         (live.connection == connection).then_some(&mut live.waiting)
     }
@@ -282,7 +307,7 @@ mod tests {
     fn a_replaced_connection_takes_its_calls_along_and_nothing_else() {
         let mut registry = with(&["a"]);
         assert!(registry.enter(paired("a"), live(1), 5).unwrap().is_none());
-        let mut waiting = registry.expect("a", "i").unwrap();
+        let mut waiting = registry.expect("a", "i", None).unwrap();
         let replaced = registry.enter(paired("a"), live(2), 5).unwrap().unwrap();
         assert_eq!(replaced.connection, ConnectionId(1));
         assert_eq!(waiting.try_recv().unwrap(), Err(InvokeFailure::Disconnected));
@@ -298,7 +323,7 @@ mod tests {
         let mut registry = with(&["a", "b"]);
         registry.enter(paired("a"), live(1), 5).unwrap();
         registry.enter(paired("b"), live(2), 5).unwrap();
-        let mut waiting = registry.expect("a", "i").unwrap();
+        let mut waiting = registry.expect("a", "i", None).unwrap();
         assert!(registry.answer("b", ConnectionId(2), "i", result()).is_err());
         assert!(registry.answer("a", ConnectionId(2), "i", result()).is_err());
         assert!(registry.answer("a", ConnectionId(1), "other", result()).is_err());
@@ -311,12 +336,12 @@ mod tests {
     fn who_gave_up_hears_nothing_and_the_answer_is_given_back() {
         let mut registry = with(&["a"]);
         registry.enter(paired("a"), live(1), 5).unwrap();
-        drop(registry.expect("a", "i").unwrap());
+        drop(registry.expect("a", "i", None).unwrap());
         assert_eq!(
             registry.answer("a", ConnectionId(1), "i", result()),
             Err(result())
         );
-        drop(registry.expect("a", "j").unwrap());
+        drop(registry.expect("a", "j", None).unwrap());
         assert!(registry.give_up("a", ConnectionId(1), "j"));
         assert!(!registry.give_up("a", ConnectionId(1), "j"));
     }
@@ -325,18 +350,82 @@ mod tests {
     fn calls_are_bounded_and_their_ids_are_their_own() {
         let mut registry = with(&["a"]);
         assert_eq!(
-            registry.expect("a", "i").unwrap_err(),
+            registry.expect("a", "i", None).unwrap_err(),
             InvokeFailure::NotConnected
         );
         registry.enter(paired("a"), live(1), 5).unwrap();
-        let mut all = vec![registry.expect("a", "i").unwrap()];
-        assert_eq!(registry.expect("a", "i").unwrap_err(), InvokeFailure::Full);
+        let mut all = vec![registry.expect("a", "i", None).unwrap()];
+        assert_eq!(registry.expect("a", "i", None).unwrap_err(), InvokeFailure::Full);
         for number in 1..MOST_INVOKES {
-            all.push(registry.expect("a", &number.to_string()).unwrap());
+            all.push(registry.expect("a", &number.to_string(), None).unwrap());
         }
-        assert_eq!(registry.expect("a", "more").unwrap_err(), InvokeFailure::Full);
+        assert_eq!(
+            registry.expect("a", "more", None).unwrap_err(),
+            InvokeFailure::Full
+        );
         assert!(registry.answer("a", ConnectionId(1), "i", result()).is_ok());
-        assert!(registry.expect("a", "more").is_ok());
+        assert!(registry.expect("a", "more", None).is_ok());
+    }
+
+    #[test]
+    fn one_token_leaves_half_of_the_places_whatever_becomes_of_its_calls() {
+        let mut registry = with(&["a", "b"]);
+        registry.enter(paired("a"), live(1), 5).unwrap();
+        registry.enter(paired("b"), live(2), 5).unwrap();
+        let (greedy, other) = (
+            TokenId::parse("greedy").unwrap(),
+            TokenId::parse("other").unwrap(),
+        );
+        let fill = |registry: &mut Registry, token: &TokenId| {
+            let mut receivers = Vec::new();
+            while let Ok(receiver) =
+                registry.expect("a", &format!("{token}-{}", receivers.len()), Some(token))
+            {
+                receivers.push(receiver);
+            }
+            receivers
+        };
+        let mut all = fill(&mut registry, &greedy);
+        assert_eq!(all.len(), MOST_INVOKES_OF_TOKEN);
+        // The same token at another node, another token and this server find places.
+        all.push(registry.expect("b", "i", Some(&greedy)).unwrap());
+        all.push(registry.expect("a", "server", None).unwrap());
+        all.push(registry.expect("a", "other", Some(&other)).unwrap());
+        // An id that waits already takes no place.
+        assert_eq!(
+            registry.expect("a", "other", Some(&other)).unwrap_err(),
+            InvokeFailure::Full
+        );
+        // However a call ends its place is free, once.
+        assert!(
+            registry
+                .answer("a", ConnectionId(1), "greedy-0", result())
+                .is_ok()
+        );
+        assert!(
+            registry
+                .answer("a", ConnectionId(1), "greedy-0", result())
+                .is_err()
+        );
+        assert!(!registry.give_up("a", ConnectionId(1), "greedy-0"));
+        assert!(!registry.give_up("a", ConnectionId(2), "greedy-1"));
+        all.push(registry.expect("a", "again", Some(&greedy)).unwrap());
+        assert!(registry.expect("a", "more", Some(&greedy)).is_err());
+        assert!(registry.give_up("a", ConnectionId(1), "greedy-1"));
+        all.push(registry.expect("a", "more", Some(&greedy)).unwrap());
+        assert!(registry.expect("a", "most", Some(&greedy)).is_err());
+        // All together still have no more than there are.
+        let rest = fill(&mut registry, &other).len() + 2 + MOST_INVOKES_OF_TOKEN;
+        assert_eq!(rest, MOST_INVOKES);
+        assert_eq!(
+            registry.expect("a", "full", None).unwrap_err(),
+            InvokeFailure::Full
+        );
+        // Another connection has all of its places, and the late end of a call over the one before frees none of them.
+        registry.enter(paired("a"), live(3), 5).unwrap();
+        assert_eq!(fill(&mut registry, &greedy).len(), MOST_INVOKES_OF_TOKEN);
+        assert!(!registry.give_up("a", ConnectionId(1), "greedy-2"));
+        assert!(registry.expect("a", "late", Some(&greedy)).is_err());
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct Bridge {
     pub(super) began: UnixMillis,
     pub(super) stopping: CancellationToken,
     pub(super) askers: Arc<Askers>,
-    pub(super) operators: Arc<OperatorPlaces>,
+    pub(super) operators: OperatorPlaces,
     engine: Arc<Engine>,
     tokens: Arc<Tokens>,
     tasks: TaskTracker,

@@ -1,7 +1,9 @@
 //! Which node a call means (`exec-tool.md` 2, "Node matching").
 //!
 //! Among paired nodes the first rule that any of them satisfies decides: the id, the name or the beginning of the id, the address.
-//! Whoever is called so and whose id begins so are meant equally: neither a name nor an id can be made to stand for another node.
+//! A name that somebody here gave a node wins over the name that another node had when it was approved: a machine that calls
+//! itself like one of ours takes nothing from it. Other than that, whoever is called so and whose id begins so are meant
+//! equally: neither a name nor an id can be made to stand for another node.
 //! That a node is not connected never lets the next rule look for another one: a call must not reach a machine that nobody
 //! meant because the right one is away.
 
@@ -15,14 +17,23 @@ pub const MIN_PREFIX: usize = 6;
 pub struct Selectable<'a> {
     /// Its id.
     pub id: &'a str,
-    /// Its name: the one given here, or approved here. Never what it calls itself.
-    pub display_name: Option<&'a str>,
+    /// Its name.
+    pub name: Option<Name<'a>>,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,
     /// Whether it is connected.
     pub connected: bool,
     /// Whether it offers to run commands.
     pub runs_commands: bool,
+}
+
+/// What a node is called. What it calls itself at the moment is no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// As somebody here called it.
+    Given(&'a str),
+    /// As it called itself when it was approved; nobody here called it otherwise.
+    Approved(&'a str),
 }
 
 /// Why no node is meant. Nodes are named by their place in the list.
@@ -49,9 +60,14 @@ pub fn select(nodes: &[Selectable<'_>], named: Option<&str>) -> Result<usize, No
     let address: Option<IpAddr> = name.parse().ok();
     let slug = slug(name);
     let by_id = |node: &Selectable<'_>| node.id == name;
-    let by_name = |node: &Selectable<'_>| {
-        let own = node.display_name.map(self::slug);
-        own.is_some_and(|own| !own.is_empty() && own == slug)
+    let is_called = |own: &str| !slug.is_empty() && self::slug(own) == slug;
+    let is_given = nodes
+        .iter()
+        .any(|node| matches!(node.name, Some(Name::Given(own)) if is_called(own)));
+    let by_name = |node: &Selectable<'_>| match node.name {
+        Some(Name::Given(own)) => is_called(own),
+        Some(Name::Approved(own)) => !is_given && is_called(own),
+        None => false,
     };
     let by_address = |node: &Selectable<'_>| {
         let own = node.remote_ip.map(|own| own.to_canonical());
@@ -98,21 +114,21 @@ mod tests {
 
     const MILL: Selectable<'static> = Selectable {
         id: "aaaaaabbbb01",
-        display_name: Some("Build Mill"),
+        name: Some(Name::Approved("Build Mill")),
         remote_ip: Some(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 7))),
         connected: true,
         runs_commands: true,
     };
     const ATTIC: Selectable<'static> = Selectable {
         id: "aaaaaabbbb02",
-        display_name: Some("attic"),
+        name: Some(Name::Approved("attic")),
         remote_ip: Some(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 8))),
         connected: false,
         runs_commands: true,
     };
     const PHONE: Selectable<'static> = Selectable {
         id: "cccccccccc03",
-        display_name: None,
+        name: None,
         remote_ip: None,
         connected: true,
         runs_commands: false,
@@ -147,13 +163,13 @@ mod tests {
     #[test]
     fn the_first_rule_that_meets_anybody_decides_even_if_that_one_is_away() {
         let called_like_an_id = Selectable {
-            display_name: Some("aaaaaabbbb02"),
+            name: Some(Name::Approved("aaaaaabbbb02")),
             ..PHONE
         };
         check(&[ATTIC, called_like_an_id], Some("aaaaaabbbb02"), Ok(0));
         // Nobody gets the calls of another node by being called like the beginning of its id, nor by having such an id.
         let called_like_a_beginning = Selectable {
-            display_name: Some("aaaaaabb"),
+            name: Some(Name::Approved("aaaaaabb")),
             ..PHONE
         };
         check(
@@ -162,12 +178,12 @@ mod tests {
             Err(NotSelected::Ambiguous(vec![0, 1])),
         );
         let its_own_name = Selectable {
-            display_name: Some("aaaaaabb"),
+            name: Some(Name::Approved("aaaaaabb")),
             ..ATTIC
         };
         check(&[PHONE, its_own_name], Some("aaaaaabb"), Ok(1));
         let called_like_an_address = Selectable {
-            display_name: Some("10.0.0.7"),
+            name: Some(Name::Approved("10.0.0.7")),
             ..ATTIC
         };
         check(&[MILL, called_like_an_address], Some("10-0-0-7"), Ok(1));
@@ -200,14 +216,87 @@ mod tests {
         );
     }
 
-    fn node() -> impl Strategy<Value = (String, Option<String>, Option<IpAddr>, bool, bool)> {
+    #[test]
+    fn a_name_that_was_given_here_wins_over_the_own_name_of_another_node() {
+        let given = Selectable {
+            name: Some(Name::Given("Build Mill")),
+            ..ATTIC
+        };
+        // It is away, and the calls still do not go to the one that chose the same name.
+        check(&[MILL, given], Some("build-mill"), Ok(1));
+        check(&[given, MILL], Some("BUILD MILL"), Ok(0));
+        // The other one keeps every other way to be named.
+        check(&[MILL, given], Some(MILL.id), Ok(0));
+        check(&[MILL, given], Some("10.0.0.7"), Ok(0));
+        let given_too = Selectable {
+            name: Some(Name::Given("build mill")),
+            ..PHONE
+        };
+        check(
+            &[MILL, given, given_too],
+            Some("build-mill"),
+            Err(NotSelected::Ambiguous(vec![1, 2])),
+        );
+        // Whose id begins so is meant as before, by whichever kind of name somebody else is called so.
+        let called_like_a_beginning = Selectable {
+            name: Some(Name::Given("aaaaaabb")),
+            ..PHONE
+        };
+        check(
+            &[ATTIC, called_like_a_beginning],
+            Some("aaaaaabb"),
+            Err(NotSelected::Ambiguous(vec![0, 1])),
+        );
+        let its_own_name = Selectable {
+            name: Some(Name::Approved("aaaaaabb")),
+            ..ATTIC
+        };
+        check(
+            &[its_own_name, called_like_a_beginning],
+            Some("aaaaaabb"),
+            Err(NotSelected::Ambiguous(vec![0, 1])),
+        );
+        let called_like_an_id = Selectable {
+            name: Some(Name::Given(MILL.id)),
+            ..PHONE
+        };
+        check(&[called_like_an_id, MILL], Some(MILL.id), Ok(1));
+        // A name without letters and digits names nobody, whoever gave it.
+        let blank = Selectable {
+            name: Some(Name::Given("!!!")),
+            ..PHONE
+        };
+        check(&[blank], Some("!!!"), Err(NotSelected::NotFound));
+        check(&[blank, MILL], Some("build mill"), Ok(1));
+    }
+
+    type Node = (String, Option<(bool, String)>, Option<IpAddr>, bool, bool);
+
+    fn node() -> impl Strategy<Value = Node> {
         (
             "[ab]{6,8}",
-            proptest::option::of("[aA b.-]{0,6}"),
+            proptest::option::of((any::<bool>(), "[aA b.-]{0,6}")),
             proptest::option::of((0u8..3).prop_map(|last| IpAddr::from([10, 0, 0, last]))),
             any::<bool>(),
             any::<bool>(),
         )
+    }
+
+    fn selectable((id, name, ip, connected, runs): &Node) -> Selectable<'_> {
+        let name = name.as_ref().map(|(given, name)| {
+            if *given {
+                Name::Given(name)
+            } else {
+                Name::Approved(name)
+            }
+        });
+        Selectable {
+            id,
+            name,
+            remote_ip: *ip,
+            connected: *connected,
+            runs_commands: *runs,
+        }
     }
 
     proptest! {
@@ -216,16 +305,7 @@ mod tests {
             nodes in proptest::collection::vec(node(), 0..6),
             name in "[abA .0-9-]{0,9}",
         ) {
-            let list: Vec<Selectable<'_>> = nodes
-                .iter()
-                .map(|(id, name, ip, connected, runs)| Selectable {
-                    id,
-                    display_name: name.as_deref(),
-                    remote_ip: *ip,
-                    connected: *connected,
-                    runs_commands: *runs,
-                })
-                .collect();
+            let list: Vec<Selectable<'_>> = nodes.iter().map(selectable).collect();
             let all_there: Vec<Selectable<'_>> = list
                 .iter()
                 .map(|node| Selectable { connected: true, runs_commands: true, ..*node })
@@ -245,11 +325,41 @@ mod tests {
         }
 
         #[test]
+        fn no_own_name_changes_who_is_meant_by_a_name_that_was_given(
+            nodes in proptest::collection::vec(node(), 0..5),
+            name in "[abA.-]{0,6}",
+            chosen in "[abA.-]{0,6}",
+        ) {
+            // Somebody is called so here, unless the name names nobody.
+            prop_assume!(!slug(&name).is_empty());
+            let labelled = Selectable { id: "cccccccccccc", name: Some(Name::Given(&name)), ..PHONE };
+            let list: Vec<Selectable<'_>> = std::iter::once(labelled).chain(nodes.iter().map(selectable)).collect();
+            // The others may have chosen any name, that one, too.
+            let others: Vec<Selectable<'_>> = list
+                .iter()
+                .map(|node| match node.name {
+                    Some(Name::Given(_)) => *node,
+                    Some(Name::Approved(_)) | None => Selectable { name: Some(Name::Approved(&chosen)), ..*node },
+                })
+                .collect();
+            let meant = select(&list, Some(&name));
+            prop_assert_eq!(&meant, &select(&others, Some(&name)));
+            // Only an id and another name that was given come before it or beside it.
+            let is_alone = !list.iter().skip(1).any(|node| {
+                let is_given = matches!(node.name, Some(Name::Given(own)) if slug(own) == slug(&name));
+                is_given || name.len() >= MIN_PREFIX && node.id.starts_with(name.as_str())
+            });
+            if is_alone {
+                prop_assert_eq!(meant, Ok(0));
+            }
+        }
+
+        #[test]
         fn an_id_always_means_its_node(nodes in proptest::collection::hash_set("[a-f0-9]{12}", 1..6)) {
             let ids: Vec<String> = nodes.into_iter().collect();
             let list: Vec<Selectable<'_>> = ids
                 .iter()
-                .map(|id| Selectable { id, display_name: ids.first().map(String::as_str), ..PHONE })
+                .map(|id| Selectable { id, name: ids.first().map(|first| Name::Given(first)), ..PHONE })
                 .collect();
             for (place, id) in ids.iter().enumerate() {
                 prop_assert_eq!(select(&list, Some(id)), Ok(place));

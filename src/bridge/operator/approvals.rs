@@ -392,6 +392,9 @@ fn of_decide(protocol: Protocol, error: &DecideError) -> WireError {
             .with_details(json!({ "reason": "APPROVAL_DECISION_NOT_ALLOWED" })),
         DecideError::OwnRequest => WireError::invalid("who asks cannot answer")
             .with_details(json!({ "reason": "APPROVAL_OWN_REQUEST" })),
+        DecideError::NotEntitled { detail } => {
+            WireError::invalid(detail.clone()).with_details(json!({ "reason": "APPROVAL_NOT_IN_GROUPS" }))
+        }
         DecideError::Storage(trouble) => refusal::storage(*trouble),
     }
 }

@@ -137,6 +137,7 @@ pub(super) async fn send(
         command: command.to_owned(),
         params,
         timeout: Some(timeout),
+        token: session.principal().actor.token(),
     };
     match session.bridge.link().invoke(request).await {
         Ok(InvokeResult { outcome: Ok(payload) }) => Ok(payload),

@@ -1,12 +1,13 @@
 //! How many operators are connected, in all and with each token: no token takes the connections of the server away from
 //! everybody else.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::Arc;
 
-use crate::{domain::TokenId, protocol::bridge::Refusal};
+use crate::{
+    bridge::places::{NoPlace, Place, Places},
+    domain::TokenId,
+    protocol::bridge::Refusal,
+};
 
 /// Most operators at once.
 const MOST: usize = 256;
@@ -15,81 +16,27 @@ const MOST_OF_TOKEN: usize = 32;
 
 /// The places of operators.
 #[derive(Debug)]
-pub(in crate::bridge) struct OperatorPlaces {
-    most: usize,
-    most_of_token: usize,
-    taken: Mutex<Taken>,
-}
-
-#[derive(Debug, Default)]
-struct Taken {
-    all: usize,
-    of_token: HashMap<TokenId, usize>,
-}
-
-/// One place, free again when it is dropped.
-#[derive(Debug)]
-pub(super) struct OperatorPlace {
-    places: Arc<OperatorPlaces>,
-    token: TokenId,
-}
+pub(in crate::bridge) struct OperatorPlaces(Arc<Places>);
 
 impl OperatorPlaces {
     /// Places for operators where a listener has so many connections: half of them are never theirs, and half of theirs
     /// never one token's.
-    pub(in crate::bridge) fn among(connections: usize) -> Arc<Self> {
+    pub(in crate::bridge) fn among(connections: usize) -> Self {
         let most = MOST.min((connections / 2).max(1));
-        Arc::new(Self {
-            most,
-            most_of_token: MOST_OF_TOKEN.min((most / 2).max(1)),
-            taken: Mutex::default(),
-        })
+        Self(Places::new(most, MOST_OF_TOKEN.min((most / 2).max(1))))
     }
 
     /// A place for somebody with this token.
     ///
     /// # Errors
     /// [`Refusal::Full`] when all of them are taken, or all that this token may have.
-    pub(super) fn take(self: &Arc<Self>, token: &TokenId) -> Result<OperatorPlace, Refusal> {
-        let mut taken = self.taken();
-        if taken
-            .of_token
-            .get(token)
-            .is_some_and(|own| *own >= self.most_of_token)
-        {
-            return Err(Refusal::Full {
-                what: "operators are connected with this token",
-            });
-        }
-        if taken.all >= self.most {
-            return Err(Refusal::Full {
-                what: "operators are connected",
-            });
-        }
-        taken.all += 1;
-        *taken.of_token.entry(token.clone()).or_default() += 1;
-        drop(taken);
-        Ok(OperatorPlace {
-            places: Arc::clone(self),
-            token: token.clone(),
+    pub(super) fn take(&self, token: &TokenId) -> Result<Place, Refusal> {
+        self.0.take(Some(token)).map_err(|none| Refusal::Full {
+            what: match none {
+                NoPlace::OfToken => "operators are connected with this token",
+                NoPlace::Full => "operators are connected",
+            },
         })
-    }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for OperatorPlace {
-    fn drop(&mut self) {
-        let mut taken = self.places.taken();
-        taken.all = taken.all.saturating_sub(1);
-        if let Some(own) = taken.of_token.get_mut(&self.token) {
-            *own = own.saturating_sub(1);
-            if *own == 0 {
-                taken.of_token.remove(&self.token);
-            }
-        }
     }
 }
 
@@ -104,7 +51,7 @@ mod tests {
     #[test]
     fn no_token_takes_the_places_of_others() {
         let places = OperatorPlaces::among(8192);
-        let mut held: Vec<OperatorPlace> = (0..MOST_OF_TOKEN)
+        let mut held: Vec<Place> = (0..MOST_OF_TOKEN)
             .map(|_| places.take(&token("a")).unwrap())
             .collect();
         let refused = places.take(&token("a")).unwrap_err();
@@ -115,9 +62,6 @@ mod tests {
         drop(places.take(&token("b")).unwrap());
         held.pop();
         held.push(places.take(&token("a")).unwrap());
-        held.clear();
-        assert!(places.taken().of_token.is_empty());
-        assert_eq!(places.taken().all, 0);
     }
 
     #[test]

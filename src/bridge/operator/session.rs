@@ -15,15 +15,13 @@ use tokio::sync::Semaphore;
 use super::{
     approvals, documents, invoke,
     method::{self, Method},
-    news, nodes, pairing,
-    places::OperatorPlace,
-    refusal,
+    news, nodes, pairing, refusal,
     scope::OperatorScope,
 };
 use crate::{
     approvals::broker::ApproverGuard,
     auth::Key,
-    bridge::{Bridge, Outbox},
+    bridge::{Bridge, Outbox, places::Place},
     domain::{Principal, UnixMillis},
     protocol::bridge::{Event, Protocol, Request, WireError},
 };
@@ -42,7 +40,7 @@ pub(in crate::bridge) struct Grant {
     /// Whether people answer there.
     pub(super) answers: bool,
     /// Their place among the operators.
-    pub(super) place: OperatorPlace,
+    pub(super) place: Place,
 }
 
 impl Grant {
@@ -78,7 +76,7 @@ pub(in crate::bridge) struct OperatorSession {
     unanswered: Arc<Semaphore>,
     unanswered_bytes: Arc<Semaphore>,
     /// Held for as long as they are connected.
-    _place: OperatorPlace,
+    _place: Place,
     /// Tells the engine that somebody is there to answer, for as long as they are.
     approver: Option<ApproverGuard>,
 }

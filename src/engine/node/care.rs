@@ -255,8 +255,11 @@ impl Engine {
         let node = nodes.into_iter().find(|node| node.node_id == launch.node_id);
         let node = node.ok_or("its node is not paired any more")?;
         let generation = node.generation.ok_or("its node is not connected")?;
+        let run = self.ledger.run(&run_id).await.ok().flatten();
+        let run = run.ok_or("its record cannot be read")?;
+        let token = run.requested_by.token();
         let allowed = self
-            .what_allowed(&run_id)
+            .what_allowed(run)
             .await
             .ok_or("nobody knows why it may run")?;
         let cwd = (binding.cwd != super::OWN_DIRECTORY).then_some(binding.cwd.as_str());
@@ -282,13 +285,13 @@ impl Engine {
             command: calls::RUN.to_owned(),
             params: calls::run_params(call, generation),
             timeout: timeout.map(|limit| limit + BEYOND_TIMEOUT),
+            token,
         };
         Ok((node, request))
     }
 
     /// Why a run may start, from its record.
-    async fn what_allowed(&self, run_id: &RunId) -> Option<Allowed> {
-        let run = self.ledger.run(run_id).await.ok().flatten()?;
+    async fn what_allowed(&self, run: Run) -> Option<Allowed> {
         let decision = run
             .decision
             .filter(|decision| decision.verdict == RunVerdict::Run)?;

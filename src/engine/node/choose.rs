@@ -7,7 +7,7 @@ use crate::{
     hosts::node::{NodeInfo, calls},
     policy::{
         layers::{Layer, Spoken},
-        node_select::{self, NotSelected, Selectable},
+        node_select::{self, Name, NotSelected, Selectable},
     },
 };
 
@@ -71,7 +71,7 @@ fn choose(
         .iter()
         .map(|node| Selectable {
             id: &node.node_id,
-            display_name: node.display_name.as_deref(),
+            name: called(node),
             remote_ip: node.remote_ip,
             connected: node.connection.is_some(),
             runs_commands: node.offers(calls::RUN),
@@ -99,6 +99,16 @@ fn choose(
             })
         }
     }
+}
+
+/// What a node is called, and by whom.
+fn called(node: &NodeInfo) -> Option<Name<'_>> {
+    let name = node.display_name.as_deref()?;
+    Some(if node.is_labelled {
+        Name::Given(name)
+    } else {
+        Name::Approved(name)
+    })
 }
 
 fn not_selected(nodes: &[NodeInfo], why: NotSelected, name: Option<&str>, whose: &str) -> ExecError {
@@ -134,6 +144,7 @@ mod tests {
         NodeInfo {
             node_id: id.to_owned(),
             display_name: Some(name.to_owned()),
+            is_labelled: false,
             remote_ip: None,
             platform: None,
             commands: vec![calls::RUN.to_owned()],
@@ -184,6 +195,21 @@ mod tests {
         assert!(matches!(chosen(None, None), Err(ExecError::NodeAmbiguous { .. })));
         let none = choose(&[], &AgentId::main(), None, None);
         assert!(matches!(none, Err(ExecError::NodeUnavailable { .. })));
+    }
+
+    #[test]
+    fn a_name_that_was_given_here_decides_for_a_binding_and_for_a_call() {
+        let mut nodes = nodes();
+        for node in &mut nodes {
+            node.is_labelled = node.node_id == "bbbbbbbb1";
+        }
+        let bound = |name: &str| Spoken::new(Layer::Global, "tools.exec.node", name.to_owned());
+        let choose = |bound: Option<&Spoken<String>>, call| choose(&nodes, &AgentId::main(), bound, call);
+        assert_eq!(choose(None, Some("mill")), Ok(2));
+        assert_eq!(choose(Some(&bound("mill")), None), Ok(2));
+        assert_eq!(choose(Some(&bound("mill")), Some("bbbbbbbb1")), Ok(2));
+        let other = choose(Some(&bound("mill")), Some("aaaaaaaa1")).unwrap_err();
+        assert!(matches!(other, ExecError::ConfigConflict { .. }), "{other:?}");
     }
 
     #[test]

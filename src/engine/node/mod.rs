@@ -25,7 +25,7 @@ use crate::{
     approvals::{binding, store::Snapshot},
     command::env_policy,
     domain::{
-        AgentId, ApprovalDecision, Binding, Bound, Command, EnvOverrides, ExecRequest, Host, Pattern,
+        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, EnvOverrides, ExecRequest, Host, Pattern,
         PatternWidth, Principal, Reason, RunStatus,
     },
     engine::{
@@ -55,6 +55,8 @@ const MAX_CWD_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct OnNode {
     pub(super) info: NodeInfo,
+    /// Who asked for the call: the node is asked in the name of their token.
+    asker: Actor,
     pub(super) document: NodeDocument,
     /// Programs by name, as the node found them; `None` for one that it does not have.
     programs: HashMap<String, Option<String>>,
@@ -86,9 +88,10 @@ pub(super) enum Prepared {
 }
 
 impl OnNode {
-    fn new(info: NodeInfo) -> Self {
+    fn new(info: NodeInfo, asker: Actor) -> Self {
         Self {
             info,
+            asker,
             document: NodeDocument::Unknown("nobody asked for it yet".to_owned()),
             programs: HashMap::new(),
             plan: Prepared::NotYet,
@@ -100,6 +103,7 @@ impl OnNode {
     fn again(&self) -> Self {
         Self {
             info: self.info.clone(),
+            asker: self.asker.clone(),
             document: self.document.clone(),
             programs: self.programs.clone(),
             plan: self.plan.clone(),
@@ -251,7 +255,7 @@ impl Engine {
         };
         let workdir = Workdir::inside(PathBuf::from(cwd));
         let mut call = Self::assemble(caller, request, env, workdir, None, now.settings());
-        call.node = Some(Arc::new(OnNode::new(node)));
+        call.node = Some(Arc::new(OnNode::new(node, caller.actor.clone())));
         Ok(call)
     }
 
@@ -293,11 +297,12 @@ impl Engine {
         Ok(call)
     }
 
-    /// The policy of this moment for something that was bound earlier; on a node, with what the node says now.
+    /// The policy of this moment for something that was bound earlier; on a node, with what the node says now to whoever asked
+    /// for it then.
     ///
     /// # Errors
     /// [`ExecError::NodeUnavailable`] while the node is away.
-    pub(super) async fn policy_for(&self, binding: &Binding) -> Result<PolicyNow, ExecError> {
+    pub(super) async fn policy_for(&self, binding: &Binding, asker: &Actor) -> Result<PolicyNow, ExecError> {
         let mut now = self.policy_now();
         if binding.host != Host::Node {
             return Ok(now);
@@ -307,7 +312,7 @@ impl Engine {
         let node = found.ok_or_else(|| ExecError::NodeUnavailable {
             detail: format!("node {id} is not paired any more"),
         })?;
-        now.node = Some(Arc::new(OnNode::new(node)));
+        now.node = Some(Arc::new(OnNode::new(node, asker.clone())));
         let call = self.call_of_binding(binding, &now)?;
         let (now, _call, _judged) = self.look_on_node(call, now, &[], Purpose::Again).await?;
         Ok(now)

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{NodeDocument, OnNode, Prepared, choose, is_denial, is_fenced};
 use crate::{
     approvals::store::Snapshot,
-    domain::{EntryId, Reason},
+    domain::{Actor, EntryId, Reason, TokenId},
     engine::{
         Engine,
         call::Call,
@@ -183,7 +183,17 @@ impl Engine {
                 });
             }
             (Some(detail), Purpose::Explanation) => node.document = NodeDocument::Unknown(detail.clone()),
-            (None, _) => node.document = self.see_document(&node.info, &now).await,
+            // What could not even be asked is not the node's silence: whoever sends it too much does not get round its document.
+            (None, Purpose::Call | Purpose::Again) => {
+                let document = self.see_document(&node, &now).await;
+                node.document = document.map_err(|full| ExecError::NodeUnavailable {
+                    detail: full.to_owned(),
+                })?;
+            }
+            (None, Purpose::Explanation) => {
+                let document = self.see_document(&node, &now).await;
+                node.document = document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()));
+            }
         }
         let mut asked = 0;
         loop {
@@ -196,7 +206,7 @@ impl Engine {
                 asked += 1;
                 node = seen.again();
                 node.programs
-                    .extend(self.see_programs(&seen.info, unasked, &now).await);
+                    .extend(self.see_programs(&seen, unasked, &now).await);
                 continue;
             }
             let is_wanted = purpose == Purpose::Again || !matches!(judged.verdict, Verdict::Deny(_));
@@ -204,7 +214,7 @@ impl Engine {
                 return Ok((now, call, judged));
             }
             node = seen.again();
-            node.plan = self.prepare_on_node(&call, &seen.info, &now).await?;
+            node.plan = self.prepare_on_node(&call, &seen, &now).await?;
             if let (Prepared::Plan(plan), false) = (&node.plan, call.workdir_named)
                 && let Some(cwd) = plan.cwd()
             {
@@ -216,46 +226,52 @@ impl Engine {
     }
 
     /// A node with its document, where that can be had.
-    pub(super) async fn seen(&self, info: NodeInfo, now: &PolicyNow) -> OnNode {
-        let mut node = OnNode::new(info);
-        node.document = match choose::unusable(&node.info) {
-            Some(detail) => NodeDocument::Unknown(detail),
-            None => self.see_document(&node.info, now).await,
+    pub(super) async fn seen(&self, info: NodeInfo, asker: &Actor, now: &PolicyNow) -> OnNode {
+        let mut node = OnNode::new(info, asker.clone());
+        node.document = if let Some(detail) = choose::unusable(&node.info) {
+            NodeDocument::Unknown(detail)
+        } else {
+            let document = self.see_document(&node, now).await;
+            document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()))
         };
         node
     }
 
-    async fn see_document(&self, node: &NodeInfo, now: &PolicyNow) -> NodeDocument {
-        if !node.offers(calls::APPROVALS) {
-            return NodeDocument::Unknown(format!("the node does not offer {}", calls::APPROVALS));
+    /// The document of a node, as far as it can be had; an error, in words, when too much waits for the node to ask it.
+    async fn see_document(&self, node: &OnNode, now: &PolicyNow) -> Result<NodeDocument, &'static str> {
+        let info = &node.info;
+        if !info.offers(calls::APPROVALS) {
+            let detail = format!("the node does not offer {}", calls::APPROVALS);
+            return Ok(NodeDocument::Unknown(detail));
         }
-        if let Some(document) = self.seen_nodes.document(node).filter(|_| !is_fenced(node)) {
-            return NodeDocument::Known(document);
+        if let Some(document) = self.seen_nodes.document(info).filter(|_| !is_fenced(info)) {
+            return Ok(NodeDocument::Known(document));
         }
         let answer = self
             .ask_node(node, calls::APPROVALS, serde_json::json!({}), now)
             .await;
         let payload = match answer {
             Ok(payload) => payload,
-            Err(unanswered) => return NodeDocument::Unknown(unanswered.in_words()),
+            Err(Unanswered::Link(failure @ InvokeFailure::Full)) => return Err(describe(&failure)),
+            Err(unanswered) => return Ok(NodeDocument::Unknown(unanswered.in_words())),
         };
-        match answers::document_of(&payload) {
+        Ok(match answers::document_of(&payload) {
             Ok((text, hash)) => {
                 let document = Arc::new(Snapshot::of_accepted(Some(text.as_bytes()), hash));
-                self.seen_nodes.keep_document(node, &document);
+                self.seen_nodes.keep_document(info, &document);
                 NodeDocument::Known(document)
             }
             Err(unreadable) => NodeDocument::Unknown(unreadable.to_string()),
-        }
+        })
     }
 
     async fn see_programs(
         &self,
-        node: &NodeInfo,
+        node: &OnNode,
         names: BTreeSet<String>,
         now: &PolicyNow,
     ) -> HashMap<String, Option<String>> {
-        let mut found = self.seen_nodes.programs(node, &names);
+        let mut found = self.seen_nodes.programs(&node.info, &names);
         let asked: Vec<String> = names
             .into_iter()
             .filter(|name| !found.contains_key(name))
@@ -265,7 +281,7 @@ impl Engine {
             return found;
         }
         let params = calls::which_params(asked.iter().map(String::as_str));
-        let answer = if node.offers(calls::WHICH) {
+        let answer = if node.info.offers(calls::WHICH) {
             self.ask_node(node, calls::WHICH, params, now).await.ok()
         } else {
             None
@@ -273,7 +289,7 @@ impl Engine {
         // Whatever is not found is a miss, and is not asked about once more.
         let fresh = answers::programs_found(answer.as_ref().unwrap_or(&Value::Null), asked);
         if answer.is_some() {
-            self.seen_nodes.keep_programs(node, &fresh);
+            self.seen_nodes.keep_programs(&node.info, &fresh);
         }
         found.extend(fresh);
         found
@@ -282,10 +298,10 @@ impl Engine {
     async fn prepare_on_node(
         &self,
         call: &Call,
-        node: &NodeInfo,
+        node: &OnNode,
         now: &PolicyNow,
     ) -> Result<Prepared, ExecError> {
-        if !node.offers(calls::PREPARE) {
+        if !node.info.offers(calls::PREPARE) {
             return Ok(Prepared::NotOffered);
         }
         let params = calls::prepare_params(Called {
@@ -318,18 +334,20 @@ impl Engine {
 
     async fn ask_node(
         &self,
-        node: &NodeInfo,
+        node: &OnNode,
         command: &str,
         params: Value,
         now: &PolicyNow,
     ) -> Result<Value, Unanswered> {
         let timeout = now.settings().server.bridge.invoke_timeout.min(PATIENCE);
-        self.call_node(node, command, params, timeout).await
+        let asker = node.asker.token();
+        self.call_node(&node.info, asker, command, params, timeout).await
     }
 
     async fn call_node(
         &self,
         node: &NodeInfo,
+        token: Option<TokenId>,
         command: &str,
         params: Value,
         timeout: Duration,
@@ -341,6 +359,7 @@ impl Engine {
             command: command.to_owned(),
             params,
             timeout: Some(timeout),
+            token,
         };
         let answer = self.nodes.invoke(request).await.map_err(Unanswered::Link)?;
         answer.outcome.map_err(Unanswered::Node)
@@ -354,7 +373,8 @@ impl Engine {
     ) -> Option<answers::RunState> {
         let timeout = self.settings.current().server.bridge.invoke_timeout.min(PATIENCE);
         let params = calls::status_params(run_id);
-        let answer = self.call_node(node, calls::STATUS, params, timeout).await;
+        // What became of a run is this server's own question, whoever asked for the run.
+        let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;
         match answer.map(answers::RunState::of) {
             Ok(Ok(state)) => Some(state),
             Ok(Err(_unreadable)) => None,

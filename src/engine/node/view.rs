@@ -3,7 +3,7 @@
 use super::{NodeDocument, OnNode, choose};
 use crate::{
     approvals::store::DocumentStatus,
-    domain::AgentId,
+    domain::{Actor, AgentId},
     engine::{Engine, judge::PolicyNow, reply::ExecError},
     hosts::node::NodeInfo,
 };
@@ -72,15 +72,17 @@ impl NodeView {
 }
 
 impl Engine {
-    /// The policy of an agent's calls on nodes that name none, with what the node says. `session` is the session's own choice.
+    /// The policy of an agent's calls on nodes that name none, with what the node says to whoever asks. `session` is the
+    /// session's own choice.
     pub(in crate::engine) async fn look_at_node(
         &self,
+        asker: &Actor,
         agent: &AgentId,
         session: Option<&str>,
         now: PolicyNow,
     ) -> (PolicyNow, NodeView) {
         let node = match self.choose_node(agent, session, None, &now) {
-            Ok(info) => self.seen(info, &now).await,
+            Ok(info) => self.seen(info, asker, &now).await,
             Err(why) => {
                 // Whatever a node says, the deny rules of this machine and the configured layers count.
                 return (now.without_document(), NodeView::nobody(&why));

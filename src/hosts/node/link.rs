@@ -5,6 +5,8 @@ use std::{fmt, net::IpAddr, time::Duration};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use crate::domain::TokenId;
+
 /// One connection of a node, unique for the life of this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -27,6 +29,8 @@ pub struct NodeInfo {
     pub node_id: String,
     /// Its name for people.
     pub display_name: Option<String>,
+    /// Whether somebody here gave it that name; else it is the one that it had when it was approved.
+    pub is_labelled: bool,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,
     /// Its platform, as it said.
@@ -61,6 +65,8 @@ pub struct InvokeRequest {
     pub params: Value,
     /// How long the answer may take; `None` for as long as the connection lives.
     pub timeout: Option<Duration>,
+    /// The token in whose name it is, which may have a share of what waits for a node; `None` for this server's own.
+    pub token: Option<TokenId>,
 }
 
 /// What a node answered.
@@ -89,7 +95,7 @@ pub enum InvokeFailure {
         /// The product's reason, such as `command not declared by node`.
         reason: &'static str,
     },
-    /// Too much waits for it already. Nothing was sent.
+    /// Too much waits for it already, in all or in the name of the same token. Nothing was sent.
     Full,
     /// The call is larger than what a node takes. Nothing was sent.
     TooLarge,

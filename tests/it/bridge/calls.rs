@@ -6,7 +6,11 @@ use super::wire::{TEXT, Wire};
 use crate::support::{
     OperatorClient, OperatorLink, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, answer_params},
+    within,
 };
+
+/// What a call is told that finds no place at a node.
+const FULL: &str = "too many calls wait for the node";
 
 async fn operator(server: &TestServer) -> OperatorLink {
     OperatorClient::new(&server.operator_token(), &["operator.admin"])
@@ -272,9 +276,86 @@ async fn calls_that_a_node_does_not_take_are_refused_and_leave_it_connected() {
         }
     }
     let error = refused.expect("the buffers of the system end somewhere");
-    assert_eq!(error["message"], "too many calls wait for the node");
+    assert_eq!(error["message"], FULL);
     assert_eq!(server.operator().get(&path).await.expect(200)["connected"], true);
     drop(wire);
+}
+
+/// Calls a silent node until a call is sent, and waits no longer than a moment for its answer.
+async fn until_sent(operator: &mut OperatorLink, node: &str) {
+    let mut call = which(node);
+    call["timeoutMs"] = json!(1);
+    let sent = async {
+        loop {
+            let error = operator.fails("node.invoke", call.clone()).await;
+            if error["details"]["nodeError"]["code"] == "TIMEOUT" {
+                return;
+            }
+            assert_eq!(error["message"], FULL);
+        }
+    };
+    within("a place", sent).await;
+}
+
+#[tokio::test]
+async fn one_token_leaves_room_at_a_silent_node_and_gets_its_own_back_however_its_calls_end() {
+    let server = TestServer::asking_on_nodes().start().await;
+    let device = Device::new(&server, Speaks::Present);
+    let node = TestNode::join(&server, device.clone(), |_call| None).await;
+    let (_, api) = server
+        .token_with(json!({"name": "greedy", "scopes": ["exec"]}))
+        .await;
+    let greedy = OperatorClient::new(api.token().unwrap(), &["operator.write"]);
+    let mut first = greedy.connect(&server).await;
+    let mut second = greedy.connect(&server).await;
+    let mut third = greedy.connect(&server).await;
+    let mut call = which(&node.id());
+    call["timeoutMs"] = json!(600_000);
+    // As many as one connection may have unanswered.
+    for link in [&mut first, &mut second] {
+        for _ in 0..64 {
+            link.send("node.invoke", call.clone()).await;
+        }
+    }
+    let calls = node.called(128).await;
+    let error = third.fails("node.invoke", call.clone()).await;
+    assert_eq!(
+        (&error["message"], &error["retryable"]),
+        (&json!(FULL), &json!(true))
+    );
+    assert_eq!(node.calls().len(), 128, "nothing more was sent");
+
+    // Everybody else's calls are still sent: of another token with the same rights, and of whoever looks after nodes.
+    let mut other = OperatorClient::new(&server.gateway_token(), &["operator.write"])
+        .connect(&server)
+        .await;
+    until_sent(&mut other, &node.id()).await;
+    until_sent(&mut operator(&server).await, &node.id()).await;
+    let error = third.fails("node.invoke", call.clone()).await;
+    assert_eq!(error["message"], FULL, "their end gives this token nothing");
+
+    // An answer frees a place, and so does every end of waiting.
+    node.answer(calls[0]["id"].as_str().unwrap(), found());
+    for _ in 0..3 {
+        until_sent(&mut third, &node.id()).await;
+    }
+    let mut last = call.clone();
+    last["params"]["bins"] = json!(["last"]);
+    third.send("node.invoke", last.clone()).await;
+    let calls = || std::future::ready(node.calls());
+    let is_there = |calls: &Vec<Value>| calls.iter().any(|call| call["params"] == last["params"]);
+    eventually("the last place taken", calls, is_there).await;
+    let mut fourth = greedy.connect(&server).await;
+    let error = fourth.fails("node.invoke", call.clone()).await;
+    assert_eq!(error["message"], FULL);
+    // So does the end of a connection that waits.
+    drop(first);
+    until_sent(&mut fourth, &node.id()).await;
+    // Another connection of the node begins with nothing.
+    node.vanish();
+    let again = TestNode::connect(&server, device, |_call| None).await;
+    fourth.send("node.invoke", call).await;
+    again.called(1).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, OperatorClient, TestServer,
+    Api, OperatorClient, TestServer, eventually,
     node::{Device, Line, Speaks, TestNode, decide, pair},
     only,
 };
@@ -235,6 +235,56 @@ async fn a_node_takes_no_name_of_another_by_coming_back_under_it() {
         line.close().await;
     }
     assert!(pairings(&api).await.is_empty());
+}
+
+/// What a node says of a run that wrote this.
+fn wrote(text: &str) -> Value {
+    json!({"exitCode": 0, "timedOut": false, "success": true, "stdout": text, "stderr": "", "error": null})
+}
+
+#[tokio::test]
+async fn calls_by_a_name_given_here_never_go_to_a_node_that_chose_the_same_name() {
+    let exec = json!({"host": "node", "security": "full", "ask": "off"});
+    let server = TestServer::full()
+        .config(&json!({"tools": {"exec": exec}}))
+        .start()
+        .await;
+    let device = |name: &str| {
+        Device::new(&server, Speaks::Present)
+            .named(name)
+            .declaring(&["system.run"])
+    };
+    let mill = TestNode::join(&server, device("mill"), |_call| Some(Ok(wrote("mill")))).await;
+    let attic = TestNode::join(&server, device("attic"), |_call| Some(Ok(wrote("attic")))).await;
+    let (mill_id, attic_id) = (mill.id(), attic.id());
+    let api = server.operator();
+    let run_on = async |named: &str| {
+        let body = json!({"argv": ["true"], "host": "node", "node": named});
+        server.agent().exec(body).await
+    };
+    let rename = async |id: &str, name: &str| {
+        let path = format!("/v1/nodes/{id}");
+        api.patch(&path, json!({"displayName": name})).await.expect(200);
+    };
+    assert_eq!(run_on("mill").await.expect(200)["stdout"], "mill");
+    rename(&attic_id, "Mill").await;
+    assert_eq!(run_on("mill").await.expect(200)["stdout"], "attic");
+    assert_eq!(run_on(&mill_id[..12]).await.expect(200)["stdout"], "mill");
+    // It is the one that is meant while it is away, too.
+    attic.vanish();
+    let path = format!("/v1/nodes/{attic_id}");
+    let shown = async || api.get(&path).await.expect(200);
+    eventually("away", shown, |node| node["connected"] == false).await;
+    run_on("mill").await.problem(503, "node-unavailable");
+    assert_eq!(mill.calls().len(), 2);
+    // Two names that were given here are equals.
+    rename(&mill_id, "MILL").await;
+    let refused = run_on("mill").await.problem(409, "node-ambiguous");
+    assert_eq!(
+        refused["candidates"].as_array().map(Vec::len),
+        Some(2),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

@@ -189,7 +189,7 @@ async fn explain_and_effective_policy_say_what_exec_does() {
     let request = Call::argv(&["x"]).0;
     let policy = world
         .engine
-        .effective_policy(&request.agent, None, &request.session)
+        .effective_policy(&asker().actor, &request.agent, None, &request.session)
         .await;
     assert!(policy.on_node.expect("a node").usable);
     assert_eq!(policy.security.value, Security::Allowlist);

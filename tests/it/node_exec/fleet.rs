@@ -117,6 +117,7 @@ impl Member {
             info: NodeInfo {
                 node_id: id_of(name),
                 display_name: Some(name.to_owned()),
+                is_labelled: false,
                 remote_ip: None,
                 platform: Some("linux".to_owned()),
                 commands: commands.into_iter().map(str::to_owned).collect(),

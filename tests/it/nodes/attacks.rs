@@ -1,9 +1,14 @@
 use std::fs;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{ask, operator_token, pending_id, token};
-use crate::support::{OperatorClient, OperatorLink, TestServer, within};
+use crate::support::{
+    OperatorClient, OperatorLink, ServerBuilder, TestServer, eventually,
+    node::{Device, Speaks, TestNode},
+    within,
+};
 
 const EVERYTHING: &[&str] = &[
     "operator.admin",
@@ -266,7 +271,7 @@ async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() 
     // More than are taken at once: the last ones hear so at once, while the first ones wait.
     let last = asker.answer(ids.last().expect("an id")).await;
     assert_eq!(last["error"]["code"], "UNAVAILABLE", "{last}");
-    let pending = crate::support::eventually(
+    let pending = eventually(
         "asked",
         || async {
             server.operator().get("/v1/approvals?limit=500").await.expect(200)["items"]
@@ -277,6 +282,62 @@ async fn a_crowd_of_unanswered_questions_is_cut_short_and_answered_one_by_one() 
     )
     .await;
     assert!(pending <= 64, "{pending}");
+}
+
+#[tokio::test]
+async fn the_runs_of_one_token_leave_room_for_those_of_others_at_a_silent_node() {
+    let server = ServerBuilder::new(&json!({ "host": "node", "security": "full", "ask": "off" }))
+        .start()
+        .await;
+    let device = Device::new(&server, Speaks::Present).declaring(&["system.run", "system.execApprovals.get"]);
+    let document = json!({
+        "path": "/x", "exists": true, "hash": "a".repeat(64),
+        "file": { "version": 1, "defaults": { "security": "full", "ask": "off" } },
+    });
+    // It says what its policy is, and nothing of any run.
+    let node = TestNode::join(&server, device, move |call| {
+        (call["command"] == "system.execApprovals.get").then(|| Ok(document.clone()))
+    })
+    .await;
+    let runs = || {
+        let mut calls = node.calls();
+        calls.retain(|call| call["command"] == "system.run");
+        calls
+    };
+    let sent = async |count: usize| {
+        let all = || std::future::ready(runs());
+        eventually("sent", all, |runs: &Vec<Value>| runs.len() >= count).await
+    };
+    let body = json!({ "argv": ["/usr/bin/id"], "background": true });
+    let agent = server.agent();
+    // At once, since each answer waits until the run counts as started.
+    for begun in join_all((0..128).map(|_| agent.exec(body.clone()))).await {
+        begun.expect(202);
+    }
+    let all = sent(128).await;
+    // Either its document cannot be asked for, or the run cannot be sent: nothing runs.
+    let is_refused = async || {
+        let answer = agent.exec(body.clone()).await;
+        let text = String::from_utf8_lossy(&answer.bytes).into_owned();
+        assert!(
+            text.contains("too many calls wait for the node") && answer.status != 202,
+            "{} {text}",
+            answer.status
+        );
+    };
+    is_refused().await;
+    let (_, other) = token(&server, &["exec"]).await;
+    other.exec(body.clone()).await.expect(202);
+    sent(129).await;
+    is_refused().await;
+    // A run that has ended leaves its place to the next one.
+    let result = json!({
+        "exitCode": 0, "timedOut": false, "success": true, "stdout": "0\n", "stderr": "", "error": null,
+    });
+    node.answer(all[0]["id"].as_str().expect("an id"), Ok(result));
+    let begins = || async { agent.exec(body.clone()).await.status };
+    eventually("begun", begins, |status| *status == 202).await;
+    assert_eq!(sent(130).await.len(), 130);
 }
 
 async fn asker(server: &TestServer) -> OperatorLink {

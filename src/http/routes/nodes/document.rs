@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    domain::Precondition,
+    domain::{Precondition, Principal},
     hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
     http::{
         caller::{Admin, Caller},
@@ -41,12 +41,12 @@ struct Fetched {
     security(("token" = ["admin"])),
 )]
 async fn document(
-    _caller: Caller<Admin>,
+    caller: Caller<Admin>,
     AtPath(NodeName(node)): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<Response, Problem> {
-    let Fetched { file, hash } = fetch(&state, &node).await?;
+    let Fetched { file, hash } = fetch(&state, &caller, &node).await?;
     Ok(tagged(DocumentWire(file), &hash))
 }
 
@@ -70,7 +70,7 @@ async fn document(
     security(("token" = ["admin"])),
 )]
 async fn replace(
-    _caller: Caller<Admin>,
+    caller: Caller<Admin>,
     AtPath(NodeName(node)): AtPath<NodeName>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
@@ -82,7 +82,7 @@ async fn replace(
     if !file.is_object() {
         return Err(Problem::new(Code::InvalidDocument, "expected an object").with("pointer", ""));
     }
-    let present = fetch(&state, &node).await?;
+    let present = fetch(&state, &caller, &node).await?;
     let expected = if_match.required(|| present.hash.clone())?;
     if !expected.allows(&present.hash) {
         return Err(changed(present.hash));
@@ -92,13 +92,13 @@ async fn replace(
         Precondition::Any | Precondition::OneOf(_) => present.hash,
     };
     let params = json!({ "file": file, "baseHash": base });
-    match call(&state, &node, SET, params).await? {
+    match call(&state, &caller, &node, SET, params).await? {
         Ok(answer) => {
             let Fetched { file, hash } = read(answer)?;
             Ok(tagged(DocumentWire(file), &hash))
         }
         Err(error) if error.message.contains("changed; reload") => {
-            Err(changed(fetch(&state, &node).await?.hash))
+            Err(changed(fetch(&state, &caller, &node).await?.hash))
         }
         Err(error) => Err(Problem::new(
             Code::InvalidDocument,
@@ -107,8 +107,8 @@ async fn replace(
     }
 }
 
-async fn fetch(state: &AppState, node: &str) -> Result<Fetched, Problem> {
-    match call(state, node, GET, json!({})).await? {
+async fn fetch(state: &AppState, caller: &Principal, node: &str) -> Result<Fetched, Problem> {
+    match call(state, caller, node, GET, json!({})).await? {
         Ok(answer) => read(answer),
         Err(error) => Err(unavailable(format!(
             "the node does not show its document: {}",
@@ -120,6 +120,7 @@ async fn fetch(state: &AppState, node: &str) -> Result<Fetched, Problem> {
 /// What a node answers a call with; a problem when it does not answer.
 async fn call(
     state: &AppState,
+    caller: &Principal,
     node: &str,
     command: &str,
     params: Value,
@@ -136,6 +137,7 @@ async fn call(
         command: command.to_owned(),
         params,
         timeout: Some(timeout),
+        token: caller.actor.token(),
     };
     match bridge.link().invoke(request).await {
         Ok(InvokeResult { outcome }) => Ok(outcome),
