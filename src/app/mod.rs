@@ -17,5 +17,5 @@ mod witness;
 pub use apart::AccountProblem;
 pub use engine_room::{EngineRoom, Opened};
 pub use error::StartError;
-pub use prepare::Prepared;
+pub use prepare::{Prepared, host_environment};
 pub use serve::{Invitation, Ready, serve};

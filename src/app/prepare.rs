@@ -494,6 +494,19 @@ fn confine(
     }
 }
 
+/// What commands would inherit of a server that starts now, in this process's environment and under its account.
+///
+/// # Errors
+/// [`StartError::Shell`] where no shell can be used.
+pub fn host_environment(
+    server: &Server,
+    environment: &dyn Environment,
+) -> Result<HostEnvironment, StartError> {
+    let own_path = environment.get("PATH");
+    let (_shell, inherited) = shell_and_environment(server, environment, own_path.as_deref(), LoginAs::Own)?;
+    Ok(inherited)
+}
+
 fn shell_and_environment(
     server: &Server,
     environment: &dyn Environment,

@@ -21,46 +21,95 @@ pub(crate) async fn follow(
     context: &Context,
     client: &Client,
     query: &Query,
-    mut stream: EventStream,
+    stream: EventStream,
     mut show: impl FnMut(&Value) -> Result<(), Failure>,
 ) -> Result<ExitStatus, Failure> {
-    let mut last_id: Option<String> = None;
+    let mut follower = Follower::new(context, client, query, stream);
     loop {
         let event = tokio::select! {
-            event = stream.next() => event?,
+            event = follower.next() => event?,
             _interrupted = tokio::signal::ctrl_c() => return Ok(ExitStatus::SUCCESS),
         };
-        let Some(event) = event else {
-            stream = reconnect(context, client, query, last_id.as_deref()).await?;
-            continue;
-        };
-        if event.id.is_some() {
-            last_id.clone_from(&event.id);
-        }
-        let data: Value = serde_json::from_str(&event.data).unwrap_or(Value::Null);
-        show(&data)?;
-        if event.kind == "server.shutdown" {
+        show(&event.data)?;
+        if event.is_shutdown {
             context.console.note("the server stopped");
             return Ok(ExitStatus::SUCCESS);
         }
     }
 }
 
-async fn reconnect(
-    context: &Context,
-    client: &Client,
-    query: &Query,
-    last_id: Option<&str>,
-) -> Result<EventStream, Failure> {
-    context.console.note("the connection broke; connecting again …");
-    let mut tries = 1;
-    loop {
-        match client.events(query, last_id).await {
-            Err(failure) if failure.is_no_connection() && tries < TRIES => {
-                tries += 1;
-                sleep(PAUSE).await;
+/// The events of a stream one after the other, whatever becomes of the connection.
+#[derive(Debug)]
+pub(crate) struct Follower<'a> {
+    context: &'a Context,
+    client: &'a Client,
+    query: &'a Query,
+    stream: EventStream,
+    last_id: Option<String>,
+}
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// Its data.
+    pub(crate) data: Value,
+    /// Whether it says that the server stops: nothing comes after it.
+    pub(crate) is_shutdown: bool,
+}
+
+impl<'a> Follower<'a> {
+    /// Follows a stream that was opened with `query`.
+    pub(crate) fn new(
+        context: &'a Context,
+        client: &'a Client,
+        query: &'a Query,
+        stream: EventStream,
+    ) -> Self {
+        Self {
+            context,
+            client,
+            query,
+            stream,
+            last_id: None,
+        }
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    /// What the server, or its not coming back, says.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: an event that was taken from the stream is returned without another wait.
+    pub(crate) async fn next(&mut self) -> Result<Followed, Failure> {
+        loop {
+            let Some(event) = self.stream.next().await? else {
+                self.stream = self.reconnect().await?;
+                continue;
+            };
+            if event.id.is_some() {
+                self.last_id.clone_from(&event.id);
             }
-            other => return other,
+            return Ok(Followed {
+                data: serde_json::from_str(&event.data).unwrap_or(Value::Null),
+                is_shutdown: event.kind == "server.shutdown",
+            });
+        }
+    }
+
+    async fn reconnect(&self) -> Result<EventStream, Failure> {
+        self.context
+            .console
+            .note("the connection broke; connecting again …");
+        let mut tries = 1;
+        loop {
+            match self.client.events(self.query, self.last_id.as_deref()).await {
+                Err(failure) if failure.is_no_connection() && tries < TRIES => {
+                    tries += 1;
+                    sleep(PAUSE).await;
+                }
+                other => return other,
+            }
         }
     }
 }

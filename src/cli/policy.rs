@@ -12,6 +12,8 @@ use super::{
     failure::Failure,
     policy_change::{self, PresetArgs, SetArgs},
     policy_held::{self, AcceptArgs, HistoryArgs},
+    policy_replay::{self, BacktestArgs, ShadowArgs},
+    policy_suggest::{self, SuggestArgs},
     policy_test::{self, TestArgs},
     table::Table,
     value,
@@ -27,6 +29,8 @@ use crate::domain::{AgentId, Host, SessionKey};
   countersign policy preset cautious --dry-run
   countersign policy explain -- git push origin main
   countersign policy test cases.jsonl
+  countersign policy backtest --document candidate.json
+  countersign policy suggest
   countersign policy diff
   countersign policy accept
   countersign policy history --limit 20")]
@@ -45,6 +49,12 @@ pub(crate) enum PolicyCommand {
   countersign policy explain --agent build -c 'cargo test | tail -5'")]
     Explain(ExplainArgs),
     Test(TestArgs),
+    /// Judge the runs of the record anew, under a policy that is not in force
+    Backtest(BacktestArgs),
+    /// Follow new runs, and tell of each about which another policy decides otherwise
+    Shadow(ShadowArgs),
+    /// Suggest entries for what people allowed again and again
+    Suggest(SuggestArgs),
     /// Show what an edit from outside, held until it is accepted, would newly allow
     #[command(after_help = "Examples:
   countersign policy diff
@@ -123,6 +133,9 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         }
         PolicyCommand::Explain(args) => explain_command(context, &client()?, args).await,
         PolicyCommand::Test(args) => policy_test::run(context, &args).await,
+        PolicyCommand::Backtest(args) => policy_replay::backtest(context, &client()?, args).await,
+        PolicyCommand::Shadow(args) => policy_replay::shadow(context, &client()?, args).await,
+        PolicyCommand::Suggest(args) => policy_suggest::run(context, &client()?, args).await,
         PolicyCommand::Diff => policy_held::diff(context, &client()?).await,
         PolicyCommand::Accept(args) => policy_held::accept(context, &client()?, args).await,
         PolicyCommand::History(args) => policy_held::history(context, &client()?, args).await,

@@ -10,12 +10,14 @@ use std::{
 
 use crate::{
     approvals::document::{self, Listed},
+    clock::Clock,
     command::{Code, PathLookup, safe_bin},
-    domain::{Binding, Bound, Command, EntryId, UnixMillis},
+    domain::{AgentId, Binding, Bound, Command, EntryId, UnixMillis},
     engine::{
         Engine, bind,
         call::Call,
         entry_indexes::{EntryIndexes, MIN_INDEXED},
+        environment::HostEnvironment,
         judge::{PolicyNow, PolicyView},
     },
     hosts::{
@@ -81,6 +83,15 @@ impl TrustedDirs {
     }
 }
 
+/// What an analysis takes of the process around it.
+pub(super) struct Surroundings<'a> {
+    pub(super) clock: &'a dyn Clock,
+    pub(super) protected: &'a Protected,
+    pub(super) trusted_dirs: &'a TrustedDirs,
+    /// The files of this machine, whatever of them the analysis sees.
+    pub(super) system: &'a dyn Fn() -> SystemLookup,
+}
+
 /// What an analysis sees of the file system.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Files<'a> {
@@ -124,6 +135,57 @@ impl Engine {
         spent: &[EntryId],
         files: Files<'_>,
     ) -> Result<Analysis, Blind> {
+        let surroundings = Surroundings {
+            clock: &*self.clock,
+            protected: &self.protected,
+            trusted_dirs: &self.trusted_dirs,
+            system: &|| self.path_lookup(&call.agent, &now.settings),
+        };
+        surroundings.analyse(call, now, spent, files)
+    }
+
+    /// The run PATH of an agent, as look-up sees it.
+    pub(super) fn path_lookup(&self, agent: &AgentId, settings: &Settings) -> SystemLookup {
+        run_path_lookup(
+            &self.environment,
+            &self.home,
+            self.gateway.files(),
+            agent,
+            settings,
+        )
+    }
+
+    /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
+    pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
+        if matches!(binding.command, Command::Patch(_)) {
+            return false;
+        }
+        let is_denied_by = |view: &PolicyView| {
+            if view.deny_rules(&binding.agent).is_empty() {
+                return false;
+            }
+            let Ok(call) = self.call_of_binding(binding, now) else {
+                return true;
+            };
+            let analysis = self.analyse(&call, view, &[]);
+            analysis.map_or(true, |analysis| analysis.denylisted.is_some())
+        };
+        now.views().any(is_denied_by)
+    }
+}
+
+impl Surroundings<'_> {
+    /// Analyses a call's command, seeing no more files than `files` shows. `spent` are grants found to have no use left.
+    ///
+    /// # Errors
+    /// As [`Engine::analyse`], for what is looked at once for all commands.
+    pub(super) fn analyse(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        spent: &[EntryId],
+        files: Files<'_>,
+    ) -> Result<Analysis, Blind> {
         let Files {
             lookup,
             patterns,
@@ -139,7 +201,7 @@ impl Engine {
             few = listed.iter().map(entry_of).collect::<Vec<_>>();
             Entries::Listed(&few)
         } else {
-            many = indexes.of(&document.hash, &call.agent, case, &*self.clock, || {
+            many = indexes.of(&document.hash, &call.agent, case, self.clock, || {
                 let listed = document.entries(agent);
                 EntryIndex::new(listed.iter().map(entry_of), case, lookup.home(), |path| {
                     lookup.real(path)
@@ -190,9 +252,9 @@ impl Engine {
         let (trusted_dirs, skills) = if on_node {
             (Arc::default(), Vec::new())
         } else {
-            let system = self.path_lookup(&call.agent, &now.settings);
+            let system = (self.system)();
             let trusted_dirs = self.trusted_dirs.of(exec, now.settings.generation, &system)?;
-            (trusted_dirs, Self::skills(call, now))
+            (trusted_dirs, skills(call, now))
         };
         let cwd = match &call.node {
             Some(_) => call.node_cwd().unwrap_or(UNKNOWN_DIRECTORY).into(),
@@ -219,52 +281,11 @@ impl Engine {
                 exact_text_grants: path_policy.exact_text_grants,
                 path_case: case,
                 now: self.clock.now(),
-                protected: &self.protected,
+                protected: self.protected,
                 cache: patterns,
             },
             lookup,
         ))
-    }
-
-    fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
-        let allowed = now.effective(&call.agent, call.wishes()).auto_allow_skills.value;
-        let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
-        table
-            .map(|bin| SkillBin {
-                name: bin.name.clone(),
-                path: bin.path.to_string_lossy().into_owned(),
-            })
-            .collect()
-    }
-
-    /// The run PATH of an agent, as look-up sees it.
-    pub(super) fn path_lookup(&self, agent: &crate::domain::AgentId, settings: &Settings) -> SystemLookup {
-        let path = self
-            .environment
-            .run_path(&settings.policy.exec(agent).path_prepend);
-        SystemLookup::new(
-            path,
-            self.home.to_string_lossy().into_owned(),
-            self.gateway.files(),
-        )
-    }
-
-    /// Whether a deny rule of this moment matches what was bound earlier. What cannot be looked at may be denied.
-    pub(super) fn is_denylisted(&self, binding: &Binding, now: &PolicyNow) -> bool {
-        if matches!(binding.command, Command::Patch(_)) {
-            return false;
-        }
-        let is_denied_by = |view: &PolicyView| {
-            if view.deny_rules(&binding.agent).is_empty() {
-                return false;
-            }
-            let Ok(call) = self.call_of_binding(binding, now) else {
-                return true;
-            };
-            let analysis = self.analyse(&call, view, &[]);
-            analysis.map_or(true, |analysis| analysis.denylisted.is_some())
-        };
-        now.views().any(is_denied_by)
     }
 }
 
@@ -325,6 +346,29 @@ impl Analysis {
             .finding()
             .is_some_and(|finding| finding.code == Code::NotAllowlisted)
     }
+}
+
+fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
+    let allowed = now.effective(&call.agent, call.wishes()).auto_allow_skills.value;
+    let table = now.settings.server.policy.skill_bins.iter().filter(|_| allowed);
+    table
+        .map(|bin| SkillBin {
+            name: bin.name.clone(),
+            path: bin.path.to_string_lossy().into_owned(),
+        })
+        .collect()
+}
+
+/// The run PATH of an agent, as look-up with these eyes sees it.
+pub(super) fn run_path_lookup(
+    environment: &HostEnvironment,
+    home: &Path,
+    files: &eyes::Files,
+    agent: &AgentId,
+    settings: &Settings,
+) -> SystemLookup {
+    let path = environment.run_path(&settings.policy.exec(agent).path_prepend);
+    SystemLookup::new(path, home.to_string_lossy().into_owned(), files)
 }
 
 pub(super) const fn path_case(setting: settings::PathCase) -> PathCase {

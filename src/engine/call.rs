@@ -107,6 +107,31 @@ impl Call {
         }
     }
 
+    /// The call behind a command that is judged and nothing else.
+    pub(super) fn of_command(agent: AgentId, command: Command, workdir: Workdir, env: EnvOverrides) -> Self {
+        Self {
+            session: SessionKey::main_of(&agent),
+            agent,
+            requested_by: Actor::system(),
+            command,
+            workdir,
+            workdir_named: true,
+            sandbox: None,
+            node: None,
+            diverted: false,
+            env,
+            asked: Asked::default(),
+            wanted: Wanted::default(),
+            timeout: None,
+            yield_after: None,
+            approval_wait: Duration::ZERO,
+            background: true,
+            pty: false,
+            answers: Answers::Approvers,
+            pins_scripts: false,
+        }
+    }
+
     /// The call behind a run of an earlier server, if it had no environment overrides and its directory is
     /// still there.
     pub(super) fn of_run(run: &Run, files: &Files) -> Option<Self> {

@@ -1,0 +1,191 @@
+//! `countersign policy backtest`: the runs of the record, judged anew.
+
+use std::{collections::HashMap, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    candidate::CandidateArgs,
+    past::{self, Fingerprint},
+    tally::{self, Change, Changes, Compared, Counts},
+};
+use crate::{
+    cli::{
+        client::{Client, Query},
+        console::{Format, Tone},
+        context::Context,
+        duration::parse_duration,
+        exit::ExitStatus,
+        failure::Failure,
+        table::Table,
+        value,
+    },
+    domain::{AgentId, UnixMillis},
+    engine::candidate::{Candidate, Opinion, RecordedCommand},
+};
+
+/// Runs of one page of the list.
+const PAGE: u64 = 200;
+/// Commands that a table shows; JSON has all.
+const MAX_SHOWN: usize = 100;
+/// Milliseconds after which it is worth saying how far it is.
+const PROGRESS_AFTER_MS: i64 = 1_000;
+
+/// Judge the runs of the record anew, under a policy that is not in force
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy backtest --document candidate.json
+  countersign policy backtest --config candidate-openclaw.json --since 30d --limit 5000
+  countersign policy backtest --document candidate.json --agent main --fail-on-wider --json
+
+Says how often the candidate decides otherwise than was decided then, and about which commands. Whatever was asked about
+counts as asked, whoever answered what. Nothing is run, asked or changed. Without --document and --config the files of
+the state directory are tried, a held edit included.
+
+Runs on nodes and in sandboxes, patches, runs in directories that are gone and runs that something else than policy
+refused are counted as skipped, never guessed. Of the environment of a run the record keeps the names alone, so each
+value counts as empty. What a call or a session put on top of the policy is not kept either, grants count as unused, and
+scripts are not looked into. Files and PATH are those of whoever calls: call it on the machine and under the account of the server.
+
+Exits 0, with --fail-on-wider 1 when something would run unasked that was asked about or denied.")]
+pub(crate) struct BacktestArgs {
+    #[command(flatten)]
+    candidate: CandidateArgs,
+    /// Only this agent's runs
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only runs of the last …
+    #[arg(long, value_name = "DURATION", default_value = "7d", value_parser = parse_duration)]
+    since: Duration,
+    /// At most this many runs, the newest first
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    limit: u64,
+    /// Exit 1 when something would run unasked that was asked about or denied
+    #[arg(long)]
+    fail_on_wider: bool,
+}
+
+/// Runs the command.
+pub(crate) async fn run(
+    context: &Context,
+    client: &Client,
+    args: BacktestArgs,
+) -> Result<ExitStatus, Failure> {
+    let BacktestArgs {
+        candidate,
+        agent,
+        since,
+        limit,
+        fail_on_wider,
+    } = args;
+    let candidate = candidate.load(context)?;
+    let begun = context.clock.now();
+    let mut query: Query = vec![("since", start_of(begun, since))];
+    query.extend(agent.map(|agent| ("agentId", agent.to_string())));
+    let mut known = Known::new(&candidate);
+    let mut counts = Counts::default();
+    let mut changes = Changes::default();
+    let mut cursor: Option<String> = None;
+    while counts.total() < limit {
+        let mut page_query = query.clone();
+        page_query.push(("limit", (limit - counts.total()).min(PAGE).to_string()));
+        page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let page = client.get_page(&["v1", "runs"], &page_query).await?;
+        for run in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+            let compared = Compared::of(run, |recorded| known.judge(recorded));
+            counts.add(&compared);
+            if let Ok(compared) = compared {
+                changes.add(compared);
+            }
+        }
+        if context.clock.now().get() - begun.get() > PROGRESS_AFTER_MS {
+            context
+                .console
+                .progress(&format!("{} of at most {limit} runs …", counts.total()));
+        }
+        cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    context.console.end_progress();
+    report(context, &counts, known.judged, &changes)?;
+    Ok(if fail_on_wider && counts.wider() > 0 {
+        ExitStatus::FAILURE
+    } else {
+        ExitStatus::SUCCESS
+    })
+}
+
+fn start_of(now: UnixMillis, since: Duration) -> String {
+    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    now.get().saturating_sub(millis).max(0).to_string()
+}
+
+/// Each command is judged once, however often it ran.
+struct Known<'a> {
+    candidate: &'a Candidate,
+    opinions: HashMap<Fingerprint, Option<Opinion>>,
+    /// Commands that could be judged.
+    judged: u64,
+}
+
+impl<'a> Known<'a> {
+    fn new(candidate: &'a Candidate) -> Self {
+        Self {
+            candidate,
+            opinions: HashMap::new(),
+            judged: 0,
+        }
+    }
+
+    fn judge(&mut self, recorded: &RecordedCommand) -> Option<Opinion> {
+        let key = past::fingerprint(recorded);
+        if let Some(opinion) = self.opinions.get(&key) {
+            return opinion.clone();
+        }
+        let opinion = self.candidate.judge(recorded.clone()).ok();
+        self.judged += u64::from(opinion.is_some());
+        self.opinions.insert(key, opinion.clone());
+        opinion
+    }
+}
+
+fn report(context: &Context, counts: &Counts, distinct: u64, changes: &Changes) -> Result<(), Failure> {
+    let console = context.console;
+    match console.format() {
+        Format::Json => {
+            let mut members = counts.to_json();
+            members.insert("distinct".to_owned(), json!(distinct));
+            let changed = changes.kept().iter().map(Change::to_json).collect();
+            members.insert("changed".to_owned(), Value::Array(changed));
+            members.insert("omitted".to_owned(), json!(changes.omitted()));
+            console.document(&Value::Object(members))
+        }
+        Format::People => {
+            let tone = if counts.wider() > 0 {
+                Tone::Caution
+            } else {
+                Tone::Good
+            };
+            console.line(&console.paint(tone, &counts.in_words()))?;
+            let mut table = Table::new(&["TIMES", "AGENT", "THEN -> NOW", "WHY", "COMMAND"]);
+            for change in changes.kept().iter().take(MAX_SHOWN) {
+                let [agent, decisions, why, command] = tally::cells(&change.newest);
+                table.row([change.count.to_string(), agent, decisions, why, command]);
+            }
+            if !changes.kept().is_empty() {
+                console.table(&table, "")?;
+            }
+            let unseen = changes.kept().len().saturating_sub(MAX_SHOWN);
+            if unseen > 0 {
+                console.note(&format!("{unseen} more commands; --json has them"));
+            }
+            if changes.omitted() > 0 {
+                let text = format!("{} more runs differ than can be told of", changes.omitted());
+                console.note(&value::visible(&text));
+            }
+            Ok(())
+        }
+    }
+}

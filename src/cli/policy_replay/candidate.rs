@@ -1,0 +1,122 @@
+//! The files of a candidate, read as the server reads those in force.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    app,
+    approvals::store::{DocumentStatus, Snapshot},
+    cli::{context::Context, exit::ExitStatus, failure::Failure, value},
+    engine::candidate::{Candidate, CandidateParts},
+    settings::{SettingsProblem, SettingsStore, StartOptions},
+};
+
+/// Both files are written by people; this is far above any.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Which policy is tried.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CandidateArgs {
+    /// The approvals document to try (default: the one of the state directory)
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// The openclaw.json to try (default: the one of the state directory)
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl CandidateArgs {
+    /// Whether it is nothing but the files that are there.
+    pub(super) fn is_present_policy(&self) -> bool {
+        self.document.is_none() && self.config.is_none()
+    }
+
+    /// Reads the files. What is not named is as it stands in the state directory, a held edit included.
+    pub(super) fn load(&self, context: &Context) -> Result<Candidate, Failure> {
+        let state_dir = context.state_dir()?;
+        let environment = Arc::clone(&context.environment);
+        let store = SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
+            .map_err(|problems| Failure::new("settings", in_words(&problems)).exit(ExitStatus::CONFIG))?;
+        let current = store.current();
+        let settings = match &self.config {
+            None => current,
+            Some(path) => {
+                let text = read(path)?;
+                let text = std::str::from_utf8(&text)
+                    .map_err(|error| unusable(path, &format_args!("is not UTF-8: {error}")))?;
+                let policy = store
+                    .policy_of(Some(text))
+                    .map_err(|problems| unusable(path, &in_words(&problems)))?;
+                Arc::new(current.with_policy(policy))
+            }
+        };
+        let document = match &self.document {
+            None => present_document(&state_dir.document(&settings.server))?,
+            Some(path) => named_document(path)?,
+        };
+        let environment = app::host_environment(&settings.server, context.environment.as_ref())
+            .map_err(|error| Failure::new("environment", value::visible(&error.to_string())))?;
+        Ok(Candidate::new(CandidateParts {
+            clock: Arc::clone(&context.clock),
+            state_dir,
+            settings,
+            document,
+            environment,
+            own_binary: std::env::current_exe().ok(),
+        }))
+    }
+}
+
+/// A document that was named must be usable: nothing could be learned from one that denies everything.
+fn named_document(path: &Path) -> Result<Snapshot, Failure> {
+    let document = snapshot(Some(&read(path)?));
+    match &document.status {
+        DocumentStatus::Missing | DocumentStatus::Ok => Ok(document),
+        DocumentStatus::Refused(refusal) => Err(unusable(
+            path,
+            &format_args!("is no approvals document: {refusal}"),
+        )),
+    }
+}
+
+fn present_document(path: &Path) -> Result<Snapshot, Failure> {
+    match read_bounded(path) {
+        Ok(text) => Ok(snapshot(Some(&text))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(snapshot(None)),
+        Err(error) => Err(unusable(path, &format_args!("cannot be read: {error}"))),
+    }
+}
+
+fn snapshot(text: Option<&[u8]>) -> Snapshot {
+    // Its name for what is kept of it in memory; there is only this one.
+    Snapshot::of_accepted(text, "candidate".to_owned())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_bounded(path).map_err(|error| unusable(path, &format_args!("cannot be read: {error}")))
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = fs::File::open(path)?
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut text)?;
+    // A file that was cut could mean anything.
+    if read as u64 > MAX_FILE_BYTES {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
+fn unusable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::usage(value::visible(&format!("{} {why}", path.display())))
+}
+
+fn in_words(problems: &[SettingsProblem]) -> String {
+    let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    value::visible(&lines.join("; "))
+}

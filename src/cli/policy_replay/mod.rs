@@ -1,0 +1,15 @@
+//! `countersign policy backtest` and `shadow`: what a policy would say to the commands that were, and to those that
+//! come.
+//!
+//! Both read runs from the server and judge them here, under the files of a candidate. They change nothing, and what
+//! cannot be judged anew is counted, never guessed. They differ only in where the runs come from.
+
+mod backtest;
+mod shadow;
+
+mod candidate;
+mod past;
+mod tally;
+
+pub(crate) use backtest::{BacktestArgs, run as backtest};
+pub(crate) use shadow::{ShadowArgs, run as shadow};

@@ -1,0 +1,176 @@
+//! `countersign policy shadow`: new runs, judged a second time as they come.
+
+use std::{future::pending, time::Duration};
+
+use serde_json::{Map, Value, json};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
+
+use super::{
+    candidate::CandidateArgs,
+    past::LeftOut,
+    tally::{self, Compared, Counts},
+};
+use crate::{
+    cli::{
+        client::{Client, Query},
+        console::{Format, Tone},
+        context::Context,
+        duration::parse_duration,
+        exit::ExitStatus,
+        failure::Failure,
+        follow::Follower,
+        table::Table,
+        value,
+    },
+    domain::AgentId,
+    engine::candidate::Candidate,
+};
+
+/// Every run is told of once by this, with what was decided about it.
+const ADMITTED: &str = "exec.requested";
+
+/// Follow new runs, and tell of each about which another policy decides otherwise
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy shadow --document candidate.json --for 1s
+  countersign policy shadow --document candidate.json --agent main --for 1s --json
+
+Prints a line for each run that the candidate would decide about otherwise, and how it went at the end: after --for, at
+Ctrl-C, SIGTERM or the server's end. Nothing is asked, stopped or changed by it. What cannot be judged is counted as
+`countersign policy backtest` counts it.")]
+pub(crate) struct ShadowArgs {
+    #[command(flatten)]
+    candidate: CandidateArgs,
+    /// Only this agent's runs
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// End after this time
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    duration: Option<Duration>,
+}
+
+/// Runs the command.
+pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) -> Result<ExitStatus, Failure> {
+    let ShadowArgs {
+        candidate,
+        agent,
+        duration,
+    } = args;
+    if candidate.is_present_policy() {
+        return Err(
+            Failure::usage("there is nothing to try beside the policy in force")
+                .hint("name a file with --document or --config"),
+        );
+    }
+    let candidate = candidate.load(context)?;
+    let mut query: Query = vec![("types", format!("{ADMITTED},server.shutdown"))];
+    query.extend(agent.map(|agent| ("agentId", agent.to_string())));
+    let (mut interrupted, mut terminated) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let stream = client.events(&query, None).await?;
+    context.console.note("watching new runs; Ctrl-C ends");
+    let mut follower = Follower::new(context, client, &query, stream);
+    let mut watch = Watch {
+        context,
+        client,
+        candidate: &candidate,
+        counts: Counts::default(),
+    };
+    let over = async {
+        match duration {
+            Some(duration) => sleep(duration).await,
+            None => pending().await,
+        }
+    };
+    tokio::pin!(over);
+    loop {
+        let event = tokio::select! {
+            event = follower.next() => event,
+            () = &mut over => break,
+            _told = interrupted.recv() => break,
+            _told = terminated.recv() => break,
+        };
+        match event {
+            Ok(event) if event.is_shutdown => {
+                context.console.note("the server stopped");
+                break;
+            }
+            Ok(event) => watch.take(&event.data).await?,
+            Err(failure) => {
+                watch.summarise()?;
+                return Err(failure);
+            }
+        }
+    }
+    watch.summarise()?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+struct Watch<'a> {
+    context: &'a Context,
+    client: &'a Client,
+    candidate: &'a Candidate,
+    counts: Counts,
+}
+
+impl Watch<'_> {
+    async fn take(&mut self, event: &Value) -> Result<(), Failure> {
+        if value::string(event, "type") != ADMITTED {
+            return Ok(());
+        }
+        let compared = self.compare(value::string(event, "runId")).await?;
+        self.counts.add(&compared);
+        match compared {
+            Ok(compared) if compared.differs() => self.tell(event, &compared),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// The event has the command as one line of text, so the run is looked at.
+    async fn compare(&self, run_id: &str) -> Result<Result<Compared, LeftOut>, Failure> {
+        match self.client.get(&["v1", "runs", run_id], &Vec::new()).await {
+            Ok(run) => Ok(Compared::of(&run, |recorded| {
+                self.candidate.judge(recorded.clone()).ok()
+            })),
+            // It was removed, or the server is gone, which the stream tells.
+            Err(failure) if failure.is_no_connection() || failure.code == "not-found" => {
+                Ok(Err(LeftOut::NoText))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn tell(&self, event: &Value, compared: &Compared) -> Result<(), Failure> {
+        let console = self.context.console;
+        match console.format() {
+            Format::Json => {
+                let mut members: Map<String, Value> = compared.to_json();
+                members.insert("runId".to_owned(), json!(compared.past.run_id));
+                members.extend(event.get("ts").map(|ts| ("ts".to_owned(), ts.clone())));
+                console.json_line(&Value::Object(members))
+            }
+            Format::People => {
+                let [agent, decisions, why, command] = tally::cells(compared);
+                let mut line = Table::without_header();
+                line.row([value::time(event, "ts"), agent, decisions, why, command]);
+                let tone = if compared.is_wider() {
+                    Tone::Caution
+                } else {
+                    Tone::Dim
+                };
+                console.line(&console.paint(tone, &line.lines().concat()))
+            }
+        }
+    }
+
+    fn summarise(&self) -> Result<(), Failure> {
+        let console = self.context.console;
+        match console.format() {
+            Format::Json => console.json_line(&json!({ "summary": self.counts.to_json() })),
+            Format::People => console.line(&self.counts.in_words()),
+        }
+    }
+}

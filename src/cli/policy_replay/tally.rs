@@ -1,0 +1,325 @@
+//! What a candidate would change: how often, and of which commands.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::{Map, Value, json};
+
+use super::past::{self, Fingerprint, LeftOut, Past};
+use crate::{
+    cli::value,
+    engine::candidate::{Foreseen, Opinion, RecordedCommand},
+};
+
+/// Differing commands that are kept; more are counted.
+const MAX_KEPT: usize = 10_000;
+/// Text of differing commands that is kept; more are counted.
+const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
+
+/// One run beside what the candidate says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Compared {
+    pub(super) past: Past,
+    pub(super) now: Opinion,
+}
+
+impl Compared {
+    /// Judges a run object; `judge` says `None` to what cannot be judged.
+    ///
+    /// # Errors
+    /// [`LeftOut`] when it is not known what it was, or what would become of it.
+    pub(super) fn of(
+        run: &Value,
+        judge: impl FnOnce(&RecordedCommand) -> Option<Opinion>,
+    ) -> Result<Self, LeftOut> {
+        let past = Past::of(run)?;
+        let now = judge(&past.recorded).ok_or(LeftOut::Directory)?;
+        Ok(Self { past, now })
+    }
+
+    /// Whether the candidate decides otherwise.
+    pub(super) fn differs(&self) -> bool {
+        self.past.then != self.now.foreseen
+    }
+
+    /// Whether it would run without anybody being asked, and did not then.
+    pub(super) fn is_wider(&self) -> bool {
+        self.differs() && self.now.foreseen == Foreseen::Run
+    }
+
+    /// What is told of it.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let recorded = &self.past.recorded;
+        let (name, words) = past::spelled(&recorded.command);
+        let members = [
+            (name, words),
+            ("cwd", json!(recorded.cwd.to_string_lossy())),
+            ("agentId", json!(recorded.agent)),
+            ("then", json!(past::word(self.past.then))),
+            ("now", json!(past::word(self.now.foreseen))),
+            ("why", json!(self.now.why)),
+        ];
+        members
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+/// How many runs are decided how.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    total: u64,
+    same: u64,
+    now_run: u64,
+    now_ask: u64,
+    now_denied: u64,
+    left_out: BTreeMap<LeftOut, u64>,
+}
+
+impl Counts {
+    /// Counts one run.
+    pub(super) fn add(&mut self, compared: &Result<Compared, LeftOut>) {
+        self.total += 1;
+        match compared {
+            Err(left_out) => *self.left_out.entry(*left_out).or_default() += 1,
+            Ok(compared) if !compared.differs() => self.same += 1,
+            Ok(compared) => match compared.now.foreseen {
+                Foreseen::Run => self.now_run += 1,
+                Foreseen::Ask => self.now_ask += 1,
+                Foreseen::Deny => self.now_denied += 1,
+            },
+        }
+    }
+
+    /// Runs that were asked about or denied, and would run unasked now.
+    pub(super) const fn wider(&self) -> u64 {
+        self.now_run
+    }
+
+    /// Runs so far.
+    pub(super) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    fn skipped(&self) -> u64 {
+        self.left_out.values().sum()
+    }
+
+    /// The members of the counts.
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        let by: Map<String, Value> = self
+            .left_out
+            .iter()
+            .map(|(left_out, count)| (left_out.as_str().to_owned(), json!(count)))
+            .collect();
+        let members = [
+            ("total", json!(self.total)),
+            ("same", json!(self.same)),
+            ("nowRun", json!(self.now_run)),
+            ("nowAsk", json!(self.now_ask)),
+            ("nowDenied", json!(self.now_denied)),
+            ("skipped", json!(self.skipped())),
+            ("skippedBy", Value::Object(by)),
+        ];
+        members
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+
+    /// The same in a sentence.
+    pub(super) fn in_words(&self) -> String {
+        let mut words = format!(
+            "{} runs: {} the same, {} would now run, {} would now be asked about, {} would now be denied",
+            self.total, self.same, self.now_run, self.now_ask, self.now_denied
+        );
+        if !self.left_out.is_empty() {
+            let by: Vec<String> = self
+                .left_out
+                .iter()
+                .map(|(left_out, count)| format!("{} {count}", left_out.as_str()))
+                .collect();
+            words = format!("{words}; {} not judged ({})", self.skipped(), by.join(", "));
+        }
+        words
+    }
+}
+
+/// Runs of one command that were decided alike then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Change {
+    /// How many.
+    pub(super) count: u64,
+    /// The newest.
+    pub(super) newest: Compared,
+}
+
+/// The commands about which the candidate decides otherwise, in the order in which they were first seen.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    kept: Vec<Change>,
+    places: HashMap<(Fingerprint, Foreseen), usize>,
+    bytes: usize,
+    omitted: u64,
+}
+
+impl Changes {
+    /// Takes a run, unless it is decided as it was. Newer runs come first.
+    pub(super) fn add(&mut self, compared: Compared) {
+        if !compared.differs() {
+            return;
+        }
+        let key = (past::fingerprint(&compared.past.recorded), compared.past.then);
+        if let Some(change) = self.places.get(&key).and_then(|at| self.kept.get_mut(*at)) {
+            change.count += 1;
+            return;
+        }
+        let recorded = &compared.past.recorded;
+        let bytes =
+            recorded.command.to_text().len() + recorded.cwd.as_os_str().len() + compared.now.why.len();
+        if self.kept.len() >= MAX_KEPT || self.bytes + bytes > MAX_KEPT_BYTES {
+            self.omitted += 1;
+            return;
+        }
+        self.bytes += bytes;
+        self.places.insert(key, self.kept.len());
+        self.kept.push(Change {
+            count: 1,
+            newest: compared,
+        });
+    }
+
+    /// What was kept, newest first.
+    pub(super) fn kept(&self) -> &[Change] {
+        &self.kept
+    }
+
+    /// Runs that differ and were not kept.
+    pub(super) const fn omitted(&self) -> u64 {
+        self.omitted
+    }
+}
+
+impl Change {
+    /// What is told of it.
+    pub(super) fn to_json(&self) -> Value {
+        let mut members = self.newest.to_json();
+        members.insert("count".to_owned(), json!(self.count));
+        members.insert("lastRunId".to_owned(), json!(self.newest.past.run_id));
+        Value::Object(members)
+    }
+}
+
+/// The cells of a row that both commands show: agent, then and now, why, command.
+pub(super) fn cells(compared: &Compared) -> [String; 4] {
+    let members = Value::Object(compared.to_json());
+    [
+        value::text(&members, "agentId"),
+        format!(
+            "{} -> {}",
+            value::string(&members, "then"),
+            value::string(&members, "now")
+        ),
+        value::text(&members, "why"),
+        value::command(&members),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(id: &str, program: &str, by: &str, verdict: &str) -> Value {
+        json!({"runId": id, "host": "gateway", "agentId": "main", "argv": [program], "cwd": "/srv", "envNames": [],
+            "decision": {"by": by, "verdict": verdict}, "reason": "allowlist-miss"})
+    }
+
+    fn compared(run: &Value, now: Foreseen) -> Result<Compared, LeftOut> {
+        let why = "because".to_owned();
+        Compared::of(run, |_recorded| Some(Opinion { foreseen: now, why }))
+    }
+
+    #[test]
+    fn each_run_is_counted_once() {
+        let mut counts = Counts::default();
+        counts.add(&compared(&run("1", "ls", "policy", "run"), Foreseen::Run));
+        counts.add(&compared(&run("2", "ls", "policy", "run"), Foreseen::Ask));
+        counts.add(&compared(&run("3", "ls", "person", "run"), Foreseen::Run));
+        counts.add(&compared(&run("4", "ls", "policy", "deny"), Foreseen::Run));
+        counts.add(&compared(&run("5", "ls", "policy", "ask"), Foreseen::Deny));
+        for id in ["6", "7"] {
+            counts.add(&Compared::of(&run(id, "ls", "policy", "run"), |_recorded| None));
+        }
+        counts.add(&compared(&json!({"host": "node"}), Foreseen::Run));
+        assert_eq!(
+            Value::Object(counts.to_json()),
+            json!({"total": 8, "same": 1, "nowRun": 2, "nowAsk": 1, "nowDenied": 1, "skipped": 3,
+                "skippedBy": {"other-host": 1, "directory": 2}})
+        );
+        assert_eq!(counts.wider(), 2);
+        assert_eq!(
+            counts.in_words(),
+            "8 runs: 1 the same, 2 would now run, 1 would now be asked about, 1 would now be denied; \
+             3 not judged (other-host 1, directory 2)"
+        );
+    }
+
+    #[test]
+    fn only_what_would_run_and_did_not_is_wider() {
+        let is_wider =
+            |by: &str, verdict: &str, now| compared(&run("1", "ls", by, verdict), now).unwrap().is_wider();
+        assert!(is_wider("person", "run", Foreseen::Run));
+        assert!(is_wider("policy", "deny", Foreseen::Run));
+        assert!(!is_wider("policy", "run", Foreseen::Run));
+        assert!(!is_wider("policy", "deny", Foreseen::Ask));
+        assert!(!is_wider("policy", "run", Foreseen::Deny));
+    }
+
+    #[test]
+    fn one_command_decided_alike_is_one_change_with_its_newest_run() {
+        let mut changes = Changes::default();
+        for (id, program, by) in [
+            ("9", "git", "policy"),
+            ("8", "make", "policy"),
+            ("7", "git", "policy"),
+            ("6", "git", "person"),
+            ("5", "ls", "policy"),
+        ] {
+            let now = if program == "ls" {
+                Foreseen::Run
+            } else {
+                Foreseen::Deny
+            };
+            changes.add(compared(&run(id, program, by, "run"), now).unwrap());
+        }
+        let told: Vec<Value> = changes.kept().iter().map(Change::to_json).collect();
+        let row = |id: &str, program: &str, count: u32, then: &str| {
+            json!({"argv": [program], "cwd": "/srv", "agentId": "main", "then": then, "now": "deny", "why": "because",
+                "count": count, "lastRunId": id})
+        };
+        assert_eq!(
+            told,
+            [
+                row("9", "git", 2, "run"),
+                row("8", "make", 1, "run"),
+                row("6", "git", 1, "ask")
+            ]
+        );
+        assert_eq!(changes.omitted(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_rest_counted() {
+        let mut changes = Changes::default();
+        let long = "x".repeat(MAX_KEPT_BYTES / 4);
+        for id in 0..6 {
+            let run = run(&id.to_string(), &format!("{id}{long}"), "policy", "run");
+            changes.add(compared(&run, Foreseen::Ask).unwrap());
+        }
+        assert_eq!((changes.kept().len(), changes.omitted()), (3, 3));
+        // More of what is kept is still counted there.
+        let again = run("0", &format!("0{long}"), "policy", "run");
+        changes.add(compared(&again, Foreseen::Ask).unwrap());
+        assert_eq!(changes.kept().first().map(|change| change.count), Some(2));
+    }
+}

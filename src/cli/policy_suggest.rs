@@ -1,0 +1,544 @@
+//! `countersign policy suggest`: what people allow again and again, as the entries that would have answered for them.
+//!
+//! Nothing wider than what `allow-always` stores by itself is ever suggested, and nothing is changed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    time::Duration,
+};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    client::{Client, Query},
+    console::Format,
+    context::Context,
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    value,
+};
+use crate::{domain::AgentId, policy::pattern};
+
+/// Answers that are looked at, of each kind.
+const MAX_READ: usize = 20_000;
+/// Answers of one page of the list.
+const PAGE: usize = 200;
+/// Bytes of a command that an entry is suggested for; longer ones are hardly habits.
+const MAX_TEXT: usize = 4096;
+/// Suggestions; nobody reads more.
+const MAX_SUGGESTED: usize = 100;
+/// Names that a suggestion gives of those who allowed it.
+const MAX_NAMES: usize = 8;
+/// Characters of the command that a note repeats.
+const MAX_NOTED: usize = 120;
+
+/// Suggest entries for what people allowed again and again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign policy suggest
+  countersign policy suggest --agent main --since 90d --min 5 --json
+
+Prints a line for each entry that allow-always would have stored: one program with exactly these arguments in this
+directory. Left out is what the policy lets run by now, what a person ever denied, and what must not be remembered, such
+as code in arguments. Nothing is changed: run the lines that you agree with.")]
+pub(crate) struct SuggestArgs {
+    /// Only for this agent
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only answers to questions of the last …
+    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]
+    since: Duration,
+    /// Only what was allowed at least so many times
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    min: u64,
+}
+
+/// Runs the command.
+pub(crate) async fn run(
+    context: &Context,
+    client: &Client,
+    args: SuggestArgs,
+) -> Result<ExitStatus, Failure> {
+    let SuggestArgs { agent, since, min } = args;
+    let since = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let start = context.clock.now().get().saturating_sub(since);
+    let mut answers = Answers::default();
+    // What was denied counts for as long as the record has it.
+    let take = |approval: &Value| answers.deny(approval);
+    if each_answer(client, "denied", agent.as_ref(), i64::MIN, take).await? == Reach::Newest {
+        context
+            .console
+            .note(&format!("only the newest {MAX_READ} denials were looked at"));
+    }
+    let take = |approval: &Value| answers.allow(approval);
+    each_answer(client, "allowed", agent.as_ref(), start, take).await?;
+    let (wanted, mut left_out) = answers.wanted(min);
+    let mut suggested = Vec::new();
+    for habit in wanted {
+        if suggested.len() >= MAX_SUGGESTED {
+            break;
+        }
+        if still_helps(client, &habit).await? {
+            suggested.push(habit);
+        } else {
+            left_out.settled += 1;
+        }
+    }
+    report(context, &suggested, &left_out)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// How far back answers were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// As far as was wanted.
+    All,
+    /// There are too many.
+    Newest,
+}
+
+/// Reads the answers of one kind, newest first, as far back as `start`.
+async fn each_answer(
+    client: &Client,
+    status: &str,
+    agent: Option<&AgentId>,
+    start: i64,
+    mut take: impl FnMut(&Value),
+) -> Result<Reach, Failure> {
+    let mut query: Query = vec![("status", status.to_owned()), ("limit", PAGE.to_string())];
+    query.extend(agent.map(|agent| ("agentId", agent.to_string())));
+    let mut cursor: Option<String> = None;
+    let mut read = 0;
+    while read < MAX_READ {
+        let mut page_query = query.clone();
+        page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
+        let page = client.get_page(&["v1", "approvals"], &page_query).await?;
+        for approval in page.get("items").and_then(Value::as_array).into_iter().flatten() {
+            if millis(approval, "createdAtMs") < start {
+                return Ok(Reach::All);
+            }
+            take(approval);
+            read += 1;
+        }
+        cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(Reach::All);
+        }
+    }
+    Ok(Reach::Newest)
+}
+
+/// Whether the same call would be asked about now, and its answer could be remembered as this very entry.
+async fn still_helps(client: &Client, habit: &Habit) -> Result<bool, Failure> {
+    let mut call = habit.words.clone();
+    call.insert("agentId".to_owned(), json!(habit.entry.agent));
+    call.insert("workdir".to_owned(), json!(habit.cwd));
+    call.insert("host".to_owned(), json!("gateway"));
+    match client
+        .post(&["v1", "exec", "explain"], &Value::Object(call))
+        .await
+    {
+        Ok(explained) => Ok(habit.entry.is_proposed(&explained, "wouldPersist")),
+        Err(failure) if failure.is_no_connection() || failure.code == "unauthorized" => Err(failure),
+        // Its directory is gone, its host is another one: whatever it is, no entry is known to help.
+        Err(_refused) => Ok(false),
+    }
+}
+
+/// What `allow-always` stores of one command.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ExactEntry {
+    agent: String,
+    pattern: String,
+    arg_pattern: String,
+}
+
+impl ExactEntry {
+    /// The entries that a bare `allow-always` to this question would store. An answer for the whole text of a command is
+    /// none: only a person who sees it can give that.
+    fn all_of(approval: &Value) -> Vec<Self> {
+        let agent = value::string(approval, "agentId");
+        proposed(approval, "proposedPatterns")
+            .filter_map(|proposed| {
+                let pattern = value::string(proposed, "pattern");
+                let arg_pattern = proposed.get("argPattern").and_then(Value::as_str)?;
+                let is_exact = proposed.get("default") == Some(&Value::Bool(true))
+                    && value::string(proposed, "width") == "exact"
+                    && pattern.starts_with('/')
+                    && arg_pattern.starts_with(pattern::CWD_ARGV_PREFIX);
+                is_exact.then(|| Self {
+                    agent: agent.to_owned(),
+                    pattern: pattern.to_owned(),
+                    arg_pattern: arg_pattern.to_owned(),
+                })
+            })
+            .collect()
+    }
+
+    fn is_proposed(&self, object: &Value, member: &str) -> bool {
+        proposed(object, member).any(|proposed| {
+            proposed.get("default") == Some(&Value::Bool(true))
+                && value::string(proposed, "pattern") == self.pattern
+                && value::string(proposed, "argPattern") == self.arg_pattern
+        })
+    }
+}
+
+fn proposed<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
+    object.get(member).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn millis(approval: &Value, member: &str) -> i64 {
+    approval.get(member).and_then(Value::as_i64).unwrap_or_default()
+}
+
+/// Stands for a command as people saw it: whose, the text, where.
+type Seen = [u8; 32];
+
+fn seen(approval: &Value) -> Seen {
+    let parts = ["agentId", "command", "cwd"].map(|member| value::string(approval, member));
+    Sha256::digest(json!(parts).to_string().as_bytes()).into()
+}
+
+/// An entry that would have answered for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Habit {
+    entry: ExactEntry,
+    count: u64,
+    first: i64,
+    last: i64,
+    by: BTreeSet<String>,
+    /// The newest command that it is for: `argv` or `command`.
+    words: Map<String, Value>,
+    cwd: String,
+    was_denied: bool,
+}
+
+/// What came of the questions.
+#[derive(Debug, Default)]
+struct Answers {
+    denied: HashSet<Seen>,
+    denied_entries: HashSet<ExactEntry>,
+    habits: Vec<Habit>,
+    places: HashMap<ExactEntry, usize>,
+}
+
+/// What is not suggested, and why not.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct LeftOut {
+    /// Entries that were seen too seldom.
+    seldom: usize,
+    /// Entries for what a person denied.
+    denied: usize,
+    /// Entries that would change nothing by now.
+    settled: usize,
+}
+
+impl Answers {
+    /// Takes an answer that was no. Deny these before anything is allowed.
+    fn deny(&mut self, approval: &Value) {
+        self.denied.insert(seen(approval));
+        self.denied_entries.extend(ExactEntry::all_of(approval));
+    }
+
+    /// Takes an answer that was yes; the newest comes first.
+    fn allow(&mut self, approval: &Value) {
+        // A node has a document of its own, a changed environment is a question of its own, and what takes several
+        // people or certain ones is not for an entry to answer.
+        let is_changed = approval.pointer("/boundTo/envHash").is_some();
+        let takes_more = millis(approval, "approvalsRequired") > 1 || approval.get("groups").is_some();
+        let is_long = value::string(approval, "command").len() > MAX_TEXT;
+        if value::string(approval, "host") != "gateway" || is_changed || takes_more || is_long {
+            return;
+        }
+        let is_denied = self.denied.contains(&seen(approval));
+        let at = millis(approval, "createdAtMs");
+        let by = approval.get("resolvedBy").unwrap_or(&Value::Null);
+        for entry in ExactEntry::all_of(approval) {
+            let was_denied = is_denied || self.denied_entries.contains(&entry);
+            let next = self.habits.len();
+            let place = *self.places.entry(entry.clone()).or_insert(next);
+            if place == next {
+                self.habits.push(Habit {
+                    entry,
+                    count: 0,
+                    first: at,
+                    last: at,
+                    by: BTreeSet::new(),
+                    words: words(approval),
+                    cwd: value::text(approval, "cwd"),
+                    was_denied: false,
+                });
+            }
+            let Some(habit) = self.habits.get_mut(place) else {
+                continue;
+            };
+            habit.count += 1;
+            habit.first = habit.first.min(at);
+            habit.last = habit.last.max(at);
+            habit.was_denied |= was_denied;
+            if habit.by.len() < MAX_NAMES {
+                habit.by.insert(value::text(by, "name"));
+            }
+        }
+    }
+
+    /// What is worth a suggestion, the most frequent first.
+    fn wanted(self, min: u64) -> (Vec<Habit>, LeftOut) {
+        let mut left_out = LeftOut::default();
+        let mut wanted = Vec::new();
+        for habit in self.habits {
+            if habit.was_denied {
+                left_out.denied += 1;
+            } else if habit.count < min {
+                left_out.seldom += 1;
+            } else {
+                wanted.push(habit);
+            }
+        }
+        wanted.sort_by_key(|habit| std::cmp::Reverse((habit.count, habit.last)));
+        (wanted, left_out)
+    }
+}
+
+/// The call that was asked about.
+fn words(approval: &Value) -> Map<String, Value> {
+    let argv = approval.pointer("/boundTo/argv").filter(|argv| argv.is_array());
+    let (name, words) = match argv {
+        Some(argv) => ("argv", argv.clone()),
+        None => ("command", json!(value::string(approval, "command"))),
+    };
+    Map::from_iter([(name.to_owned(), words)])
+}
+
+impl Habit {
+    /// The command line that adds the entry.
+    fn to_add(&self) -> Vec<String> {
+        let ExactEntry {
+            agent,
+            pattern,
+            arg_pattern,
+        } = &self.entry;
+        // One argument each: nothing that an agent wrote can become a flag.
+        let words = ["countersign", "allowlist", "add", pattern.as_str()];
+        let flags = [
+            format!("--agent={agent}"),
+            format!("--arg-pattern={arg_pattern}"),
+            format!("--note=allowed {} times: {}", self.count, self.short_text()),
+        ];
+        words.into_iter().map(str::to_owned).chain(flags).collect()
+    }
+
+    fn short_text(&self) -> String {
+        let text = self.text();
+        if text.chars().count() <= MAX_NOTED {
+            return text;
+        }
+        let cut: String = text.chars().take(MAX_NOTED - 1).collect();
+        format!("{cut}…")
+    }
+
+    /// The command in one harmless line.
+    fn text(&self) -> String {
+        value::visible(&value::command(&Value::Object(self.words.clone())))
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.by.iter().map(String::as_str).collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let mut members: BTreeMap<&str, Value> = BTreeMap::from([
+            ("agentId", json!(self.entry.agent)),
+            ("pattern", json!(self.entry.pattern)),
+            ("argPattern", json!(self.entry.arg_pattern)),
+            ("cwd", json!(self.cwd)),
+            ("count", json!(self.count)),
+            ("firstAtMs", json!(self.first)),
+            ("lastAtMs", json!(self.last)),
+            ("by", json!(self.names())),
+            ("add", json!(self.to_add())),
+        ]);
+        for (name, words) in &self.words {
+            members.insert(name, words.clone());
+        }
+        json!(members)
+    }
+
+    /// A comment and the line that adds it, which no part of the command can leave.
+    fn lines(&self) -> [String; 2] {
+        let moment = json!({ "last": self.last });
+        let comment = format!(
+            "# allowed {} times by {}, last {}, in {}: {}",
+            self.count,
+            value::visible(&self.names().join(", ")),
+            value::time(&moment, "last"),
+            value::visible(&self.cwd),
+            self.text()
+        );
+        let words: Vec<String> = self.to_add().iter().map(|word| value::quoted(word)).collect();
+        [comment, words.join(" ")]
+    }
+}
+
+fn report(context: &Context, suggested: &[Habit], left_out: &LeftOut) -> Result<(), Failure> {
+    let console = context.console;
+    let LeftOut {
+        seldom,
+        denied,
+        settled,
+    } = left_out;
+    if console.format() == Format::Json {
+        let suggestions: Vec<Value> = suggested.iter().map(Habit::to_json).collect();
+        return console.document(&json!({
+            "suggestions": suggestions,
+            "leftOut": { "seldom": seldom, "denied": denied, "settled": settled },
+        }));
+    }
+    for habit in suggested {
+        for line in habit.lines() {
+            console.line(&line)?;
+        }
+    }
+    if suggested.is_empty() {
+        console.note("nothing to suggest");
+    } else {
+        console.hint("nothing is changed; run the lines that you agree with");
+    }
+    if seldom + denied + settled > 0 {
+        console.note(&format!(
+            "left out: {seldom} allowed too seldom, {denied} that a person denied, {settled} that need no entry or can have none"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exact(program: &str, digest: char) -> Value {
+        let arg_pattern = format!("{}{}", pattern::CWD_ARGV_PREFIX, digest.to_string().repeat(64));
+        json!({"segment": 0, "pattern": program, "argPattern": arg_pattern, "width": "exact", "default": true})
+    }
+
+    fn approval(command: &str, patterns: &[Value]) -> Value {
+        json!({"agentId": "main", "host": "gateway", "command": command, "cwd": "/srv", "createdAtMs": 1000,
+            "resolvedBy": {"name": "alice"}, "proposedPatterns": patterns, "boundTo": {"command": command}})
+    }
+
+    fn wanted(denied: &[Value], allowed: &[Value], min: u64) -> (Vec<(String, u64)>, LeftOut) {
+        let mut answers = Answers::default();
+        for approval in denied {
+            answers.deny(approval);
+        }
+        for approval in allowed {
+            answers.allow(approval);
+        }
+        let (habits, left_out) = answers.wanted(min);
+        let told = |habit: &Habit| (habit.entry.pattern.clone(), habit.count);
+        (habits.iter().map(told).collect(), left_out)
+    }
+
+    #[test]
+    fn the_same_entry_is_counted_and_the_most_frequent_comes_first() {
+        let git = approval("git status", &[exact("/usr/bin/git", 'a')]);
+        let make = approval("make test", &[exact("/usr/bin/make", 'b')]);
+        let ls = approval("ls", &[exact("/usr/bin/ls", 'c')]);
+        let allowed = [git.clone(), make.clone(), make.clone(), git, make, ls];
+        let (habits, left_out) = wanted(&[], &allowed, 2);
+        assert_eq!(
+            habits,
+            [("/usr/bin/make".to_owned(), 3), ("/usr/bin/git".to_owned(), 2)]
+        );
+        assert_eq!(
+            left_out,
+            LeftOut {
+                seldom: 1,
+                ..LeftOut::default()
+            }
+        );
+    }
+
+    #[test]
+    fn only_what_allow_always_stores_by_itself_is_an_entry() {
+        let mut wide = exact("/usr/bin/git", 'a');
+        wide["default"] = json!(false);
+        wide["width"] = json!("program");
+        let mut any = exact("/usr/bin/git", 'a');
+        any.as_object_mut().unwrap().shift_remove("argPattern");
+        let mut expression = exact("/usr/bin/git", 'a');
+        expression["argPattern"] = json!("^status$");
+        let text = exact("=command:1de700c29687cae3", 'a');
+        let mut elsewhere = approval("git status", &[exact("/usr/bin/git", 'a')]);
+        elsewhere["host"] = json!("node");
+        let mut changed = approval("git status", &[exact("/usr/bin/git", 'a')]);
+        changed["boundTo"]["envHash"] = json!("00");
+        let mut of_two = approval("git status", &[exact("/usr/bin/git", 'a')]);
+        of_two["approvalsRequired"] = json!(2);
+        let mut of_some = approval("git status", &[exact("/usr/bin/git", 'a')]);
+        of_some["groups"] = json!(["release"]);
+        // No pattern at all: code in arguments is never remembered.
+        let code = approval("python3 -c 'x'", &[]);
+        let by_pattern = [wide, any, expression, text].map(|pattern| approval("git status", &[pattern]));
+        for approval in by_pattern
+            .into_iter()
+            .chain([elsewhere, changed, of_two, of_some, code])
+        {
+            let (habits, left_out) = wanted(&[], std::slice::from_ref(&approval), 1);
+            assert!(habits.is_empty() && left_out == LeftOut::default(), "{approval}");
+        }
+    }
+
+    #[test]
+    fn what_was_ever_denied_is_left_out() {
+        let allowed = [approval("git push", &[exact("/usr/bin/git", 'a')])];
+        // The same command, asked about when nothing could be remembered of it.
+        let same = approval("git push", &[]);
+        // Another text with the same program, arguments and directory in it.
+        let within = approval(
+            "git push && ls",
+            &[exact("/usr/bin/git", 'a'), exact("/usr/bin/ls", 'b')],
+        );
+        for denied in [same, within] {
+            let (habits, left_out) = wanted(&[denied], &allowed, 1);
+            assert!(habits.is_empty(), "{habits:?}");
+            assert_eq!(
+                left_out,
+                LeftOut {
+                    denied: 1,
+                    ..LeftOut::default()
+                }
+            );
+        }
+        let mut other_agent = approval("git push", &[exact("/usr/bin/git", 'a')]);
+        other_agent["agentId"] = json!("build");
+        assert_eq!(wanted(&[other_agent], &allowed, 1).0.len(), 1);
+    }
+
+    #[test]
+    fn nothing_of_a_command_leaves_its_comment_or_its_argument() {
+        let hostile = "x\n rm -rf ~ '; $(reboot) \u{1b}[2J\u{202e}";
+        let mut answers = Answers::default();
+        answers.allow(&approval(hostile, &[exact("/opt/it's here/x", 'a')]));
+        let (habits, _) = answers.wanted(1);
+        let [comment, line] = habits[0].lines();
+        assert!(comment.starts_with("# "), "{comment}");
+        for text in [&comment, &line] {
+            assert!(
+                !text.chars().any(|c| c.is_control() || c == '\u{202e}'),
+                "{text:?}"
+            );
+        }
+        assert!(
+            line.starts_with(r"countersign allowlist add '/opt/it'\''s here/x' --agent=main --arg-pattern="),
+            "{line}"
+        );
+        assert!(
+            line.contains(r"'--note=allowed 1 times: x\u{A} rm -rf ~ '\''; $(reboot) "),
+            "{line}"
+        );
+    }
+}

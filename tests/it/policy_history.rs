@@ -1,0 +1,342 @@
+//! A change of policy before it holds: what was, what comes, and what people allow again and again.
+
+use std::{
+    fs::{self, File},
+    path::PathBuf,
+    process::{Child, Stdio},
+};
+
+use serde_json::{Value, json};
+
+use crate::support::{
+    Finished, Invocation, TestServer, eventually, pid_of, terminate, write_file, write_file_mode,
+};
+
+/// Echo runs, anything else is asked about.
+async fn start() -> TestServer {
+    let list = json!({ "allowlist": [{ "pattern": "/bin/echo" }] });
+    TestServer::asking()
+        .document(&json!({ "version": 1, "agents": { "main": list } }))
+        .start()
+        .await
+}
+
+/// A command that is not asked about, to its end.
+async fn ran(server: &TestServer, body: Value) -> Value {
+    let run = server.agent().exec(body).await.json();
+    server
+        .agent()
+        .finished(run["runId"].as_str().expect("a run"))
+        .await
+}
+
+/// A command that a person answers for, to its end.
+async fn decided(server: &TestServer, argv: &[&str], decision: &str) -> Value {
+    let pending = server.asked(json!({ "argv": argv })).await;
+    server.answered(&pending, decision).await
+}
+
+fn candidate(server: &TestServer, name: &str, content: &Value) -> String {
+    let path = server.scratch().join(name);
+    write_file(&path, content.to_string());
+    path.display().to_string()
+}
+
+fn allowing(patterns: &[&str]) -> Value {
+    let list: Vec<Value> = patterns
+        .iter()
+        .map(|pattern| json!({ "pattern": pattern }))
+        .collect();
+    json!({ "version": 1, "agents": { "main": { "allowlist": list } } })
+}
+
+#[track_caller]
+fn told(done: &Finished, code: i32) -> Value {
+    assert_eq!(done.code, Some(code), "{done:?}");
+    serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("one document: {done:?}"))
+}
+
+async fn backtest(server: &TestServer, arguments: &[&str], code: i32) -> Value {
+    let line = [["policy", "backtest", "--json"].as_slice(), arguments].concat();
+    told(&server.cli(&line).await, code)
+}
+
+fn counts(told: &Value) -> Value {
+    let members = [
+        "total",
+        "distinct",
+        "same",
+        "nowRun",
+        "nowAsk",
+        "nowDenied",
+        "skipped",
+    ];
+    members.map(|member| told[member].clone()).to_vec().into()
+}
+
+#[tokio::test]
+async fn a_backtest_says_what_another_policy_would_have_decided() {
+    let server = start().await;
+    ran(&server, json!({ "argv": ["/bin/echo", "a"] })).await;
+    let newest = ran(&server, json!({ "argv": ["/bin/echo", "a"] })).await;
+    decided(&server, &["/bin/date"], "allow-once").await;
+    decided(&server, &["/bin/ls", "/"], "deny").await;
+
+    let as_it_is = backtest(&server, &[], 0).await;
+    assert_eq!(counts(&as_it_is), json!([4, 3, 4, 0, 0, 0, 0]), "{as_it_is}");
+    assert_eq!(as_it_is["changed"], json!([]));
+
+    let narrower = candidate(&server, "narrower.json", &json!({ "version": 1 }));
+    let told = backtest(&server, &["--document", &narrower, "--fail-on-wider"], 0).await;
+    assert_eq!(counts(&told), json!([4, 3, 2, 0, 2, 0, 0]), "{told}");
+    let changed = told["changed"].as_array().expect("changed");
+    assert_eq!(changed.len(), 1, "{told}");
+    assert!(
+        changed[0]["why"]
+            .as_str()
+            .is_some_and(|why| why.starts_with("allowlist-miss")),
+        "{told}"
+    );
+    let mut change = changed[0].clone();
+    change.as_object_mut().expect("an object").shift_remove("why");
+    assert_eq!(
+        change,
+        json!({ "argv": ["/bin/echo", "a"], "cwd": newest["cwd"], "agentId": "main", "then": "run", "now": "ask",
+            "count": 2, "lastRunId": newest["runId"] })
+    );
+
+    let wider = candidate(&server, "wider.json", &allowing(&["/bin/echo", "/bin/date"]));
+    let told = backtest(&server, &["--document", &wider], 0).await;
+    assert_eq!(counts(&told), json!([4, 3, 3, 1, 0, 0, 0]), "{told}");
+    assert_eq!(told["changed"][0]["argv"], json!(["/bin/date"]), "{told}");
+    assert_eq!(told["changed"][0]["then"], "ask");
+    backtest(&server, &["--document", &wider, "--fail-on-wider"], 1).await;
+    let other = backtest(
+        &server,
+        &["--document", &wider, "--fail-on-wider", "--agent", "build"],
+        0,
+    )
+    .await;
+    assert_eq!(other["total"], 0, "{other}");
+    let newest_alone = backtest(&server, &["--document", &wider, "--limit", "1"], 0).await;
+    assert_eq!(newest_alone["total"], 1, "{newest_alone}");
+
+    let exec = json!({ "host": "gateway", "security": "deny" });
+    let closed = candidate(&server, "closed.json", &json!({ "tools": { "exec": exec } }));
+    let told = backtest(&server, &["--config", &closed], 0).await;
+    assert_eq!(counts(&told), json!([4, 3, 0, 0, 0, 4, 0]), "{told}");
+    assert_eq!(
+        told["changed"][0]["why"], "security-deny: set by tools.exec.security",
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn what_cannot_be_judged_is_counted_and_text_is_harmless() {
+    let server = TestServer::full().start().await;
+    let gone = server.scratch().dir("gone");
+    ran(&server, json!({ "argv": ["/bin/echo", "x"], "workdir": gone })).await;
+    fs::remove_dir(&gone).expect("an empty directory");
+    ran(&server, json!({ "argv": ["/bin/echo", "\u{1b}[2Jhidden"] })).await;
+    let exec = json!({ "host": "gateway", "security": "deny" });
+    let closed = candidate(&server, "closed.json", &json!({ "tools": { "exec": exec } }));
+    let told = backtest(&server, &["--config", &closed], 0).await;
+    assert_eq!(counts(&told), json!([2, 1, 0, 0, 0, 1, 1]), "{told}");
+    assert_eq!(told["skippedBy"], json!({ "directory": 1 }));
+    let shown = server.cli(&["policy", "backtest", "--config", &closed]).await;
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let first = "2 runs: 0 the same, 0 would now run, 0 would now be asked about, 1 would now be denied; \
+                 1 not judged (directory 1)\n";
+    assert!(shown.stdout.starts_with(first), "{shown:?}");
+    assert!(
+        shown.stdout.contains("run -> deny") && shown.stdout.contains("hidden"),
+        "{shown:?}"
+    );
+    assert!(!shown.stdout.contains('\u{1b}'), "{shown:?}");
+}
+
+#[tokio::test]
+async fn files_that_are_no_policy_are_a_wrong_call() {
+    let server = start().await;
+    let newer = candidate(&server, "newer.json", &json!({ "version": 2 }));
+    let wrong = candidate(
+        &server,
+        "wrong.json",
+        &json!({ "tools": { "exec": { "security": "maybe" } } }),
+    );
+    let absent = server.scratch().join("absent.json").display().to_string();
+    for arguments in [
+        ["backtest", "--document", &newer],
+        ["backtest", "--config", &wrong],
+        ["backtest", "--document", &absent],
+        ["shadow", "--document", &newer],
+    ] {
+        let done = server
+            .cli(&[["policy"].as_slice(), arguments.as_slice()].concat())
+            .await;
+        assert_eq!(
+            (done.code, done.stdout.as_str()),
+            (Some(64), ""),
+            "{arguments:?}: {done:?}"
+        );
+        assert!(done.stderr.starts_with("error[usage]: "), "{done:?}");
+    }
+    let done = server.cli(&["policy", "shadow"]).await;
+    assert_eq!(done.code, Some(64), "{done:?}");
+    assert!(done.stderr.contains("hint: name a file"), "{done:?}");
+}
+
+async fn suggest(server: &TestServer) -> Value {
+    told(&server.cli(&["policy", "suggest", "--json"]).await, 0)
+}
+
+#[tokio::test]
+async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there() {
+    let server = start().await;
+    let python = server.scratch().join("bin/python3");
+    write_file_mode(&python, "#!/bin/sh\necho done\n", 0o755);
+    let python = python.display().to_string();
+    let count = ["/usr/bin/seq", "1", "2"];
+    for _ in 0..2 {
+        decided(&server, &count, "allow-once").await;
+    }
+    let early = suggest(&server).await;
+    assert_eq!(early["suggestions"], json!([]), "{early}");
+    assert_eq!(
+        early["leftOut"],
+        json!({ "seldom": 1, "denied": 0, "settled": 0 })
+    );
+
+    let run = decided(&server, &count, "allow-once").await;
+    for _ in 0..3 {
+        decided(&server, &["/usr/bin/sort", "-r"], "allow-once").await;
+        decided(&server, &[&python, "-c", "print(1)"], "allow-once").await;
+    }
+    decided(&server, &["/usr/bin/sort", "-r"], "deny").await;
+    let told = suggest(&server).await;
+    let suggestions = told["suggestions"].as_array().expect("suggestions");
+    assert_eq!(suggestions.len(), 1, "{told}");
+    let suggested = &suggestions[0];
+    assert_eq!(
+        ["pattern", "agentId", "count", "argv", "cwd"].map(|member| suggested[member].clone()),
+        [
+            json!("/usr/bin/seq"),
+            json!("main"),
+            json!(3),
+            json!(count),
+            run["cwd"].clone()
+        ],
+        "{told}"
+    );
+    assert!(
+        suggested["argPattern"]
+            .as_str()
+            .is_some_and(|pattern| pattern.starts_with("sha256:cwd-argv:v1:")),
+        "{told}"
+    );
+    assert_eq!(
+        told["leftOut"],
+        json!({ "seldom": 0, "denied": 1, "settled": 0 }),
+        "{told}"
+    );
+
+    // What is printed for people is a script that does what it says.
+    let printed = server.cli(&["policy", "suggest"]).await;
+    let script = server.scratch().join("suggested.sh");
+    write_file(&script, &printed.stdout);
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_countersign"));
+    let folder = binary.parent().expect("a folder").display().to_string();
+    let shell = Invocation::new("/bin/sh")
+        .arg(&script)
+        .env("PATH", format!("{folder}:/usr/bin:/bin"))
+        .env("HOME", server.scratch().join("home"))
+        .env("OPENCLAW_STATE_DIR", server.state());
+    let done = TestServer::finish(shell).await;
+    assert_eq!(done.code, Some(0), "{printed:?} {done:?}");
+    let run = ran(&server, json!({ "argv": count })).await;
+    assert_eq!(
+        (&run["status"], &run["decision"]["by"]),
+        (&json!("completed"), &json!("policy")),
+        "{run}"
+    );
+    let after = suggest(&server).await;
+    assert_eq!(after["suggestions"], json!([]), "{after}");
+    assert_eq!(
+        after["leftOut"],
+        json!({ "seldom": 0, "denied": 1, "settled": 1 }),
+        "{after}"
+    );
+}
+
+/// `policy shadow` while it runs, with what it says in files.
+struct Shadow {
+    child: Child,
+    told: PathBuf,
+}
+
+impl Shadow {
+    async fn start(server: &TestServer, document: &str) -> Self {
+        let [told, notes] = ["shadow.out", "shadow.err"].map(|name| server.scratch().join(name));
+        let open = |path: &PathBuf| Stdio::from(File::create(path).expect("a log file"));
+        let line = ["policy", "shadow", "--json", "--document", document];
+        let child = server.invocation(&line).start_logged(open(&told), open(&notes));
+        let said = || async { fs::read_to_string(&notes).expect("the notes") };
+        eventually("watching", said, |said| said.contains("watching new runs")).await;
+        Self { child, told }
+    }
+
+    /// Its lines, once there are so many.
+    async fn lines(&self, count: usize) -> Vec<Value> {
+        let told = || async { fs::read_to_string(&self.told).expect("what it told") };
+        let text = eventually("told", told, |text| text.matches('\n').count() >= count).await;
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("JSON: {text}")))
+            .collect()
+    }
+
+    async fn end(&mut self) -> Option<i32> {
+        terminate(pid_of(&self.child));
+        let ended = || std::future::ready(self.child.try_wait().expect("its state"));
+        eventually("ended", ended, Option::is_some)
+            .await
+            .and_then(|status| status.code())
+    }
+}
+
+#[tokio::test]
+async fn a_shadow_tells_of_a_new_run_that_another_policy_would_decide_otherwise() {
+    let server = start().await;
+    let other = candidate(&server, "other.json", &allowing(&["/bin/date"]));
+    let mut shadow = Shadow::start(&server, &other).await;
+    let echo = ran(&server, json!({ "argv": ["/bin/echo", "live"] })).await;
+    decided(&server, &["/bin/ls", "/"], "deny").await;
+    let date = decided(&server, &["/bin/date"], "allow-once").await;
+    let lines = shadow.lines(2).await;
+    let told: Vec<[Value; 4]> = lines
+        .iter()
+        .map(|line| ["runId", "argv", "then", "now"].map(|member| line[member].clone()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            [
+                echo["runId"].clone(),
+                json!(["/bin/echo", "live"]),
+                json!("run"),
+                json!("ask")
+            ],
+            [
+                date["runId"].clone(),
+                json!(["/bin/date"]),
+                json!("ask"),
+                json!("run")
+            ],
+        ]
+    );
+    assert_eq!(shadow.end().await, Some(0));
+    let summary = shadow.lines(3).await[2]["summary"].clone();
+    assert_eq!(
+        summary,
+        json!({ "total": 3, "same": 1, "nowRun": 1, "nowAsk": 1, "nowDenied": 0, "skipped": 0, "skippedBy": {} })
+    );
+}
