@@ -1,12 +1,33 @@
 //! The command line as clap reads it. Each subcommand's arguments live in that subcommand's file.
 
 use super::{
-    allowlist::AllowlistCommand, apply_patch::ApplyPatchArgs, approvals::ApprovalsCommand,
-    approver::ApproverArgs, audit::AuditCommand, completions::CompletionsArgs, config::ConfigCommand,
-    context::ServerFlags, demo::DemoArgs, denylist::DenylistCommand, doctor::DoctorArgs, events::EventsArgs,
-    exec::ExecArgs, hook::HookArgs, init::InitArgs, login_link::LoginLinkArgs, man::ManArgs, mcp::McpArgs,
-    node::NodeCommand, nodes::NodesCommand, policy::PolicyCommand, process::ProcessArgs, runner::RunnerArgs,
-    runs::RunsCommand, serve::ServeArgs, session::SessionCommand, token::TokenCommand,
+    allowlist::AllowlistCommand,
+    apply_patch::ApplyPatchArgs,
+    approvals::ApprovalsCommand,
+    approver::ApproverArgs,
+    audit::AuditCommand,
+    completions::CompletionsArgs,
+    config::ConfigCommand,
+    context::ServerFlags,
+    demo::DemoArgs,
+    denylist::DenylistCommand,
+    doctor::{DoctorArgs, SecurityCommand},
+    events::EventsArgs,
+    exec::ExecArgs,
+    hook::HookArgs,
+    init::InitArgs,
+    login_link::LoginLinkArgs,
+    man::ManArgs,
+    mcp::McpArgs,
+    node::NodeCommand,
+    nodes::NodesCommand,
+    policy::PolicyCommand,
+    process::ProcessArgs,
+    runner::RunnerArgs,
+    runs::RunsCommand,
+    serve::ServeArgs,
+    session::SessionCommand,
+    token::TokenCommand,
 };
 
 /// The control plane between AI agents and the machines they run commands on
@@ -97,6 +118,9 @@ pub(crate) enum Command {
     LoginLink(LoginLinkArgs),
     /// Say what is wrong or risky, and how to mend it
     Doctor(DoctorArgs),
+    /// Look for what lets more happen than it should
+    #[command(subcommand)]
+    Security(SecurityCommand),
     /// Print the contract of the HTTP API
     #[command(after_help = "Examples:
   countersign openapi > openapi.json")]

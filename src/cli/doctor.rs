@@ -1,10 +1,11 @@
-//! `countersign doctor`: what is wrong or risky, and every setting with its origin.
+//! `countersign doctor`: what is wrong or risky, and every setting with its origin. `countersign security audit`: of
+//! that what is risky.
 
 use std::{
     fs,
     net::TcpStream,
     os::unix::{fs::PermissionsExt as _, net::UnixStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -55,6 +56,33 @@ pub(crate) struct DoctorArgs {
     pub(crate) ready: bool,
 }
 
+/// Look for what lets more happen than it should
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = "Examples:
+  countersign security audit")]
+pub(crate) enum SecurityCommand {
+    /// Say which settings, rules, files and tokens are risky, and how to mend them
+    Audit(SecurityAuditArgs),
+}
+
+/// Say which settings, rules, files and tokens are risky, and how to mend them
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  countersign security audit
+  countersign security audit --fix
+  countersign security audit --json
+
+What `doctor` finds, without what is only untidy and without the list of the settings.
+Exits 1 when a finding is an error.")]
+pub(crate) struct SecurityAuditArgs {
+    /// Do what can be done without loss: file modes, empty profiles of safe bins
+    #[arg(long)]
+    fix: bool,
+    /// Another countersign.toml, as for `serve`
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
 /// Asks the running server whether it can do its work.
 pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
     let (status, body) = discover::anonymous(context)?.get_any(&["readyz"]).await?;
@@ -86,39 +114,90 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// Runs the command.
+/// Runs `doctor`.
 pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Failure> {
-    let state_dir = context.state_dir()?;
-    let (mut findings, settings) = examine(context, &state_dir, args);
-    let mut repaired = Vec::new();
-    if args.fix {
-        // As for `config set`: what an agent runs changes no policy, not even to tighten it.
-        let is_inside = context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec");
-        findings.retain(|finding| !(is_inside && matches!(finding.repair, Some(Repair::Scaffold { .. }))));
-        repaired = repair(context.console, &state_dir, &findings);
-        (findings, _) = examine(context, &state_dir, args);
-    }
-    let worst = findings.first().map(|finding| finding.severity);
+    let examined = Examined::new(context, args.config.as_deref(), args.fix, |_| true)?;
     match context.console.format() {
-        Format::Json => context
-            .console
-            .document(&document(&findings, settings.as_deref(), &repaired))?,
-        Format::People => show(context.console, &findings, settings.as_deref())?,
+        Format::Json => context.console.document(&examined.document(true))?,
+        Format::People => {
+            show_settings(context.console, examined.settings.as_deref())?;
+            context.console.line("")?;
+            examined.show(context.console)?;
+        }
     }
-    Ok(if worst == Some(Severity::Error) {
-        ExitStatus::FAILURE
-    } else {
-        ExitStatus::SUCCESS
-    })
+    Ok(examined.status())
+}
+
+/// Runs `security`.
+pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<ExitStatus, Failure> {
+    let SecurityCommand::Audit(args) = command;
+    let examined = Examined::new(context, args.config.as_deref(), args.fix, Finding::is_risk)?;
+    match context.console.format() {
+        Format::Json => context.console.document(&examined.document(false))?,
+        Format::People => examined.show(context.console)?,
+    }
+    Ok(examined.status())
+}
+
+/// What was found, after what could be mended is.
+struct Examined {
+    /// The worst come first.
+    findings: Vec<Finding>,
+    settings: Option<Arc<Settings>>,
+    /// The ids of what was mended.
+    repaired: Vec<&'static str>,
+}
+
+impl Examined {
+    fn new(
+        context: &Context,
+        config: Option<&Path>,
+        fix: bool,
+        wanted: fn(&Finding) -> bool,
+    ) -> Result<Self, Failure> {
+        let state_dir = context.state_dir()?;
+        let (mut findings, settings) = examine(context, &state_dir, config);
+        findings.retain(wanted);
+        let mut repaired = Vec::new();
+        if fix {
+            // As for `config set`: what an agent runs changes no policy, not even to tighten it.
+            let is_inside = context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec");
+            findings
+                .retain(|finding| !(is_inside && matches!(finding.repair, Some(Repair::Scaffold { .. }))));
+            repaired = repair(context.console, &state_dir, &findings);
+            (findings, _) = examine(context, &state_dir, config);
+            findings.retain(wanted);
+        }
+        Ok(Self {
+            findings,
+            settings,
+            repaired,
+        })
+    }
+
+    fn status(&self) -> ExitStatus {
+        if self.count(Severity::Error) > 0 {
+            ExitStatus::FAILURE
+        } else {
+            ExitStatus::SUCCESS
+        }
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity == severity)
+            .count()
+    }
 }
 
 fn examine(
     context: &Context,
     state_dir: &StateDir,
-    args: &DoctorArgs,
+    config: Option<&Path>,
 ) -> (Vec<Finding>, Option<Arc<Settings>>) {
     let options = StartOptions {
-        config: args.config.clone(),
+        config: config.map(Path::to_owned),
         ..StartOptions::default()
     };
     let (snapshot, settings) = doctor::gather(
@@ -209,8 +288,59 @@ fn scaffold(state_dir: &StateDir, name: &str) -> Result<(), String> {
     staged.commit().map_err(|error| error.to_string())
 }
 
-fn document(findings: &[Finding], settings: Option<&Settings>, repaired: &[&str]) -> Value {
-    let settings: Vec<Value> = settings
+impl Examined {
+    fn document(&self, with_settings: bool) -> Value {
+        let findings: Vec<Value> = self
+            .findings
+            .iter()
+            .map(
+                |Finding {
+                     id,
+                     severity,
+                     key,
+                     explanation,
+                     fix,
+                     repair,
+                 }| {
+                    json!({"id": id, "severity": severity, "key": key, "explanation": explanation, "fix": fix,
+                    "fixable": repair.is_some()})
+                },
+            )
+            .collect();
+        let mut document = json!({"findings": findings, "repaired": self.repaired});
+        if let Some(document) = document.as_object_mut().filter(|_| with_settings) {
+            document.insert("settings".to_owned(), settings_document(self.settings.as_deref()));
+        }
+        document
+    }
+
+    fn show(&self, console: Console) -> Result<(), Failure> {
+        for finding in &self.findings {
+            let tone = match finding.severity {
+                Severity::Error => Tone::Bad,
+                Severity::Warning => Tone::Caution,
+                Severity::Info => Tone::Dim,
+            };
+            let severity = console.paint(tone, finding.severity.as_str());
+            console.line(&format!(
+                "{severity}[{}]: {}",
+                finding.id,
+                value::visible(&finding.key)
+            ))?;
+            console.line(&format!("  {}", value::visible(&finding.explanation)))?;
+            console.line(&format!("  fix: {}", value::visible(&finding.fix)))?;
+        }
+        console.line(&format!(
+            "{} errors, {} warnings, {} notes",
+            self.count(Severity::Error),
+            self.count(Severity::Warning),
+            self.count(Severity::Info)
+        ))
+    }
+}
+
+fn settings_document(settings: Option<&Settings>) -> Value {
+    settings
         .map_or(&[][..], |settings| &settings.values)
         .iter()
         .map(
@@ -225,27 +355,10 @@ fn document(findings: &[Finding], settings: Option<&Settings>, repaired: &[&str]
                 "effective": effective_now})
             },
         )
-        .collect();
-    let findings: Vec<Value> = findings
-        .iter()
-        .map(
-            |Finding {
-                 id,
-                 severity,
-                 key,
-                 explanation,
-                 fix,
-                 repair,
-             }| {
-                json!({"id": id, "severity": severity, "key": key, "explanation": explanation, "fix": fix,
-                "fixable": repair.is_some()})
-            },
-        )
-        .collect();
-    json!({"findings": findings, "settings": settings, "repaired": repaired})
+        .collect()
 }
 
-fn show(console: Console, findings: &[Finding], settings: Option<&Settings>) -> Result<(), Failure> {
+fn show_settings(console: Console, settings: Option<&Settings>) -> Result<(), Failure> {
     let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]);
     for EffectiveValue {
         key,
@@ -258,33 +371,5 @@ fn show(console: Console, findings: &[Finding], settings: Option<&Settings>) -> 
         let remark = if *effective_now { "" } else { "not yet effective" };
         table.row([key.as_str(), &value::spelled(value), &source.to_string(), remark]);
     }
-    console.table(&table, "the settings do not read")?;
-    console.line("")?;
-    for finding in findings {
-        let tone = match finding.severity {
-            Severity::Error => Tone::Bad,
-            Severity::Warning => Tone::Caution,
-            Severity::Info => Tone::Dim,
-        };
-        let severity = console.paint(tone, finding.severity.as_str());
-        console.line(&format!(
-            "{severity}[{}]: {}",
-            finding.id,
-            value::visible(&finding.key)
-        ))?;
-        console.line(&format!("  {}", value::visible(&finding.explanation)))?;
-        console.line(&format!("  fix: {}", value::visible(&finding.fix)))?;
-    }
-    let count = |severity: Severity| {
-        findings
-            .iter()
-            .filter(|finding| finding.severity == severity)
-            .count()
-    };
-    console.line(&format!(
-        "{} errors, {} warnings, {} notes",
-        count(Severity::Error),
-        count(Severity::Warning),
-        count(Severity::Info)
-    ))
+    console.table(&table, "the settings do not read")
 }

@@ -80,6 +80,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::LoginLink(args) => with_runtime(login_link::run(context, args)),
         Command::Doctor(args) if args.ready => with_runtime(doctor::ready(context)),
         Command::Doctor(args) => doctor::run(context, &args),
+        Command::Security(command) => doctor::security(context, &command),
         Command::Openapi => openapi::run(context.console),
         Command::Completions(args) => completions::run(context.console, &args),
         Command::Man(args) => man::run(context.console, &args),

@@ -286,3 +286,51 @@ fn what_can_be_mended_without_loosening_is() {
         assert!(!left.iter().any(|(id, _)| id == mended), "{left:?}");
     }
 }
+
+#[test]
+fn an_audit_of_the_security_names_the_risks_alone() {
+    let scratch = Scratch::new();
+    let state = scratch.path();
+    sound(&state);
+    let audit = |arguments: &[&str]| {
+        let call = countersign()
+            .args(&["security", "audit"])
+            .args(arguments)
+            .env("OPENCLAW_STATE_DIR", &state);
+        run_program(&call)
+    };
+    let ids = || -> (Option<i32>, Vec<String>) {
+        let done = audit(&["--json"]);
+        let report: Value = serde_json::from_str(&done.stdout).expect("JSON");
+        assert!(report.get("settings").is_none(), "{report:#}");
+        let findings = report["findings"].as_array().expect("findings");
+        let id = |finding: &Value| finding["id"].as_str().expect("an id").to_owned();
+        (done.code, findings.iter().map(id).collect())
+    };
+    let sound_ids = ids().1;
+
+    // A rule that leads nowhere is untidy; one that takes in interpreters, and a secret that others write, are risks.
+    document(
+        &state,
+        &json!({ "main": { "allowlist": [{ "pattern": "/opt/nothing/here" }, { "pattern": "/usr/bin/*" }] } }),
+    );
+    write_file_mode(&state.join("countersign/operator.token"), "t", 0o646);
+    let all: Vec<String> = found(&state).into_iter().map(|(id, _)| id).collect();
+    assert!(all.iter().any(|id| id == "rule-missing-file"), "{all:?}");
+    let (code, risks) = ids();
+    assert_eq!(code, Some(1), "{risks:?}");
+    assert!(!risks.iter().any(|id| id == "rule-missing-file"), "{risks:?}");
+    let new: Vec<&String> = risks.iter().filter(|id| !sound_ids.contains(id)).collect();
+    assert_eq!(new, ["file-not-private", "rule-interpreter"], "{all:?}");
+
+    let people = audit(&[]).stdout;
+    assert!(
+        people.contains("error[file-not-private]")
+            && people.contains("  fix: ")
+            && !people.contains("SETTING"),
+        "{people}"
+    );
+    // It mends as doctor does.
+    audit(&["--fix"]);
+    assert!(!ids().1.iter().any(|id| id == "file-not-private"));
+}

@@ -35,6 +35,7 @@ const ENDS_WITH: &[(&str, i32)] = &[
     ("countersign apply-patch --no-wait", 75),
     // Commands have the server's rights here, which is an error finding.
     ("countersign doctor", 1),
+    ("countersign security audit", 1),
     // The question needs a terminal.
     ("countersign init", 64),
     ("countersign init --preset", 0),
@@ -113,6 +114,14 @@ impl Stage {
         write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
         let case = json!({ "command": "git status", "expect": "allow" });
         write_file_mode(&home.join("cases.jsonl"), case.to_string(), 0o644);
+        let candidate = json!({ "version": 1 });
+        write_file_mode(&home.join("candidate.json"), candidate.to_string(), 0o644);
+        let candidate = json!({ "tools": { "exec": { "host": "gateway", "security": "deny" } } });
+        write_file_mode(
+            &home.join("candidate-openclaw.json"),
+            candidate.to_string(),
+            0o644,
+        );
         let patch = "*** Begin Patch\n*** Add File: example\n+x\n*** End Patch\n";
         write_file_mode(&home.join("change.patch"), patch, 0o644);
         let asked = server
