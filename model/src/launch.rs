@@ -6,9 +6,9 @@
 
 use countersign::{
     domain::{
-        self, Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, DecidedBy, Exit,
-        Expiring, LaunchId, LaunchStanding, Launching, Reach, Reason, Recovery, RelaunchStanding, RunStatus,
-        Security,
+        self, Aftermath, Answering, ApprovalDecision, ApprovalStanding, ApprovalStatus, Ask, Ballot,
+        DecidedBy, Exit, Expiring, LaunchId, LaunchStanding, Launching, Reach, Reason, Recovery,
+        RelaunchStanding, RunStatus, Security,
     },
     policy::gate::{self, AfterTimeout, Coverage, FallbackVerdict, GateInput, Unanswered, Verdict},
     runner::run_file::{self, Claim, Line, RunFileState, Voiding},
@@ -36,6 +36,8 @@ pub enum Fault {
     SecondUse,
     /// A launch does not ask for a yes.
     NoYes,
+    /// A person who says yes again counts as another one.
+    CountsTwice,
     /// A question found expired by the next server falls back like any other.
     LateFallback,
     /// A supervisor does not look at what the run file says.
@@ -76,6 +78,8 @@ pub struct Protocol {
     pub fault: Option<Fault>,
     /// Whether the run outlives its caller.
     pub outlives_caller: bool,
+    /// How many people have to say yes.
+    pub required: u8,
 }
 
 /// What the gate said, and what happens if nobody answers.
@@ -117,6 +121,8 @@ struct Row {
     decision: Option<ApprovalDecision>,
     decided_at: u8,
     is_consumed: bool,
+    /// Who said yes while others were still missing, a bit for each.
+    votes: u8,
 }
 
 /// What a server has in its memory.
@@ -206,6 +212,8 @@ struct Truth {
     uses: u8,
     /// What the person was told that counts.
     answered: Option<ApprovalDecision>,
+    /// Who was told that their yes counts, a bit for each.
+    voters: u8,
     /// A fallback let it start.
     fell_back: bool,
     /// A question whose time had run out was found by a later server.
@@ -245,8 +253,8 @@ pub enum Event {
     Tick,
     /// The server does a step of its task of this number.
     Do(usize),
-    /// A person answers.
-    Answer(ApprovalDecision),
+    /// The person of this number answers.
+    Answer(ApprovalDecision, u8),
     /// The server notices that the question's time ran out.
     NoticeDeadline,
     /// The asker withdraws.
@@ -301,13 +309,37 @@ impl Protocol {
         });
     }
 
-    fn answer(&self, state: &mut State, decision: ApprovalDecision) {
-        let Some(standing) = self.standing(state) else {
+    fn answer(&self, state: &mut State, decision: ApprovalDecision, person: u8) {
+        let (Some(standing), Some(row)) = (self.standing(state), state.rows.approval) else {
             return;
         };
-        match standing.answer(decision) {
+        let own = 1_u8 << person;
+        let others = if self.fault == Some(Fault::CountsTwice) {
+            row.votes
+        } else {
+            row.votes & !own
+        };
+        let ballot = Ballot {
+            is_entitled: true,
+            is_repeated: row.votes & own != 0,
+            others: others.count_ones().into(),
+            required: self.required.into(),
+        };
+        match standing.answer(decision, ballot) {
             Answering::Settles => {}
+            Answering::Counts => {
+                state.rows.approval = Some(Row {
+                    votes: row.votes | own,
+                    ..row
+                });
+                if self.fault != Some(Fault::UnsyncedAnswer) {
+                    state.synced = state.rows;
+                }
+                state.truth.voters |= own;
+                return;
+            }
             Answering::Repeats
+            | Answering::NotEntitled
             | Answering::Conflicts
             | Answering::Due
             | Answering::Expired
@@ -323,8 +355,10 @@ impl Protocol {
             decision: Some(decision),
             decided_at: state.now,
             is_consumed: false,
+            votes: row.votes,
         });
         if allows {
+            state.truth.voters |= own;
             advance(&mut state.rows, RunStatus::Requested);
             state.rows.by = Some(DecidedBy::Person);
             add(state, Task::Launch { read: None });
@@ -798,6 +832,7 @@ impl Model for Protocol {
                             decision: None,
                             decided_at: 0,
                             is_consumed: false,
+                            votes: 0,
                         });
                     }
                     (Word::Ask, false) => {
@@ -806,6 +841,7 @@ impl Model for Protocol {
                             decision: Some(ApprovalDecision::Deny),
                             decided_at: 0,
                             is_consumed: false,
+                            votes: 0,
                         });
                         if judged.unreachable == Word::Run {
                             state.truth.fell_back = true;
@@ -834,8 +870,10 @@ impl Model for Protocol {
             }
             if let Some(row) = state.rows.approval {
                 if row.status == ApprovalStatus::Pending {
-                    actions.push(Event::Answer(ApprovalDecision::AllowOnce));
-                    actions.push(Event::Answer(ApprovalDecision::Deny));
+                    for person in 0..self.required {
+                        actions.push(Event::Answer(ApprovalDecision::AllowOnce, person));
+                    }
+                    actions.push(Event::Answer(ApprovalDecision::Deny, 0));
                 }
                 let expires = Task::Expire {
                     read: None,
@@ -855,7 +893,7 @@ impl Model for Protocol {
                         .iter()
                         .any(|task| matches!(task, Task::Launch { .. }));
                     if !is_at_it && state.truth.uses < 2 {
-                        actions.push(Event::Answer(ApprovalDecision::AllowAlways));
+                        actions.push(Event::Answer(ApprovalDecision::AllowAlways, 0));
                     }
                 }
             }
@@ -901,8 +939,8 @@ impl Model for Protocol {
             Event::Tick => state.now += 1,
             Event::Do(at) => self.work(&mut state, at),
             // Only the faults know this one: somebody starts a launch that nobody is entitled to.
-            Event::Answer(ApprovalDecision::AllowAlways) => add(&mut state, Task::Launch { read: None }),
-            Event::Answer(decision) => self.answer(&mut state, decision),
+            Event::Answer(ApprovalDecision::AllowAlways, _) => add(&mut state, Task::Launch { read: None }),
+            Event::Answer(decision, person) => self.answer(&mut state, decision, person),
             Event::NoticeDeadline => add(
                 &mut state,
                 Task::Expire {
@@ -984,6 +1022,20 @@ impl Model for Protocol {
                 },
             ),
             Property::always(
+                "nothing starts by fewer people than it takes",
+                |model: &Self, state: &State| {
+                    state.truth.starts == 0
+                        || state.judged.verdict == Word::Run
+                        || state.truth.fell_back
+                        || state.truth.voters.count_ones() >= u32::from(model.required)
+                },
+            ),
+            Property::always("no vote that was taken is lost", |_, state: &State| {
+                state.rows.approval.is_none_or(|row| {
+                    row.status != ApprovalStatus::Pending || row.votes == state.truth.voters
+                })
+            }),
+            Property::always(
                 "what was denied or cancelled before its launch never starts",
                 |_, state: &State| {
                     let is_barred = match state.rows.reason {
@@ -1058,10 +1110,15 @@ mod tests {
     };
 
     fn check(bounds: Bounds, outlives_caller: bool) {
+        check_people(bounds, outlives_caller, 1);
+    }
+
+    fn check_people(bounds: Bounds, outlives_caller: bool, required: u8) {
         let protocol = Protocol {
             bounds,
             fault: None,
             outlives_caller,
+            required,
         };
         let checker = protocol.checker().threads(2).spawn_bfs().join();
         println!("{bounds:?}: {} states", checker.unique_state_count());
@@ -1077,10 +1134,16 @@ mod tests {
 
     /// Whether a fault breaks a property.
     fn breaks(fault: Fault, bounds: Bounds, property: &'static str) -> bool {
+        breaks_people(fault, bounds, property, 1)
+    }
+
+    /// The same where it takes so many people.
+    fn breaks_people(fault: Fault, bounds: Bounds, property: &'static str, required: u8) -> bool {
         let protocol = Protocol {
             bounds,
             fault: Some(fault),
             outlives_caller: true,
+            required,
         };
         assert!(protocol.properties().iter().any(|known| known.name == property));
         let checker = protocol
@@ -1127,6 +1190,45 @@ mod tests {
             ..QUIET
         };
         check(bounds, true);
+    }
+
+    #[test]
+    fn it_holds_where_it_takes_two_people() {
+        let bounds = Bounds {
+            kills: 1,
+            outages: 1,
+            ..QUIET
+        };
+        check_people(bounds, true, 2);
+        let bounds = Bounds {
+            kills: 1,
+            edits: 1,
+            swaps: 1,
+            ..QUIET
+        };
+        check_people(bounds, true, 2);
+    }
+
+    #[test]
+    fn a_lost_vote_and_a_person_who_counts_twice_are_found() {
+        let power = Bounds {
+            kills: 1,
+            outages: 1,
+            ..QUIET
+        };
+        for (fault, bounds, expect) in [
+            (
+                Fault::CountsTwice,
+                QUIET,
+                "nothing starts by fewer people than it takes",
+            ),
+            (Fault::UnsyncedAnswer, power, "no vote that was taken is lost"),
+        ] {
+            assert!(
+                breaks_people(fault, bounds, expect, 2),
+                "{fault:?} goes unnoticed"
+            );
+        }
     }
 
     #[test]

@@ -109,7 +109,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
     for item in &items {
         table.row([
             value::text(item, "slug"),
-            value::text(item, "status"),
+            status(item),
             time_left(context, item),
             value::text(item, "agentId"),
             value::text(item, "host"),
@@ -150,8 +150,23 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
 pub(super) fn facts(context: &Context, approval: &Value) -> Table {
     let mut table = Table::without_header();
     table.fact("id", &value::text(approval, "id"));
-    table.fact("status", &value::text(approval, "status"));
+    table.fact("status", &status(approval));
     table.fact("time left", &time_left(context, approval));
+    table.fact("allowed by", &progress(approval).unwrap_or_default());
+    table.fact("groups", &groups(approval).unwrap_or_default());
+    for vote in approval
+        .get("votes")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let by = vote
+            .get("by")
+            .map(|by| value::text(by, "name"))
+            .unwrap_or_default();
+        let said = [value::text(vote, "decision"), value::text(vote, "reason")];
+        table.fact("vote", format!("{by}: {}", said.join(" ")).trim_end());
+    }
     for member in [
         "agentId",
         "sessionKey",
@@ -259,14 +274,25 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
     }
     let decided = answer.get("approval").unwrap_or(&Value::Null);
     let what = value::text(decided, "decision");
-    let line = if answer.get("applied") == Some(&Value::Bool(true)) {
-        format!("{} is answered: {what}", value::string(decided, "slug"))
-    } else {
-        format!(
-            "{} was already answered the same: {what}",
-            value::string(decided, "slug")
-        )
-    };
+    let line =
+        if let Some(progress) = progress(decided).filter(|_| value::string(decided, "status") == "pending") {
+            let again = if answer.get("applied") == Some(&Value::Bool(true)) {
+                ""
+            } else {
+                ", your answer was there already"
+            };
+            format!(
+                "{} is allowed by {progress}{again}: it waits for another approver",
+                value::string(decided, "slug")
+            )
+        } else if answer.get("applied") == Some(&Value::Bool(true)) {
+            format!("{} is answered: {what}", value::string(decided, "slug"))
+        } else {
+            format!(
+                "{} was already answered the same: {what}",
+                value::string(decided, "slug")
+            )
+        };
     context.console.line(&line)?;
     Ok(ExitStatus::SUCCESS)
 }
@@ -412,6 +438,39 @@ pub(super) fn shown_command_whole(approval: &Value) -> String {
     lines.join("\n")
 }
 
+/// The state, with how many people have allowed it where it takes several.
+fn status(approval: &Value) -> String {
+    let status = value::text(approval, "status");
+    match progress(approval) {
+        Some(progress) if status == "pending" => format!("{status}, {progress}"),
+        Some(_) | None => status,
+    }
+}
+
+/// How many people have allowed it, of how many; nothing where one is enough.
+pub(super) fn progress(approval: &Value) -> Option<String> {
+    let required = approval
+        .get("approvalsRequired")
+        .and_then(Value::as_u64)
+        .filter(|required| *required > 1)?;
+    let votes = approval.get("votes").and_then(Value::as_array);
+    let allowing = votes.map_or(0, |votes| {
+        let allows = |vote: &&Value| value::string(vote, "decision") != "deny";
+        votes.iter().filter(allows).count()
+    });
+    Some(format!("{allowing} of {required}"))
+}
+
+/// Of which groups an approver must be; nothing for any.
+pub(super) fn groups(explained: &Value) -> Option<String> {
+    let groups = explained.get("groups").and_then(Value::as_array)?;
+    Some(if groups.is_empty() {
+        "nobody is of the groups of all its parts".to_owned()
+    } else {
+        value::text(explained, "groups")
+    })
+}
+
 fn time_left(context: &Context, approval: &Value) -> String {
     match (
         value::string(approval, "status"),
@@ -434,6 +493,20 @@ mod tests {
         assert_eq!(
             chosen(&approval, &["/usr/bin/git".to_owned(), "/usr/bin/ls".to_owned()]),
             Ok(json!([{"pattern": "/usr/bin/git", "argPattern": "^status$"}, {"pattern": "/usr/bin/ls"}]))
+        );
+    }
+
+    #[test]
+    fn progress_is_said_only_where_it_takes_several() {
+        assert_eq!(progress(&json!({ "approvalsRequired": 1 })), None);
+        let two =
+            json!({ "approvalsRequired": 2, "status": "pending", "votes": [{ "decision": "allow-once" }] });
+        assert_eq!(progress(&two).as_deref(), Some("1 of 2"));
+        assert_eq!(status(&two), "pending, 1 of 2");
+        let denied = json!({ "approvalsRequired": 2, "status": "denied", "votes": [{ "decision": "deny" }] });
+        assert_eq!(
+            (progress(&denied).as_deref(), status(&denied).as_str()),
+            (Some("0 of 2"), "denied")
         );
     }
 

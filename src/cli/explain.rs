@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    approvals,
     client::Client,
     console::{Console, Format, Tone},
     context::Context,
@@ -121,6 +122,17 @@ fn facts(explained: &Value) -> Table {
     if explained.get("needsPerson") == Some(&Value::Bool(true)) {
         table.fact("needs person", "only a person may allow it");
     }
+    if let Some(required) = explained
+        .get("approvalsRequired")
+        .and_then(Value::as_u64)
+        .filter(|required| *required > 1)
+    {
+        table.fact(
+            "approvers",
+            &format!("{required} different people have to allow it"),
+        );
+    }
+    table.fact("groups", &approvals::groups(explained).unwrap_or_default());
     let env = explained.get("env").unwrap_or(&Value::Null);
     table.fact("env blocked", &value::text(env, "blocked"));
     table.fact("env passed", &value::text(env, "passed"));

@@ -1,7 +1,7 @@
 //! The command line: one thin file per subcommand (`cli.md`).
 //!
 //! It owns the terminal: this is the only folder that prints. Commands that talk to a server are clients of the
-//! HTTP API like any other and never reach into the engine. Entry point: [`main`].
+//! HTTP API like any other and never reach into a running engine. Entry point: [`main`].
 
 mod arguments;
 mod entry;
@@ -29,6 +29,8 @@ mod nodes;
 mod policy;
 mod policy_change;
 mod policy_held;
+mod policy_replay;
+mod policy_suggest;
 mod policy_test;
 mod process;
 mod runs;

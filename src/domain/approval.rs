@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, Host, RunId, Security, SessionKey,
-    UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, Host, Quorum, RunId, Security, SessionKey,
+    UnixMillis, Vote, name::vocabulary,
 };
 
 vocabulary! {
@@ -493,6 +493,9 @@ pub struct ApprovalCard {
     /// Whether the call was elevated; whether it still may be is looked at again before it starts.
     #[serde(skip_serializing_if = "is_false", default)]
     pub elevated: bool,
+    /// How many people it takes to allow it, and whose.
+    #[serde(skip_serializing_if = "Quorum::is_default", default)]
+    pub quorum: Quorum,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
@@ -515,6 +518,8 @@ pub struct Approval {
     pub state: ApprovalState,
     /// The patterns a person chose with `allow-always`.
     pub chosen_patterns: Vec<Pattern>,
+    /// Who said what, where it takes several people; in the order of their answers.
+    pub votes: Vec<Vote>,
     /// When it was asked.
     pub created_at: UnixMillis,
     /// The deadline; at that instant it is expired.

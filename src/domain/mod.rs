@@ -6,6 +6,7 @@
 
 mod actor;
 mod approval;
+mod approval_votes;
 mod ids;
 pub(crate) mod name;
 mod pairing;
@@ -29,6 +30,7 @@ pub use approval::{
     BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pattern, PatternWidth, Persist, Pinning,
     StepJoin, TerminalReason, Why,
 };
+pub use approval_votes::{Quorum, Vote};
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
 pub use pairing::{
@@ -47,7 +49,7 @@ pub use run::{
 pub use secret::Secret;
 pub use sign_in::SignIn;
 pub use steps::{
-    Aftermath, Answering, ApprovalStanding, Expiring, LaunchStanding, Launching, Reach, Recovery,
+    Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Reach, Recovery,
     RelaunchStanding, Traces, after_launch, recover, relaunch,
 };
 pub use terminal::TerminalSize;

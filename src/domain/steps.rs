@@ -35,11 +35,17 @@ impl ApprovalStanding {
         }
     }
 
-    /// What a person's answer does to it. The first one that comes in time wins.
-    pub fn answer(self, decision: ApprovalDecision) -> Answering {
+    /// What a person's answer does to it. One no is enough; the yes that makes it enough of them settles it.
+    pub fn answer(self, decision: ApprovalDecision, ballot: Ballot) -> Answering {
         match self.status {
             ApprovalStatus::Pending if self.is_due => Answering::Due,
-            ApprovalStatus::Pending => Answering::Settles,
+            ApprovalStatus::Pending if decision == ApprovalDecision::Deny => Answering::Settles,
+            ApprovalStatus::Pending if !ballot.is_entitled => Answering::NotEntitled,
+            ApprovalStatus::Pending if ballot.others.saturating_add(1) >= ballot.required => {
+                Answering::Settles
+            }
+            ApprovalStatus::Pending if ballot.is_repeated => Answering::Repeats,
+            ApprovalStatus::Pending => Answering::Counts,
             ApprovalStatus::Allowed | ApprovalStatus::Denied if self.decision == Some(decision) => {
                 Answering::Repeats
             }
@@ -85,12 +91,29 @@ impl ApprovalStanding {
     }
 }
 
+/// What an answer is beside those of other people to the same question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ballot {
+    /// Whether whoever answers is one of those who may allow it.
+    pub is_entitled: bool,
+    /// Whether they have said the same before.
+    pub is_repeated: bool,
+    /// How many other people have allowed it.
+    pub others: u64,
+    /// How many have to, all together.
+    pub required: u64,
+}
+
 /// What an answer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Answering {
-    /// It is the decision.
+    /// It is the decision, or completes it.
     Settles,
-    /// The same was decided before.
+    /// It is one of several that it takes; others are still missing.
+    Counts,
+    /// Nothing: whoever gave it may deny, not allow.
+    NotEntitled,
+    /// Nothing: the same was decided before, or said by the same person.
     Repeats,
     /// Another was decided before.
     Conflicts,

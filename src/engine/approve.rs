@@ -29,6 +29,7 @@ use crate::{
         launch::{ApprovedLaunch, ApprovedOutcome, LaunchTerms, Permit},
     },
     policy::{
+        approval_rules::Demand,
         combine::{Effective, Wanted},
         gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
     },
@@ -53,13 +54,15 @@ impl Engine {
     ) -> Result<Attempt, ExecError> {
         let run_id = self.ids.run_id(self.clock.now());
         let run = call.to_new_run(run_id.clone(), judged, self.isolation_of_call(call, settings));
+        let Demand { quorum, decide_by } = self.demand_of_call(judged, settings);
         let mut approval = NewApproval {
             id: self.ids.approval_id(),
             card: ApprovalCard {
                 elevated: call.asked.is_elevated(),
+                quorum,
                 ..judged.to_card(spec)
             },
-            timeout: settings.server.approvals.timeout,
+            timeout: decide_by.unwrap_or(settings.server.approvals.timeout),
             revises: None,
         };
         let mut prompt = None;
@@ -124,7 +127,7 @@ impl Engine {
             FallbackVerdict::Run => {
                 let slot = self.take_slot(&call.agent, settings).await?;
                 if slot.was_waited_for() {
-                    let now = Box::pin(self.policy_for(&judged.binding)).await?;
+                    let now = Box::pin(self.policy_for(&judged.binding, &call.requested_by)).await?;
                     if self.rebind(&judged.binding, &now)? != judged.binding {
                         return Ok(Attempt::Stale);
                     }
@@ -252,6 +255,9 @@ impl Engine {
                 detail: not_allowed(why, decision).to_owned(),
             }),
             DecideOutcome::OwnRequest => Err(DecideError::OwnRequest),
+            DecideOutcome::NotEntitled(approval) => Err(DecideError::NotEntitled {
+                detail: approval.card.quorum.who_may_allow(),
+            }),
             DecideOutcome::NotFound => Err(DecideError::NotFound),
         }
     }
@@ -286,7 +292,8 @@ impl Engine {
             return Err(Blind.into());
         }
         for _ in 0..ATTEMPTS {
-            let now = match Box::pin(self.policy_for(&approval.card.binding)).await {
+            let seen = self.policy_for(&approval.card.binding, &approval.requested_by);
+            let now = match Box::pin(seen).await {
                 // A node that is away may be back in time; nothing of the run has left yet.
                 Err(ExecError::NodeUnavailable { detail }) if self.is_too_late(&approval) => {
                     self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
@@ -305,7 +312,11 @@ impl Engine {
             }
             let limits = SlotLimits::from(&now.settings().server.limits);
             let slot = self.slots.wait(&approval.card.binding.agent, limits);
-            let slot = tokio::time::timeout(now.settings().server.approvals.start_by, slot);
+            let start_by = approval
+                .card
+                .quorum
+                .start_by(now.settings().server.approvals.start_by);
+            let slot = tokio::time::timeout(start_by, slot);
             let slot = tokio::select! {
                 biased;
                 () = self.stopping.cancelled() => return Ok(()),
@@ -325,7 +336,7 @@ impl Engine {
                 approval: id.clone(),
                 binding: self.rebind(&approval.card.binding, &now)?,
                 stamp: now.stamp(),
-                start_by: now.settings().server.approvals.start_by,
+                start_by,
                 node: now.node.as_ref().and_then(|node| node.launch()),
             };
             match self.ledger.launch(launch).await? {
@@ -361,6 +372,7 @@ impl Engine {
     /// Whether what a person allowed must not start any more.
     fn is_too_late(&self, approval: &Approval) -> bool {
         let start_by = self.settings.current().server.approvals.start_by;
+        let start_by = approval.card.quorum.start_by(start_by);
         match &approval.state {
             ApprovalState::Allowed { at, .. } => self.clock.now() > *at + start_by,
             ApprovalState::Pending
@@ -427,7 +439,7 @@ impl Engine {
             if self.is_draining() {
                 return;
             }
-            let seen = Box::pin(self.policy_for(&card.binding)).await;
+            let seen = Box::pin(self.policy_for(&card.binding, &approval.requested_by)).await;
             let is_seen = seen.is_ok();
             let now = seen.unwrap_or_else(|_away| self.policy_now());
             let effective = self.effective_for(approval, &now);

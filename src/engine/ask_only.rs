@@ -20,7 +20,7 @@ use crate::{
         Admission, AnswerTo, ApprovalFilter, AskOutcome, Asking, CancelOutcome, Fallback, NewApproval,
         NewRun, NoRoute, NoRouteOutcome, Page, UseAnswer,
     },
-    policy::combine::Wanted,
+    policy::{approval_rules::Demand, combine::Wanted},
 };
 
 /// A question about a command that the asker starts, or does not.
@@ -52,7 +52,7 @@ pub struct AskRequest {
     pub env: EnvOverrides,
     /// The answers that the asker understands; `None` for all.
     pub decisions: Option<Vec<ApprovalDecision>>,
-    /// How long the person has; `None` for `[approvals] timeout_ms`, which is also the most.
+    /// How long the person has; `None` for `[approvals] timeout_ms`, or what a rule of theirs says, which is also the most.
     pub timeout: Option<Duration>,
     /// Who wants to know and why, for the person.
     pub detail: String,
@@ -153,7 +153,8 @@ impl Engine {
         let ours = now.effective(&request.agent, Wanted::default());
         let security = request.security.unwrap_or(ours.security.value);
         let ask = request.ask.unwrap_or(ours.ask.value);
-        let longest = settings.server.approvals.timeout;
+        let Demand { quorum, decide_by } = self.demand_of_other(&request.agent, request.host, settings);
+        let longest = decide_by.unwrap_or(settings.server.approvals.timeout);
         if let Some(id) = &request.id {
             self.expect_free(id).await?;
         }
@@ -176,6 +177,7 @@ impl Engine {
             segments: serde_json::json!([]),
             document_hash: now.stamp().document_hash,
             elevated: false,
+            quorum,
         };
         let AskRequest {
             asked_by,
@@ -348,13 +350,20 @@ impl Engine {
     }
 
     /// Uses up an allowing answer to a question of [`Engine::ask_for_other`], once, if it is not older than
-    /// `[approvals] start_by_ms`. `None` when there is none to use.
+    /// `[approvals] start_by_ms`, or than its rule says. `None` when there is none to use.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written.
     pub async fn use_answer(&self, to: AnswerTo) -> Result<Option<Approval>, StorageTrouble> {
-        let start_by = self.settings.current().server.approvals.start_by;
-        Ok(self.ledger.use_answer(UseAnswer { to, start_by }).await?)
+        let settings = self.settings.current();
+        let approvals = &settings.server.approvals;
+        let of_rules = approvals.rules.iter().filter_map(|rule| rule.start_by).max();
+        let answer = UseAnswer {
+            to,
+            start_by: approvals.start_by,
+            longest: of_rules.unwrap_or(approvals.start_by),
+        };
+        Ok(self.ledger.use_answer(answer).await?)
     }
 }
 

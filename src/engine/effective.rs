@@ -2,7 +2,7 @@
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
+    domain::{Actor, AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         Engine,
         node::NodeView,
@@ -86,9 +86,10 @@ impl DocumentView {
 
 impl Engine {
     /// The policy in force for an agent. `host` is the place that is asked about; without it, what resolution
-    /// gives.
+    /// gives. A node is asked in the name of `asker`.
     pub async fn effective_policy(
         &self,
+        asker: &Actor,
         agent: &AgentId,
         host: Option<Host>,
         session: &SessionKey,
@@ -112,7 +113,7 @@ impl Engine {
             None => resolved,
         };
         let (now, on_node) = if host.value == Host::Node {
-            let (now, node) = Box::pin(self.look_at_node(agent, asked.node(), now)).await;
+            let (now, node) = Box::pin(self.look_at_node(asker, agent, asked.node(), now)).await;
             (now, Some(node))
         } else {
             (now, None)

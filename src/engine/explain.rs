@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Backend, Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest,
-        MAX_ARGUMENT_BYTES, Pattern, Principal, Reason, Scope, Security,
+        MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, Security,
     },
     engine::{
         Engine,
@@ -56,6 +56,8 @@ pub struct Explanation {
     pub needs_person: bool,
     /// Whether somebody could be asked now.
     pub approver_reachable: bool,
+    /// How many people it would take to allow it, and whose; `None` where nobody would be asked.
+    pub quorum: Option<Quorum>,
     /// What `allow-always` could store.
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
@@ -174,6 +176,7 @@ impl Engine {
             outcome,
             needs_person: false,
             approver_reachable,
+            quorum: None,
             would_persist: Vec::new(),
             pinned: None,
             node: call.node.as_deref().map(NodeView::of),
@@ -254,6 +257,10 @@ impl Engine {
             outcome,
             needs_person: judged.input.needs_person,
             approver_reachable,
+            quorum: match outcome {
+                Outcome::Ask(_) => Some(self.demand_of_call(&judged, settings).quorum),
+                Outcome::Run | Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
+            },
             would_persist: match judged.verdict {
                 Verdict::Ask(spec) => judged.proposed(spec),
                 Verdict::Run | Verdict::Deny(_) => Vec::new(),

@@ -14,7 +14,7 @@ use crate::{
     command::{PathLookup as _, env_policy},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
-        Pattern, Reason, Security, Why,
+        Pattern, Quorum, Reason, Security, Why,
     },
     engine::{
         Engine, analyse,
@@ -173,7 +173,7 @@ impl PolicyView {
         }
     }
 
-    fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
+    pub(super) fn is_tool_denied(&self, agent: &AgentId, command: &Command) -> bool {
         let policy = &self.settings.policy;
         let tool = match command {
             Command::Shell(_) | Command::Argv(_) => Tool::Exec,
@@ -239,30 +239,7 @@ impl Engine {
                 message,
             });
         }
-        let coverage = analysis.as_ref().map_or(
-            Coverage {
-                satisfied: false,
-                analysis_ok: false,
-                durable: false,
-            },
-            |analysis| Coverage {
-                satisfied: analysis.satisfied,
-                analysis_ok: analysis.ok,
-                durable: analysis.durable,
-            },
-        );
-        let input = GateInput {
-            security: effective.security.value,
-            ask: effective.ask.value,
-            ask_fallback: effective.ask_fallback.value,
-            coverage,
-            denylisted: analysis
-                .as_ref()
-                .is_some_and(|analysis| analysis.denylisted.is_some()),
-            needs_person: analysis.as_ref().is_some_and(|analysis| analysis.needs_person),
-            document_refused: effective.document_refused,
-            tool_denied,
-        };
+        let input = gate_input(&effective, analysis.as_ref(), tool_denied);
         let verdict = gate::gate(&input);
         // Whatever a shell reads at its start must not come from the request (`command-analysis.md` E3).
         let env = match &analysis {
@@ -303,9 +280,6 @@ impl Engine {
         })
     }
 
-    /// Under `full` nothing depends on the words of the command, unless deny rules or strict inline
-    /// evaluation look at them, a person will, a shell inside must not get an override, or it may run a script that is
-    /// looked at first.
     fn analyse_if_it_matters(
         &self,
         call: &Call,
@@ -313,24 +287,9 @@ impl Engine {
         effective: &Effective,
         spent: &[EntryId],
     ) -> Result<Option<Analysis>, Blind> {
-        if matches!(call.command, Command::Patch(_)) {
-            return Ok(None);
-        }
-        let exec = now.settings.policy.exec(&call.agent);
-        let matters = match effective.security.value {
-            Security::Deny => false,
-            Security::Allowlist => true,
-            Security::Full => {
-                effective.ask.value == Ask::Always
-                    || exec.strict_inline_eval.value
-                    || !call.env.is_empty()
-                    || (call.node.is_none()
-                        && preflight::applies(effective)
-                        && preflight::may_concern(&call.command))
-                    || !now.deny_rules(&call.agent).is_empty()
-            }
-        };
-        matters.then(|| self.analyse(call, now, spent)).transpose()
+        analysis_matters(call, now, effective)
+            .then(|| self.analyse(call, now, spent))
+            .transpose()
     }
 
     /// What would be started, pinned (`command-analysis.md` X1, X2, T1), and what the look at its scripts found if they
@@ -414,6 +373,55 @@ impl Engine {
             timeout_ms: call.timeout_ms(),
         };
         Ok((binding, preflight))
+    }
+}
+
+/// Under `full` nothing depends on the words of the command, unless deny rules or strict inline
+/// evaluation look at them, a person will, a shell inside must not get an override, or it may run a script that is
+/// looked at first.
+pub(super) fn analysis_matters(call: &Call, now: &PolicyView, effective: &Effective) -> bool {
+    if matches!(call.command, Command::Patch(_)) {
+        return false;
+    }
+    let exec = now.settings.policy.exec(&call.agent);
+    match effective.security.value {
+        Security::Deny => false,
+        Security::Allowlist => true,
+        Security::Full => {
+            effective.ask.value == Ask::Always
+                || exec.strict_inline_eval.value
+                || !call.env.is_empty()
+                || (call.node.is_none()
+                    && preflight::applies(effective)
+                    && preflight::may_concern(&call.command))
+                || !now.deny_rules(&call.agent).is_empty()
+        }
+    }
+}
+
+/// All that the gate decides by. A command that was not analysed is covered by nothing, and no rule matches it.
+pub(super) fn gate_input(effective: &Effective, analysis: Option<&Analysis>, tool_denied: bool) -> GateInput {
+    let coverage = analysis.map_or(
+        Coverage {
+            satisfied: false,
+            analysis_ok: false,
+            durable: false,
+        },
+        |analysis| Coverage {
+            satisfied: analysis.satisfied,
+            analysis_ok: analysis.ok,
+            durable: analysis.durable,
+        },
+    );
+    GateInput {
+        security: effective.security.value,
+        ask: effective.ask.value,
+        ask_fallback: effective.ask_fallback.value,
+        coverage,
+        denylisted: analysis.is_some_and(|analysis| analysis.denylisted.is_some()),
+        needs_person: analysis.is_some_and(|analysis| analysis.needs_person),
+        document_refused: effective.document_refused,
+        tool_denied,
     }
 }
 
@@ -543,7 +551,7 @@ impl Judgement {
         }
     }
 
-    /// What a person is shown.
+    /// What a person is shown. Any one approver may allow it, unless the settings say otherwise.
     pub(super) fn to_card(&self, spec: AskSpec) -> ApprovalCard {
         let proposed = self.proposed(spec);
         let mut allowed_decisions = vec![ApprovalDecision::AllowOnce];
@@ -568,6 +576,7 @@ impl Judgement {
                 .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
             document_hash: self.stamp.document_hash.clone(),
             elevated: false,
+            quorum: Quorum::default(),
         }
     }
 

@@ -16,6 +16,7 @@ mod judge;
 mod preflight;
 
 mod approve;
+mod approvers;
 pub mod ask_only;
 mod exec;
 mod persist;
@@ -40,6 +41,7 @@ pub mod session;
 mod recover;
 mod shutdown;
 
+pub mod candidate;
 pub mod effective;
 pub mod explain;
 mod query;

@@ -280,9 +280,9 @@ pub struct Answer {
 /// The result of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
-    /// Whether this answer was the one that counted.
+    /// Whether this answer counted; false when it was there before.
     pub applied: bool,
-    /// The approval as it now is.
+    /// The approval as it now is; it still waits when it takes the answers of more people.
     pub approval: Approval,
 }
 
@@ -310,6 +310,12 @@ pub enum DecideError {
     /// Who asks cannot answer.
     #[error("who asks cannot answer")]
     OwnRequest,
+    /// It is for approvers of other groups to allow it.
+    #[error("it is for approvers of other groups to allow this")]
+    NotEntitled {
+        /// Whose groups.
+        detail: String,
+    },
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),

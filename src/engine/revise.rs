@@ -16,6 +16,7 @@ use crate::{
     },
     ledger::{NewApproval, Revise, ReviseOutcome},
     policy::{
+        approval_rules::Demand,
         combine::Wanted,
         gate::{AskSpec, AskWhy, Verdict},
     },
@@ -111,7 +112,7 @@ impl Engine {
             }
             .into());
         }
-        let now = Box::pin(self.policy_for(binding)).await?;
+        let now = Box::pin(self.policy_for(binding, &old.requested_by)).await?;
         let place = self.call_of_binding(binding, &now).map_err(ExecError::from)?;
         let asked = self.asked_again(
             &binding.agent,
@@ -150,6 +151,8 @@ impl Engine {
         // The asker never wanted this command: silence must not start it.
         card.needs_person = true;
         card.elevated = old.card.elevated;
+        let Demand { quorum, decide_by } = self.demand_of_call(&judged, now.settings());
+        card.quorum = quorum;
         Ok(Revise {
             revises: old.id.clone(),
             run: call.to_new_run(
@@ -160,7 +163,7 @@ impl Engine {
             approval: NewApproval {
                 id: self.ids.approval_id(),
                 card,
-                timeout: now.settings().server.approvals.timeout,
+                timeout: decide_by.unwrap_or(now.settings().server.approvals.timeout),
                 revises: Some(old.id.clone()),
             },
             by: caller.actor.clone(),

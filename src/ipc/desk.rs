@@ -122,8 +122,14 @@ impl Desk {
                 return;
             }
         };
+        let votes = used.as_ref().map(|used| used.votes.clone()).unwrap_or_default();
         let (by, given) = match used.map(|used| used.state) {
-            Some(ApprovalState::Allowed { by, decision, .. }) => (by, decision.min(wanted)),
+            // Where it took several people, each of them said so.
+            Some(ApprovalState::Allowed { decision, .. }) if !votes.is_empty() => (
+                votes.into_iter().map(|vote| vote.by).collect(),
+                decision.min(wanted),
+            ),
+            Some(ApprovalState::Allowed { by, decision, .. }) => (vec![by], decision.min(wanted)),
             Some(
                 ApprovalState::Pending
                 | ApprovalState::Denied { .. }
@@ -139,7 +145,7 @@ impl Desk {
                     id: "attached".to_owned(),
                     name: "decision attached by the asker ([ipc] trust_attached)".to_owned(),
                 };
-                (trusted, wanted)
+                (vec![trusted], wanted)
             }
         };
         let is_open = approval.allowed.contains(&given);
@@ -152,13 +158,15 @@ impl Desk {
             reason: None,
             patterns: None,
         };
-        let by = Principal {
-            actor: by,
-            scopes: [Scope::Approve].into(),
-            agents: None,
-        };
-        if let Err(error) = self.engine.decide(&by, &approval.id, answer).await {
-            tracing::info!(approval.id = %approval.id, %error, "an attached decision did not count");
+        for actor in by {
+            let by = Principal {
+                actor,
+                scopes: [Scope::Approve].into(),
+                agents: None,
+            };
+            if let Err(error) = self.engine.decide(&by, &approval.id, answer.clone()).await {
+                tracing::info!(approval.id = %approval.id, %error, "an attached decision did not count");
+            }
         }
     }
 

@@ -179,7 +179,8 @@ pub(super) fn fetch_stored(
 
 const COLUMNS: &str = "id, run_id, card_json, binding_digest, env_sealed, asked_by_kind, asked_by_id, \
      asked_by_name, created_ms, expires_ms, chosen_json, status, decision, reason, resolved_ms, resolved_kind, \
-     resolved_id, resolved_name, terminal_reason, consumed_ms, persist, revises, revised_by";
+     resolved_id, resolved_name, terminal_reason, consumed_ms, persist, revises, revised_by, \
+     votes_json";
 
 fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
     let mut columns = Columns::of("approvals", row);
@@ -191,6 +192,7 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
     let chosen_patterns = columns.json()?;
     let state = state(&mut columns)?;
     let (revises, revised_by) = (columns.maybe_word()?, columns.maybe_word()?);
+    let votes = columns.json()?;
     let approval = Approval {
         id,
         run_id,
@@ -198,6 +200,7 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
         requested_by,
         state,
         chosen_patterns,
+        votes,
         created_at,
         expires_at,
         revises,

@@ -397,6 +397,7 @@ pub(super) fn record(run: NewRun, approval: NewApproval, state: ApprovalState, n
         requested_by: run.requested_by,
         state,
         chosen_patterns: Vec::new(),
+        votes: Vec::new(),
         created_at: now,
         expires_at: now + approval.timeout,
         revises: approval.revises,

@@ -1,23 +1,28 @@
 //! A person's decision: one compare-and-swap that one of them wins (`approvals-store.md` 11, Resolve).
 
+use std::collections::BTreeSet;
+
+use serde_json::json;
+
 use crate::{
     domain::{
-        Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, DecidedBy, Pattern, Persist,
-        Reason, RunDecision, RunVerdict, TerminalReason,
+        Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy,
+        Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Vote,
     },
     events::{Event, EventKind, Resolution},
 };
 
 use super::{
     approvals::{self, StoredApproval},
+    audit::{AuditAction, Entry},
     config::{Durability, Tuning},
     elsewhere,
     error::Fault,
     finish,
     launch::exactly_one,
-    new_run::json,
+    new_run::json as text,
     queue::Job,
-    runs,
+    runs, tokens,
     tx::{Committed, Tx},
 };
 
@@ -48,7 +53,8 @@ pub struct ChosenPattern {
 /// What became of a decision; the rows of the table in `http-api.md`, approval object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DecideOutcome {
-    /// The decision counts: `applied` now, or the same one was recorded before.
+    /// The decision counts: `applied` now, or the same one was recorded before. The approval still waits when it takes
+    /// the answers of more people.
     Decided {
         /// Whether this call won.
         applied: bool,
@@ -68,6 +74,8 @@ pub enum DecideOutcome {
     NotAllowedDecision(NotAllowed),
     /// Whoever asked cannot answer.
     OwnRequest,
+    /// It is for approvers of other groups to allow it.
+    NotEntitled(Box<Approval>),
     /// No such approval.
     NotFound,
 }
@@ -93,20 +101,36 @@ impl Job for Decide {
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
             return Ok(DecideOutcome::NotFound);
         };
-        let approval = Box::new(stored.approval);
+        let mut approval = Box::new(stored.approval);
         if approval.requested_by.is_same_party(&self.by) {
             return Ok(DecideOutcome::OwnRequest);
         }
-        match approval.standing(tx.now()).answer(self.decision) {
-            Answering::Settles => self.settle(tx, approval),
-            Answering::Repeats => Ok(DecideOutcome::Decided {
+        if approval.state.status() == ApprovalStatus::Pending {
+            forget_revoked(tx, &mut approval.votes)?;
+        }
+        let chosen = self.chosen(&approval);
+        let vote = Vote {
+            by: self.by.clone(),
+            decision: self.decision,
+            at: tx.now(),
+            reason: self.reason.clone(),
+            patterns: chosen.clone().unwrap_or_default(),
+        };
+        let ballot = approval.ballot(&vote, &groups_of(tx, &self.by, &approval)?);
+        let answering = approval.standing(tx.now()).answer(self.decision, ballot);
+        match (answering, chosen) {
+            (Answering::Settles | Answering::Counts, Err(why)) => Ok(DecideOutcome::NotAllowedDecision(why)),
+            (Answering::Settles, Ok(_)) => self.settle(tx, approval, vote),
+            (Answering::Counts, Ok(_)) => self.count(tx, approval, vote),
+            (Answering::NotEntitled, _) => Ok(DecideOutcome::NotEntitled(approval)),
+            (Answering::Repeats, _) => Ok(DecideOutcome::Decided {
                 applied: false,
                 approval,
             }),
-            Answering::Conflicts => Ok(DecideOutcome::Conflict(approval)),
-            Answering::Due => Ok(DecideOutcome::Due(approval)),
-            Answering::Expired => Ok(DecideOutcome::Expired(approval)),
-            Answering::Cancelled => Ok(DecideOutcome::Cancelled(approval)),
+            (Answering::Conflicts, _) => Ok(DecideOutcome::Conflict(approval)),
+            (Answering::Due, _) => Ok(DecideOutcome::Due(approval)),
+            (Answering::Expired, _) => Ok(DecideOutcome::Expired(approval)),
+            (Answering::Cancelled, _) => Ok(DecideOutcome::Cancelled(approval)),
         }
     }
 
@@ -116,19 +140,27 @@ impl Job for Decide {
 }
 
 impl Decide {
-    fn settle(&self, tx: &mut Tx<'_>, mut approval: Box<Approval>) -> Result<DecideOutcome, Fault> {
-        let chosen = match self.chosen(&approval) {
-            Ok(chosen) => chosen,
-            Err(why) => return Ok(DecideOutcome::NotAllowedDecision(why)),
-        };
+    /// The answer that settles it: a no, or the last yes that was missing.
+    fn settle(
+        &self,
+        tx: &mut Tx<'_>,
+        mut approval: Box<Approval>,
+        vote: Vote,
+    ) -> Result<DecideOutcome, Fault> {
         let at = tx.now();
+        approval.cast(vote);
+        let (decision, chosen) = approval.together();
+        if approval.card.quorum.required <= 1 {
+            // The state says it all.
+            approval.votes.clear();
+        }
         let persist = if chosen.is_empty() {
             Persist::None
         } else {
             Persist::Todo
         };
         let (by, reason) = (self.by.clone(), self.reason.clone());
-        approval.state = match self.decision {
+        approval.state = match decision {
             ApprovalDecision::Deny => ApprovalState::Denied { by, at, reason },
             decision @ (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways) => {
                 ApprovalState::Allowed {
@@ -145,19 +177,21 @@ impl Decide {
         let changed = tx.execute(
             "UPDATE approvals SET status = ?2, decision = ?3, reason = ?4, resolved_ms = ?5, resolved_kind = ?6, \
              resolved_id = ?7, resolved_name = ?8, terminal_reason = 'user', persist = ?9, chosen_json = ?10, \
+             votes_json = ?11, \
              env_sealed = CASE WHEN ?2 = 'denied' THEN NULL ELSE env_sealed END \
              WHERE id = ?1 AND status = 'pending' AND expires_ms > ?5",
             (
                 self.approval.as_str(),
                 approval.state.status().as_str(),
-                self.decision.as_str(),
+                decision.as_str(),
                 &self.reason,
                 at.get(),
                 self.by.kind.as_str(),
                 &self.by.id,
                 &self.by.name,
                 persist.as_str(),
-                json(&approval.chosen_patterns),
+                text(&approval.chosen_patterns),
+                text(&approval.votes),
             ),
         )?;
         exactly_one(changed)?;
@@ -173,7 +207,7 @@ impl Decide {
             verdict,
             by: DecidedBy::Person,
         };
-        match self.decision {
+        match decision {
             ApprovalDecision::Deny => {
                 let (detail, decision) = (self.reason.clone(), Some(by_person(RunVerdict::Deny)));
                 finish::deny_run(
@@ -201,6 +235,40 @@ impl Decide {
                 )?;
             }
         }
+        Ok(DecideOutcome::Decided {
+            applied: true,
+            approval,
+        })
+    }
+
+    /// One of several answers that it takes. It still waits, and nothing of its run changes.
+    fn count(
+        &self,
+        tx: &mut Tx<'_>,
+        mut approval: Box<Approval>,
+        vote: Vote,
+    ) -> Result<DecideOutcome, Fault> {
+        approval.cast(vote);
+        let now = tx.now();
+        let changed = tx.execute(
+            "UPDATE approvals SET votes_json = ?2 WHERE id = ?1 AND status = 'pending' AND expires_ms > ?3",
+            (self.approval.as_str(), text(&approval.votes), now.get()),
+        )?;
+        exactly_one(changed)?;
+        let detail = json!({
+            "decision": self.decision,
+            "votes": approval.votes_to_allow(),
+            "required": approval.card.quorum.required,
+            "reason": self.reason,
+        });
+        let action = AuditAction::ApprovalVoted;
+        tx.audit(&Entry::done(
+            action,
+            "approval",
+            self.approval.as_str(),
+            &self.by,
+            detail,
+        ))?;
         Ok(DecideOutcome::Decided {
             applied: true,
             approval,
@@ -240,6 +308,34 @@ impl ChosenPattern {
     fn names(&self, pattern: &Pattern) -> bool {
         self.pattern == pattern.pattern && self.arg_pattern == pattern.arg_pattern
     }
+}
+
+/// The groups of whoever answers: those of the token that they use. Nobody else is in any.
+fn groups_of(tx: &Tx<'_>, by: &Actor, approval: &Approval) -> Result<BTreeSet<String>, Fault> {
+    if approval.card.quorum.groups.is_none() {
+        return Ok(BTreeSet::new());
+    }
+    let token = match by.token() {
+        Some(id) => tokens::fetch_token(tx.connection, &id)?,
+        None => None,
+    };
+    Ok(token.map(|token| token.groups).unwrap_or_default())
+}
+
+/// Leaves out what was said with a token that has been revoked since: whoever took it back no longer trusts it.
+fn forget_revoked(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
+    let mut kept = Vec::with_capacity(votes.len());
+    for vote in votes.drain(..) {
+        let token = match vote.by.token() {
+            Some(id) => tokens::fetch_token(tx.connection, &id)?,
+            None => None,
+        };
+        if token.is_none_or(|token| token.revoked_at.is_none()) {
+            kept.push(vote);
+        }
+    }
+    *votes = kept;
+    Ok(())
 }
 
 /// Tells that an approval ended.

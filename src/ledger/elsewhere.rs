@@ -14,8 +14,11 @@ use super::{
     finish,
     launch::{exactly_one, not_started},
     queue::Job,
-    tx::{Committed, Tx, fetch},
+    tx::{Committed, Tx, list},
 };
+
+/// Answers to the same question that are looked at: those whose own start-by has passed may lie before one that counts.
+const MOST_ALIKE: u32 = 100;
 
 /// Which answer is to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,8 +34,10 @@ pub enum AnswerTo {
 pub struct UseAnswer {
     /// Which.
     pub to: AnswerTo,
-    /// How long after the decision it counts.
+    /// How long after the decision it counts, unless the question says otherwise.
     pub start_by: Duration,
+    /// The longest that any question says.
+    pub longest: Duration,
 }
 
 impl Job for UseAnswer {
@@ -46,25 +51,41 @@ impl Job for UseAnswer {
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Approval>, Fault> {
         let now = tx.now();
-        let id = match &self.to {
-            AnswerTo::Approval(id) => Some(id.clone()),
+        let ids = match &self.to {
+            AnswerTo::Approval(id) => vec![id.clone()],
             AnswerTo::Digest(digest) => {
-                let oldest = UnixMillis::new(now.get().saturating_sub(millis(self.start_by)));
+                let longest = self.start_by.max(self.longest);
+                let oldest = UnixMillis::new(now.get().saturating_sub(millis(longest)));
                 find(tx, digest, oldest)?
             }
         };
-        let Some(id) = id else { return Ok(None) };
-        let Some(stored) = approvals::fetch_stored(tx.connection, &id)? else {
+        for id in ids {
+            if let Some(used) = self.use_up(tx, &id, now)? {
+                return Ok(Some(used));
+            }
+        }
+        Ok(None)
+    }
+
+    fn committed(self, draft: Option<Approval>, _proof: &Committed) -> Option<Approval> {
+        draft
+    }
+}
+
+impl UseAnswer {
+    fn use_up(&self, tx: &Tx<'_>, id: &ApprovalId, now: UnixMillis) -> Result<Option<Approval>, Fault> {
+        let Some(stored) = approvals::fetch_stored(tx.connection, id)? else {
             return Ok(None);
         };
         let mut approval = stored.approval;
         if !approval.is_run_elsewhere() {
             return Ok(None);
         }
+        let start_by = approval.card.quorum.start_by(self.start_by);
         let ApprovalState::Allowed { at, consumed_at, .. } = &mut approval.state else {
             return Ok(None);
         };
-        if consumed_at.is_some() || now > *at + self.start_by {
+        if consumed_at.is_some() || now > *at + start_by {
             return Ok(None);
         }
         *consumed_at = Some(now);
@@ -75,24 +96,20 @@ impl Job for UseAnswer {
         exactly_one(changed)?;
         Ok(Some(approval))
     }
-
-    fn committed(self, draft: Option<Approval>, _proof: &Committed) -> Option<Approval> {
-        draft
-    }
 }
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The oldest answer of that digest which was not used. Few approvals were allowed within a start-by and not used up, so
-/// the recent ones are looked through.
-fn find(tx: &Tx<'_>, digest: &str, oldest: UnixMillis) -> Result<Option<ApprovalId>, Fault> {
-    fetch(
+/// The answers of that digest which were not used, the oldest first. Few approvals were allowed within a start-by and not
+/// used up, so the recent ones are looked through.
+fn find(tx: &Tx<'_>, digest: &str, oldest: UnixMillis) -> Result<Vec<ApprovalId>, Fault> {
+    list(
         tx.connection,
         "SELECT id FROM approvals WHERE binding_digest = ?1 AND status = 'allowed' AND consumed_ms IS NULL \
-         AND resolved_ms >= ?2 ORDER BY seq LIMIT 1",
-        (digest, oldest.get()),
+         AND resolved_ms >= ?2 ORDER BY seq LIMIT ?3",
+        (digest, oldest.get(), MOST_ALIKE),
         |row| super::rows::Columns::of("approvals", row).word(),
     )
 }

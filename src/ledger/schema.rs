@@ -41,6 +41,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0009_node_runs.sql",
         include_str!("../../migrations/sqlite/0009_node_runs.sql"),
     ),
+    (
+        "0010_votes.sql",
+        include_str!("../../migrations/sqlite/0010_votes.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -132,8 +132,12 @@ pub(super) fn waiting_line(answer: &Value, now: UnixMillis) -> String {
 }
 
 fn pending(answer: &Value, now: UnixMillis) -> String {
+    let who = match answer.get("approvalsRequired").and_then(Value::as_u64) {
+        None | Some(0 | 1) => "A person has".to_owned(),
+        Some(required) => format!("{required} people have"),
+    };
     let mut line = format!(
-        "A person has to allow this command; nothing has run. Approval {}, open for another {}.",
+        "{who} to allow this command; nothing has run. Approval {}, open for another {}.",
         text(answer, "approvalSlug"),
         left(answer, now)
     );

@@ -22,8 +22,8 @@ use super::{
 use crate::{
     clock::Clock,
     domain::{
-        Actor, ActorKind, AgentId, Approval, ApprovalDecision, Principal, Run, RunId, RunStatus, Scope,
-        Security, UnixMillis,
+        Actor, ActorKind, AgentId, Approval, ApprovalDecision, ApprovalStatus, Principal, Run, RunId,
+        RunStatus, Scope, Security, UnixMillis,
     },
     engine::{
         Answers, Delivered, Delivery, Engine, Invocation, InvocationState,
@@ -511,6 +511,14 @@ impl Host {
             patterns: None,
         };
         match self.parts.engine.decide(by, &approval.id, answer).await {
+            // Nobody else can answer here, and nobody waits that long.
+            Ok(decided) if decided.approval.state.status() == ApprovalStatus::Pending => {
+                tracing::warn!(
+                    approval.id = %approval.id,
+                    "[[approvals.rules]] of this node ask for more approvers than there can be here"
+                );
+                self.end(&approval.run_id).await;
+            }
             Ok(_)
             | Err(
                 DecideError::AlreadyResolved(_)

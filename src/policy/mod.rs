@@ -1,6 +1,7 @@
 //! The pure decision: which layer says what, what the combination is, and whether a command runs, is asked
 //! or is denied. No clock, file, socket or environment.
 
+pub mod approval_rules;
 pub mod combine;
 pub mod gate;
 pub mod hold;

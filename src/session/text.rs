@@ -155,6 +155,13 @@ pub fn elevated_unavailable(gates: &[Gate]) -> String {
 pub enum Answered {
     /// It counts.
     Taken(ApprovalDecision),
+    /// It counts, and others have to allow it, too.
+    Counted {
+        /// How many have so far.
+        votes: usize,
+        /// How many have to.
+        required: u64,
+    },
     /// The same was answered before.
     Again(ApprovalDecision),
     /// Somebody answered otherwise.
@@ -167,6 +174,8 @@ pub enum Answered {
     NotOpen(ApprovalDecision),
     /// The token that asked cannot answer.
     OwnRequest,
+    /// The token that brought it may not allow this, for the reason given.
+    NotEntitled(String),
     /// There is no such approval.
     Unknown,
     /// There are several.
@@ -177,6 +186,9 @@ pub enum Answered {
 pub fn approved(name: &str, answered: &Answered) -> String {
     match answered {
         Answered::Taken(decision) => format!("Approval {name}: {decision}."),
+        Answered::Counted { votes, required } => {
+            format!("Approval {name}: allowed by {votes} of {required}. It waits for another approver.")
+        }
         Answered::Again(decision) => format!("Approval {name} was answered before, with {decision} too."),
         Answered::Otherwise(decision) => {
             format!("Approval {name} was answered before, with {decision}. That stays.")
@@ -187,6 +199,9 @@ pub fn approved(name: &str, answered: &Answered) -> String {
             format!("Approval {name} cannot be answered with {decision}. It still waits.")
         }
         Answered::OwnRequest => format!("Approval {name} cannot be answered by the token that asked for it."),
+        Answered::NotEntitled(why) => {
+            format!("Approval {name} cannot be allowed by the token that brought the answer: {why}.")
+        }
         Answered::Unknown => format!("There is no approval {name}."),
         Answered::Ambiguous => format!("More than one approval begins with {name}; give the whole id."),
     }
@@ -200,7 +215,7 @@ mod tests {
         super::directive::{Directive, parse},
         *,
     };
-    use crate::domain::HostChoice;
+    use crate::domain::{HostChoice, Quorum};
 
     fn shown<T>(value: T, source: &str) -> Shown<T> {
         Shown {
@@ -280,6 +295,23 @@ mod tests {
             (
                 "approve-taken",
                 slug(Answered::Taken(ApprovalDecision::AllowOnce)),
+            ),
+            (
+                "approve-counted",
+                slug(Answered::Counted {
+                    votes: 1,
+                    required: 2,
+                }),
+            ),
+            (
+                "approve-not-entitled",
+                slug(Answered::NotEntitled(
+                    Quorum {
+                        groups: Some(["ops".to_owned()].into()),
+                        ..Quorum::default()
+                    }
+                    .who_may_allow(),
+                )),
             ),
             (
                 "approve-again",

@@ -54,8 +54,8 @@ pub use policy_tree::ConfigValue;
 pub use problem::{Problem, SettingsFinding, SettingsProblem, Source};
 pub use sandbox_settings::{DockerSettings, SandboxSettings};
 pub use server::{
-    ApprovalRule, Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy,
-    Sandbox, Server, Shutdown, SkillBin, Telemetry, Tls,
+    Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy, Sandbox, Server,
+    Shutdown, SkillBin, Telemetry, Tls,
 };
 pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;

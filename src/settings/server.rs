@@ -6,7 +6,10 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration}
 use serde_json::{Value, json};
 use tracing_subscriber::EnvFilter;
 
-use crate::domain::Secret;
+use crate::{
+    domain::{AgentId, Secret},
+    policy::{approval_rules::ApprovalRule, pattern::ExecutablePattern},
+};
 
 use super::{
     BackgroundRuns, DatabaseUrl, Durability, Effect, IpRange, IpcRole, IsolationChoice, LogFormat, PathCase,
@@ -235,7 +238,7 @@ server_settings! {
         #[doc = "What a policy change that widens needs."]
         widening: Widening, "widening" as Word<Widening> = "apply", Live, Later;
         #[doc = "How many approvers, from which groups; the first rule that matches counts."]
-        rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Restart, Later;
+        rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Restart, Now;
     }
     #[doc = "`[policy]`: how policy compares and what it offers."]
     policy: PathPolicy {
@@ -340,25 +343,7 @@ server_settings! {
     }
 }
 
-/// One of `[[approvals.rules]]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApprovalRule {
-    /// Agents it is for; empty for all.
-    pub agents: Vec<String>,
-    /// Hosts it is for; empty for all.
-    pub hosts: Vec<crate::domain::Host>,
-    /// Patterns of programs it is for; empty for all.
-    pub patterns: Vec<String>,
-    /// How many people must approve.
-    pub approvals_required: u64,
-    /// The groups they must be of; empty for any.
-    pub groups: Vec<String>,
-    /// Until when they must decide.
-    pub decide_by: Option<Duration>,
-    /// Until when the run must start.
-    pub start_by: Option<Duration>,
-}
-
+/// One of `[[approvals.rules]]`. A rule that could never match is a mistake, not a rule.
 struct Rule;
 
 impl Kind for Rule {
@@ -375,20 +360,46 @@ impl Kind for Rule {
             "start_by_ms",
         ];
         only_members(value, MEMBERS)?;
-        let texts = |name| member::<List<Text>>(value, name, places).map(Option::unwrap_or_default);
         Ok(ApprovalRule {
-            agents: texts("agents")?,
+            agents: member::<List<Agent>>(value, "agents", places)?.unwrap_or_default(),
             hosts: member::<List<Word<_>>>(value, "hosts", places)?.unwrap_or_default(),
-            patterns: texts("patterns")?,
+            patterns: member::<List<Program>>(value, "patterns", places)?.unwrap_or_default(),
             approvals_required: member::<Whole<1, 100>>(value, "approvals_required", places)?.unwrap_or(1),
-            groups: texts("groups")?,
-            decide_by: member::<Millis<1000>>(value, "decide_by_ms", places)?,
+            groups: member::<List<Text>>(value, "groups", places)?.unwrap_or_default(),
+            decide_by: member::<Millis<1000, 86_400_000>>(value, "decide_by_ms", places)?,
             start_by: member::<Millis<1>>(value, "start_by_ms", places)?,
         })
     }
 
     fn from_text(_text: &str) -> Option<Value> {
         None
+    }
+}
+
+struct Agent;
+
+impl Kind for Agent {
+    type Value = AgentId;
+
+    fn read(value: &Value, places: &Places) -> Result<AgentId, Mismatch> {
+        AgentId::parse(Text::read(value, places)?)
+            .map_err(|_invalid| Mismatch::expected("the id of an agent; leave agents out for all"))
+    }
+}
+
+/// A pattern of programs.
+struct Program;
+
+impl Kind for Program {
+    type Value = String;
+
+    fn read(value: &Value, places: &Places) -> Result<String, Mismatch> {
+        let text = Text::read(value, places)?;
+        let home = places.home.as_ref().map(|home| home.to_string_lossy());
+        match ExecutablePattern::parse(&text, home.as_deref().unwrap_or("/")) {
+            Ok(_) => Ok(text),
+            Err(inert) => Err(Mismatch::expected(format_args!("a pattern of programs: {inert}"))),
+        }
     }
 }
 

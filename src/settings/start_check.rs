@@ -20,7 +20,6 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
         metrics(server),
         client_authority(server),
         second_person(server),
-        approval_rules(server),
     ]);
     faults
         .flatten()
@@ -106,11 +105,4 @@ fn second_person(server: &Server) -> Fault {
             Problem::NotYet("this version cannot make a policy change wait for a second person"),
         )),
     }
-}
-
-fn approval_rules(server: &Server) -> Fault {
-    let has_rules = !server.approvals.rules.is_empty();
-    let problem =
-        Problem::NotYet("this version asks one approver of any group and would not follow these rules");
-    has_rules.then_some(("approvals.rules", problem))
 }

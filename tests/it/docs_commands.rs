@@ -21,7 +21,12 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ),
     ("CONTRIBUTING.md", "the tests themselves"),
     ("docs/agents.md", "tests/it/docs_agents.rs"),
+    ("docs/approval-rules.md", "tests/it/approval_rules.rs"),
     ("docs/nodes.md", "tests/it/nodes and tests/it/help.rs"),
+    (
+        "docs/policy-changes.md",
+        "tests/it/policy_history.rs and tests/it/help.rs",
+    ),
     ("docs/sessions.md", "tests/it/sessions"),
     ("docs/terminals.md", "tests/it/cli_terminal.rs"),
     ("docs/tools-invoke.md", "tests/it/tools_invoke.rs"),

@@ -18,6 +18,8 @@ mod api_socket;
 #[cfg(test)]
 mod apply_patch;
 #[cfg(test)]
+mod approval_rules;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod approver;
@@ -126,6 +128,8 @@ mod plan;
 mod policy;
 #[cfg(test)]
 mod policy_api;
+#[cfg(test)]
+mod policy_history;
 #[cfg(test)]
 mod policy_test;
 #[cfg(test)]

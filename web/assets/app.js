@@ -21,6 +21,8 @@ const ONE_BY_ONE = 5;
 const RUNS_PAUSE_MS = 1000;
 const LOOK_AGAIN_MS = 1500;
 const OVERRIDES_HOLD_MS = 3000;
+const VOTES_MS = 4000;
+const VOTES_AT_ONCE = 20;
 const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
@@ -63,6 +65,7 @@ async function start() {
       nodes = createNodes({ mayDecide: may("admin"), failed });
       policyEditor = createPolicy({ mayChange: may("admin"), failed });
     }
+    setInterval(() => lookForVotes().catch(failed), VOTES_MS);
     line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
   } else {
     say("poll", "Looking every few seconds");
@@ -281,6 +284,13 @@ async function look(id) {
   }
 }
 
+/** No event tells of one answer among several that a request takes, so those requests are looked at now and then. */
+async function lookForVotes() {
+  if (isOut || document.hidden) return;
+  const several = model.waiting.filter(({ approval, phase }) => phase === "pending" && approval.approvalsRequired > 1);
+  await Promise.all(several.slice(0, VOTES_AT_ONCE).map(({ approval }) => look(approval.id)));
+}
+
 async function poll() {
   while (!isOut) {
     try {
@@ -387,7 +397,8 @@ async function decide(id, decision, options) {
   try {
     const answer = await json("POST", `/v1/approvals/${id}/decision`, { body: { decision, ...options } });
     model.answered(id, answer);
-    announce(answer.applied ? "Your answer counts." : "The same answer was there already.");
+    const more = answer.approval.status === "pending" ? " It waits for another person." : "";
+    announce((answer.applied ? "Your answer counts." : "The same answer was there already.") + more);
   } catch (error) {
     if (error instanceof Refused) {
       if (error.isSignedOut) await check();

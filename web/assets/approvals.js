@@ -1,8 +1,8 @@
 // The requests that this page knows, and the only ways from one state to the next. Pure: no page, no network.
 //
-// An entry is `{approval, phase, mine, decision, problem, run}`. Phases: `pending`, `sending` (an answer is on its way),
+// An entry is `{approval, phase, mine, decision, voted, problem, run}`. Phases: `pending`, `sending` (an answer is on its way),
 // `settled`. Nothing leaves `settled`, so what arrives late or twice changes nothing. `mine`: whether this page's own
-// answer counted; undefined when nobody can tell.
+// answer counted; undefined when nobody can tell. `voted`: this page allowed it, and it waits for other people.
 
 const MOST_ENDED = 5000;
 
@@ -20,6 +20,7 @@ export class Approvals {
       else if (known && known.phase === "pending") this.#settle(known, approval, false);
       return known;
     }
+    if (known && known.phase !== "settled") this.#count(known, approval);
     if (known || this.#ended.has(approval.id)) return known;
     const entry = { approval, phase: "pending" };
     this.entries.set(approval.id, entry);
@@ -56,7 +57,13 @@ export class Approvals {
   /** The server took it, or had the same answer before. */
   answered(id, { applied, approval }) {
     const entry = this.entries.get(id);
-    if (entry && entry.phase !== "settled") this.#settle(entry, approval, applied);
+    if (!entry || entry.phase === "settled") return;
+    if (approval.status !== "pending") this.#settle(entry, approval, applied);
+    else if (entry.overtaken) this.#settle(entry, entry.overtaken, false);
+    else {
+      this.#count(entry, approval);
+      Object.assign(entry, { phase: "pending", voted: true, problem: undefined });
+    }
   }
 
   /** The server did not take it: `approval` is how it really ended, if it did. */
@@ -72,8 +79,10 @@ export class Approvals {
   lookedAt(id, sentence, approval) {
     const entry = this.entries.get(id);
     if (!entry || entry.phase === "settled") return;
-    if (approval.status === "pending") Object.assign(entry, { phase: "pending", problem: sentence });
-    else this.#settle(entry, approval, approval.decision === entry.decision ? undefined : false);
+    if (approval.status === "pending") {
+      this.#count(entry, approval);
+      Object.assign(entry, { phase: "pending", problem: sentence });
+    } else this.#settle(entry, approval, approval.decision === entry.decision ? undefined : false);
   }
 
   /** Everything that is pending by a whole list. Returns the ids that this page took for pending and the list does not. */
@@ -99,6 +108,12 @@ export class Approvals {
 
   get waiting() {
     return [...this.entries.values()].filter(({ phase }) => phase !== "settled");
+  }
+
+  /** Votes only come; a list that was asked for earlier takes none away. */
+  #count(entry, { votes = [] }) {
+    const known = entry.approval.votes ?? [];
+    if (votes.length >= known.length && votes.length > 0) entry.approval = { ...entry.approval, votes };
   }
 
   #settle(entry, approval, mine) {

@@ -3,7 +3,7 @@
 import { serverNow } from "./api.js";
 import { fill, h } from "./dom.js";
 import { brief, byteSize, duration, joined, marked, mixedWords, pieces, timeLeft, visible } from "./text.js";
-import { fallback, outcome, overridden, rule, runStatus, who, width } from "./words.js";
+import { entitled, fallback, outcome, overridden, progress, rule, runStatus, who, width } from "./words.js";
 
 const URGENT_MS = 60_000;
 const ARGUMENT_CHARS = 400;
@@ -43,6 +43,7 @@ export function createCard(entry, act) {
   const answer = h("div", { class: "answer" }, noteRow, actions, panel.root, h("div", { class: "under" }, whyNot, noteToggle));
   const ended = h("div", { class: "ended", hidden: true });
   const problem = h("p", { class: "problem", role: "alert", hidden: true });
+  const votes = h("p", { class: "votes", role: "status", hidden: true });
   const overrides = h("dd", {});
   const overridesFact = h("div", { class: "fact overrides", hidden: true }, h("dt", {}, "Session overrides"), overrides);
 
@@ -57,7 +58,7 @@ export function createCard(entry, act) {
       left),
     text.root,
     details(approval, overridesFact),
-    ended, problem,
+    votes, ended, problem,
     act.canDecide ? answer : h("p", { class: "hint" }, "You can look at this, but not answer: your sign-in lacks the scope approve."));
   const root = h("li", { class: "card-item", "data-id": key }, article);
 
@@ -108,6 +109,7 @@ export function createCard(entry, act) {
   function blocked(decision) {
     if (!online) return "Offline: answers wait until the server is back.";
     if (approval.expiresAtMs <= serverNow()) return "The time is up.";
+    if (decision !== "deny" && current.voted) return "You have allowed this. It waits for another person.";
     if (decision !== "deny" && !fullTextSeen) return "Show the whole text before you allow it.";
     if (decision === "allow-always" && !allows(decision)) return "“Always” is not offered: nothing of this can be remembered safely.";
     if (!allows(decision)) return "This answer is not open here.";
@@ -118,6 +120,9 @@ export function createCard(entry, act) {
     const { phase } = current;
     root.dataset.phase = phase;
     article.setAttribute("aria-busy", String(phase === "sending"));
+    const said = progress(current.approval);
+    votes.hidden = !said || phase === "settled";
+    if (votes.textContent !== visible(said)) votes.textContent = visible(said);
     if (phase === "settled") {
       settle();
       return;
@@ -285,6 +290,7 @@ function details(approval, overridesFact) {
         fact("Session", mono(approval.sessionKey)),
         overridesFact,
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
+      entitled(approval) ? fact("May allow it", h("bdi", {}, visible(entitled(approval)))) : undefined,
       fact("No answer", visible(fallback(approval.askFallback))),
       fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
       fact("“Always” stores", stored(approval))));

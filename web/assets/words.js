@@ -37,6 +37,20 @@ export function who(actor) {
   return door ? `${actor.name} ${door}` : actor.name;
 }
 
+/** How many people have allowed it and who; nothing where one is enough. */
+export function progress({ approvalsRequired, votes = [] }) {
+  if (!(approvalsRequired > 1)) return "";
+  const names = votes.filter(({ decision }) => decision !== "deny").map(({ by }) => who(by));
+  const said = names.length ? `: ${names.join(", ")}` : "";
+  return `Allowed by ${names.length} of ${approvalsRequired}${said}`;
+}
+
+/** Who may allow it; nothing where every approver may. */
+export function entitled({ groups }) {
+  if (!groups) return "";
+  return groups.length ? `approvers of ${groups.join(", ")}` : "nobody: its parts are for approvers of different groups";
+}
+
 /** What a session overrides, for people; nothing where it overrides nothing. */
 export function overridden(overrides) {
   const said = ["host", "security", "ask", "node"].filter((name) => overrides[name]).map((name) => `${name} ${overrides[name]}`);

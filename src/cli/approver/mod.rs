@@ -242,7 +242,14 @@ impl Approver<'_> {
             .await
         {
             Ok(answer) if answer.get("applied") == Some(&Value::Bool(true)) => {
-                Ok((format!("{slug}: {decision}"), true))
+                let waits = answer
+                    .get("approval")
+                    .filter(|approval| value::string(approval, "status") == "pending")
+                    .and_then(approvals::progress);
+                let more = waits.map_or_else(String::new, |progress| {
+                    format!(", allowed by {progress}; it waits for another approver")
+                });
+                Ok((format!("{slug}: {decision}{more}"), true))
             }
             Ok(_) => Ok((format!("{slug} was already answered the same"), true)),
             Err(failure) => {
@@ -253,7 +260,13 @@ impl Approver<'_> {
                         | "approval-cancelled"
                         | "approval-not-found"
                 );
-                let is_refusal = matches!(failure.code.as_str(), "unauthorized" | "forbidden");
+                // A question for others leaves those that are for this person.
+                let is_for_others = self
+                    .desk
+                    .front()
+                    .is_some_and(|front| front.get("groups").is_some());
+                let is_refusal =
+                    failure.code == "unauthorized" || (failure.code == "forbidden" && !is_for_others);
                 if is_refusal {
                     return Err(failure);
                 }

@@ -93,7 +93,9 @@ impl Engine {
         let Speaker { caller, sender, name } = *speaker;
         match directive {
             Directive::ShowExec => {
-                let policy = self.effective_policy(&name.agent, None, &name.key).await;
+                let policy = self
+                    .effective_policy(&caller.actor, &name.agent, None, &name.key)
+                    .await;
                 Ok(text::exec_shown(&shown(policy)))
             }
             Directive::SetExec(set) => {
@@ -157,7 +159,16 @@ impl Engine {
             patterns: None,
         };
         let decided = match self.decide(caller, &approval.id, answer).await {
-            Ok(Decided { applied: true, .. }) => Answered::Taken(decision),
+            Ok(Decided {
+                applied: true,
+                approval,
+            }) => match approval.state.decision() {
+                Some(decision) => Answered::Taken(decision),
+                None => Answered::Counted {
+                    votes: approval.votes_to_allow(),
+                    required: approval.card.quorum.required,
+                },
+            },
             Ok(Decided { applied: false, .. }) => Answered::Again(decision),
             Err(DecideError::NotFound) => Answered::Unknown,
             Err(DecideError::AlreadyResolved(approval)) => {
@@ -167,6 +178,7 @@ impl Engine {
             Err(DecideError::Cancelled(_)) => Answered::Cancelled,
             Err(DecideError::NotAllowed { .. }) => Answered::NotOpen(decision),
             Err(DecideError::OwnRequest) => Answered::OwnRequest,
+            Err(DecideError::NotEntitled { detail }) => Answered::NotEntitled(detail),
             Err(DecideError::Storage(trouble)) => return Err(trouble.into()),
         };
         Ok(decided)

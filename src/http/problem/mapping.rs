@@ -244,6 +244,7 @@ impl From<DecideError> for Problem {
                 Code::OwnRequest,
                 "the token that asked for this run cannot decide about it",
             ),
+            DecideError::NotEntitled { detail } => Self::new(Code::Forbidden, detail),
             DecideError::Storage(trouble) => trouble.into(),
         }
     }

@@ -70,7 +70,7 @@ impl QueryForm for PolicyQuery {
     security(("token" = ["read"])),
 )]
 async fn effective(
-    _caller: Caller<Read>,
+    caller: Caller<Read>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<PolicyQuery>,
 ) -> JsonReply<EffectiveBody> {
@@ -82,7 +82,7 @@ async fn effective(
     JsonReply(
         state
             .engine()
-            .effective_policy(&agent_id, host, &session_key)
+            .effective_policy(&caller.actor, &agent_id, host, &session_key)
             .await
             .into(),
     )

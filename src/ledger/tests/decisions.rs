@@ -5,9 +5,10 @@ use std::time::Duration;
 use super::*;
 use crate::ledger::NotAllowed;
 use crate::{
-    domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, TerminalReason},
+    domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, Scope, TerminalReason},
     ledger::{
-        CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, Revise, ReviseOutcome, Undecided,
+        CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Revise, ReviseOutcome,
+        Undecided,
     },
 };
 
@@ -415,4 +416,123 @@ async fn deadlines_are_told_soonest_first_after_a_restart() {
     let ids: Vec<_> = deadlines.iter().map(|deadline| &deadline.approval).collect();
     assert_eq!(ids, [&fast.id, &slow.id]);
     assert_eq!(reopened.ledger.approval(&fast.id).await.unwrap(), Some(fast));
+}
+
+/// A question that takes so many people, of these groups.
+async fn ask_several(opened: &Opened, required: u64, groups: Option<&[&str]>) -> Approval {
+    let mut asking = opened.asking();
+    asking.approval.card.quorum = Quorum {
+        required,
+        groups: groups.map(|groups| groups.iter().map(|group| (*group).to_owned()).collect()),
+        start_by_ms: None,
+    };
+    opened.ask_with(asking).await
+}
+
+/// What becomes of somebody's answer.
+async fn say(opened: &Opened, asked: &Approval, token: &str, decision: ApprovalDecision) -> DecideOutcome {
+    let mut decide = decision_of(&asked.id, decision);
+    decide.by.id = token.to_owned();
+    opened.ledger.decide(decide).await.unwrap()
+}
+
+async fn has_token(opened: &Opened, id: &str, groups: &[&str]) {
+    let token = NewToken {
+        id: id.parse().unwrap(),
+        name: id.to_owned(),
+        sha256: format!("{id}-sha256"),
+        scopes: [Scope::Approve].into(),
+        agents: None,
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        expires_at: None,
+    };
+    opened.ledger.insert_token(token, approver()).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_of_two_answers_launches_nothing_and_is_kept() {
+    let opened = Opened::new();
+    let asked = ask_several(&opened, 2, None).await;
+    let first = say(&opened, &asked, "t-1", ApprovalDecision::AllowOnce).await;
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = first
+    else {
+        panic!("{first:?}")
+    };
+    assert_eq!(
+        (&approval.state, approval.votes_to_allow()),
+        (&ApprovalState::Pending, 1)
+    );
+    assert_eq!(opened.status(&asked.run_id).await, RunStatus::Asking);
+    assert!(matches!(
+        opened.launch(&asked.id).await,
+        ApprovedOutcome::NotAllowed(_)
+    ));
+    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 1);
+    assert!(opened.is_chain_whole().await);
+
+    let opened = opened.reopen();
+    assert_eq!(opened.ledger.approval(&asked.id).await.unwrap(), Some(*approval));
+    let again = say(&opened, &asked, "t-1", ApprovalDecision::AllowOnce).await;
+    assert!(
+        matches!(again, DecideOutcome::Decided { applied: false, .. }),
+        "{again:?}"
+    );
+    say(&opened, &asked, "t-2", ApprovalDecision::AllowOnce).await;
+    assert!(matches!(
+        opened.launch(&asked.id).await,
+        ApprovedOutcome::Launched(_)
+    ));
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_open_is_no_vote_either() {
+    let opened = Opened::new();
+    let asked = ask_several(&opened, 2, None).await;
+    let mut decide = decision_of(&asked.id, ApprovalDecision::AllowAlways);
+    decide.patterns = Some(vec![ChosenPattern {
+        pattern: "/bin/other".to_owned(),
+        arg_pattern: None,
+    }]);
+    assert_eq!(
+        opened.ledger.decide(decide).await.unwrap(),
+        DecideOutcome::NotAllowedDecision(NotAllowed::Patterns)
+    );
+    let stored = opened.ledger.approval(&asked.id).await.unwrap().unwrap();
+    assert_eq!(stored.votes, []);
+    opened.clock.advance(MINUTE);
+    let late = say(&opened, &asked, "t-1", ApprovalDecision::AllowOnce).await;
+    assert!(matches!(late, DecideOutcome::Due(_)), "{late:?}");
+}
+
+#[tokio::test]
+async fn groups_are_those_of_the_token_in_the_ledger() {
+    let opened = Opened::new();
+    has_token(&opened, "t-ops", &["ops"]).await;
+    has_token(&opened, "t-sales", &["sales"]).await;
+    let asked = ask_several(&opened, 1, Some(&["ops", "dba"])).await;
+    for outsider in ["t-sales", "t-nobody"] {
+        let outcome = say(&opened, &asked, outsider, ApprovalDecision::AllowOnce).await;
+        assert!(matches!(outcome, DecideOutcome::NotEntitled(_)), "{outcome:?}");
+    }
+    let mut socket = decision_of(&asked.id, ApprovalDecision::AllowOnce);
+    socket.by.kind = ActorKind::Ipc;
+    socket.by.id = "t-ops".to_owned();
+    assert!(matches!(
+        opened.ledger.decide(socket).await.unwrap(),
+        DecideOutcome::NotEntitled(_)
+    ));
+    let outcome = say(&opened, &asked, "t-ops", ApprovalDecision::AllowOnce).await;
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    // Where one is enough, the state says it all.
+    assert_eq!(approval.votes, []);
+    assert_eq!(approval.state.decision(), Some(ApprovalDecision::AllowOnce));
 }

@@ -20,6 +20,7 @@ async fn use_up(opened: &Opened, to: AnswerTo) -> Option<ApprovalId> {
     let used = opened.ledger.use_answer(UseAnswer {
         to,
         start_by: START_BY,
+        longest: START_BY,
     });
     used.await.unwrap().map(|approval| approval.id)
 }
@@ -145,4 +146,21 @@ async fn a_question_that_nobody_is_there_for_ends_before_its_deadline() {
         opened.decide(&asked.id, ApprovalDecision::AllowOnce).await,
         DecideOutcome::Expired(_)
     ));
+}
+
+#[tokio::test]
+async fn an_answer_whose_own_time_is_over_does_not_hide_a_later_one() {
+    let opened = Opened::new();
+    let mut hasty = question(&opened);
+    hasty.approval.card.quorum.start_by_ms = Some(1000);
+    let hasty = opened.ask_with(hasty).await;
+    let other = opened.ask_with(question(&opened)).await;
+    for asked in [&hasty, &other] {
+        opened.decide(&asked.id, ApprovalDecision::AllowOnce).await;
+    }
+    opened.clock.advance(Duration::from_secs(2));
+    assert_eq!(use_up(&opened, AnswerTo::Approval(hasty.id.clone())).await, None);
+    let digest = AnswerTo::Digest(other.card.binding.digest());
+    assert_eq!(use_up(&opened, digest.clone()).await, Some(other.id));
+    assert_eq!(use_up(&opened, digest).await, None);
 }

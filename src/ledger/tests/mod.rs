@@ -34,8 +34,8 @@ use crate::{
     clock::{Ids as _, ManualClock, SeededIds},
     domain::{
         Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
-        Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, RunEnd, RunId, RunStatus,
-        Security, SessionKey, UnixMillis, Why,
+        Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd, RunId,
+        RunStatus, Security, SessionKey, UnixMillis, Why,
     },
     events::EventFilter,
 };
@@ -348,6 +348,7 @@ pub(super) fn card() -> ApprovalCard {
         segments: serde_json::json!([]),
         document_hash: String::new(),
         elevated: false,
+        quorum: Quorum::default(),
     }
 }
 

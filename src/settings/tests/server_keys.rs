@@ -95,6 +95,9 @@ const SAMPLES: &[(&str, &str, &[&str])] = &[
             "[{ agent = [\"main\"] }]",
             "[{ hosts = [\"auto\"] }]",
             "[{ approvals_required = 0 }]",
+            "[{ agents = [\"*\"] }]",
+            "[{ patterns = [\"bin/kubectl\"] }]",
+            "[{ decide_by_ms = 86400001 }]",
             "[1]",
         ],
     ),
@@ -454,10 +457,6 @@ fn what_this_version_cannot_keep_refuses_the_start() {
         "exec.runner_socket: does nothing without exec.run_as or --run-as",
     );
     check("[approvals]\nwidening = \"ask\"", "approvals.widening: not yet");
-    check(
-        "[[approvals.rules]]\napprovals_required = 2",
-        "approvals.rules: not yet",
-    );
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod host;
 mod places;
 mod support;
 mod terminal;
+mod votes;

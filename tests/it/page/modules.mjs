@@ -113,6 +113,36 @@ test("a lost answer is asked for again, or shown as it ended", () => {
   assert.deepEqual([model.entries.get("c").phase, model.entries.get("c").mine], ["settled", false]);
 });
 
+test("one answer of several leaves the request waiting, and later news wins", () => {
+  const vote = { by: { kind: "token", name: "ann" }, decision: "allow-once", atMs: 1 };
+  const several = (id, votes) => ({ ...asked(id), approvalsRequired: 2, ...(votes && { votes }) });
+  const model = new Approvals();
+  model.take(several("a"));
+  assert.equal(words.progress(model.entries.get("a").approval), "Allowed by 0 of 2");
+  model.sending("a", "allow-once");
+  model.answered("a", { applied: true, approval: several("a", [vote]) });
+  assert.deepEqual([model.entries.get("a").phase, model.entries.get("a").voted], ["pending", true]);
+  assert.equal(words.progress(model.take(several("a")).approval), "Allowed by 1 of 2: ann with a token", "an older list takes no vote away");
+  assert.ok(model.sending("a", "deny"), "a no is still open");
+  model.answered("a", { applied: true, approval: denied("a") });
+  assert.equal(model.entries.get("a").phase, "settled");
+
+  model.take(several("b"));
+  model.take(several("b", [vote]));
+  assert.equal(words.progress(model.entries.get("b").approval), "Allowed by 1 of 2: ann with a token");
+  model.sending("b", "allow-once");
+  model.resolved({ approvalId: "b", status: "allowed", decision: "allow-once" });
+  model.answered("b", { applied: true, approval: several("b", [vote]) });
+  assert.deepEqual([model.entries.get("b").phase, model.entries.get("b").mine], ["settled", false]);
+});
+
+test("who may allow is said only where not everybody may", () => {
+  assert.equal(words.progress({ approvalsRequired: 1 }), "");
+  assert.equal(words.entitled({}), "");
+  assert.equal(words.entitled({ groups: ["ops", "sre"] }), "approvers of ops, sre");
+  assert.match(words.entitled({ groups: [] }), /^nobody/);
+});
+
 test("oldest first, and a whole list shows what has gone", () => {
   const model = new Approvals();
   for (const [id, at] of [["b", 2], ["a", 2], ["c", 1]]) model.take(asked(id, at));

@@ -177,6 +177,36 @@ async fn while_an_answer_is_on_its_way_there_is_no_second_one() {
 }
 
 #[tokio::test]
+async fn a_request_that_takes_two_people_waits_for_the_other() {
+    let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
+        .start()
+        .await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let (_, ann) = server
+        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
+        .await;
+    let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    browser.says(".votes", "Allowed by 0 of 2").await;
+    answer(&browser, &approval, "allow-once").await;
+    browser.says(".votes", "Allowed by 1 of 2").await;
+    browser.says(".why-not", "It waits for another person").await;
+    browser.shoot("one-of-two").await;
+    ann.decide(&approval, "allow-once").await.expect(200);
+    ended(&browser, &approval, "Allowed once elsewhere by ann").await;
+    // Somebody else's vote is seen without an event of its own.
+    let approval = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    ann.decide(&approval, "allow-once").await.expect(200);
+    let votes = format!("[data-id='{approval}'] .votes");
+    browser.says(&votes, "Allowed by 1 of 2: ann").await;
+    answer(&browser, &approval, "deny").await;
+    ended(&browser, &approval, "Denied by you").await;
+}
+
+#[tokio::test]
 async fn the_page_tells_the_trust_level_and_that_a_broken_document_denies() {
     let server = TestServer::asking().start().await;
     let Some(browser) = signed_in(&server, Screen::PHONE).await else {

@@ -1,5 +1,7 @@
 //! The approval object.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -8,8 +10,8 @@ use crate::{
     command::pinning::Pinned,
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, RunId, Security, SessionKey,
-        TerminalReason, UnixMillis, Why,
+        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, Security, SessionKey,
+        TerminalReason, UnixMillis, Vote, Why,
     },
     http::routes::actor::ActorBody,
 };
@@ -46,6 +48,17 @@ pub(in crate::http) struct ApprovalBody {
     ask: Ask,
     ask_fallback: Security,
     why: WhyBody,
+    /// How many different people have to allow it; one no is enough.
+    approvals_required: u64,
+    /// They must be in one of these groups. Absent for any approver; empty where no group stands in all of the rules
+    /// that count, so that nobody may allow it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    groups: Option<BTreeSet<String>>,
+    /// Who said what so far, where it takes more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    votes: Vec<VoteBody>,
     allowed_decisions: Vec<ApprovalDecision>,
     proposed_patterns: Vec<PatternBody>,
     created_at_ms: UnixMillis,
@@ -70,6 +83,19 @@ pub(in crate::http) struct ApprovalBody {
     binding: Pinning,
     /// Why it is that.
     binding_detail: &'static str,
+}
+
+/// One person's answer to a question that takes several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Vote)]
+struct VoteBody {
+    by: ActorBody,
+    decision: ApprovalDecision,
+    at_ms: UnixMillis,
+    /// Why, in their words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
 /// Why somebody is asked.
@@ -143,6 +169,7 @@ impl From<Approval> for ApprovalBody {
             requested_by,
             state,
             chosen_patterns: _,
+            votes,
             created_at,
             expires_at,
             revises,
@@ -162,6 +189,12 @@ impl From<Approval> for ApprovalBody {
             segments,
             document_hash: _,
             elevated: _,
+            quorum:
+                Quorum {
+                    required,
+                    groups,
+                    start_by_ms: _,
+                },
         } = card;
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
@@ -201,6 +234,9 @@ impl From<Approval> for ApprovalBody {
             ask,
             ask_fallback,
             why: why.into(),
+            approvals_required: required,
+            groups,
+            votes: votes.into_iter().map(VoteBody::from).collect(),
             allowed_decisions,
             proposed_patterns: proposed_patterns.into_iter().map(PatternBody::from).collect(),
             created_at_ms: created_at,
@@ -321,6 +357,25 @@ impl From<Why> for WhyBody {
             rule,
             detail,
             span: span.map(|(start, end)| [start, end]),
+        }
+    }
+}
+
+impl From<Vote> for VoteBody {
+    fn from(
+        Vote {
+            by,
+            decision,
+            at,
+            reason,
+            patterns: _,
+        }: Vote,
+    ) -> Self {
+        Self {
+            by: by.into(),
+            decision,
+            at_ms: at,
+            reason,
         }
     }
 }

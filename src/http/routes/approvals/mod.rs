@@ -160,19 +160,20 @@ struct ChosenPattern {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Decided)]
 struct DecidedBody {
-    /// Whether this answer was the one that counted; false when the same one was there before.
+    /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
+    /// takes the answers of more people (`approvalsRequired`).
     applied: bool,
     approval: ApprovalBody,
 }
 
-/// Answers an approval; the first answer counts.
+/// Answers an approval; the first answer counts, or the first no of anybody and the first yes of as many people as it takes.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/decision", tag = "approvals", operation_id = "decide_approval",
     params(("id" = ApprovalId, Path)),
     request_body = DecisionBody,
     responses(
         (status = OK, body = DecidedBody),
-        (status = FORBIDDEN, description = "forbidden, own-request"),
+        (status = FORBIDDEN, description = "forbidden (also: not of the groups that may allow it), own-request"),
         (status = NOT_FOUND, description = "approval-not-found"),
         (status = CONFLICT, description = "approval-already-resolved, with the approval"),
         (status = GONE, description = "approval-expired, approval-cancelled, with the approval"),

@@ -156,6 +156,9 @@ pub(in crate::http::routes) struct Pending {
     status: &'static str,
     approval_id: ApprovalId,
     approval_slug: String,
+    /// How many different people have to allow it; absent for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approvals_required: Option<u64>,
     expires_at_ms: UnixMillis,
     host: Host,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -238,6 +241,7 @@ impl From<PendingRun> for Pending {
         Self {
             approval_slug: approval.id.slug().to_owned(),
             approval_id: approval.id,
+            approvals_required: Some(approval.card.quorum.required).filter(|required| *required > 1),
             expires_at_ms: approval.expires_at,
             run_id: run.id,
             status: "approval-pending",

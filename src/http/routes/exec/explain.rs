@@ -1,5 +1,7 @@
 //! `POST /v1/exec/explain`: what an exec call would come to, and why.
 
+use std::collections::BTreeSet;
+
 use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -76,6 +78,13 @@ pub(in crate::http) struct ExplanationBody {
     needs_person: bool,
     /// Whether somebody could be asked now; where not, the fallback has decided already.
     approver_reachable: bool,
+    /// How many different people would have to allow it; absent where nobody would be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approvals_required: Option<u64>,
+    /// They would have to be in one of these groups; absent for any approver.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<String>>)]
+    groups: Option<BTreeSet<String>>,
     /// What `allow-always` could store.
     would_persist: Vec<PatternBody>,
     /// How firmly the run would be what was judged: `exact`, `path` or `text`; absent where it would not start.
@@ -256,6 +265,7 @@ impl From<Explanation> for ExplanationBody {
             outcome,
             needs_person,
             approver_reachable,
+            quorum,
             would_persist,
             pinned,
             node,
@@ -287,6 +297,8 @@ impl From<Explanation> for ExplanationBody {
             reason,
             needs_person,
             approver_reachable,
+            approvals_required: quorum.as_ref().map(|quorum| quorum.required),
+            groups: quorum.and_then(|quorum| quorum.groups),
             would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
             binding: pinned.map(|pinned| pinned.pinning),
             binding_detail: pinned.map(|pinned| pinned.detail),

@@ -1,0 +1,135 @@
+//! Commands that take several people, at the socket: it is one voice among them, and in no group.
+
+use std::{path::PathBuf, sync::Arc};
+
+use serde_json::{Value, json};
+
+use super::support::{Asker, Deed, FakeUi, write_lines};
+use crate::support::{Api, TestServer, eventually, lines, only};
+
+/// A server that has another UI beside the page.
+async fn server(rules: &str) -> TestServer {
+    TestServer::asking_with(rules)
+        .document(
+            &json!({ "version": 1, "socket": { "token": "c29ja2V0LXRva2VuLW9mLXRlc3Rz" }, "agents": {} }),
+        )
+        .toml("[ipc]\nrole = \"client\"\n")
+        .with_socket()
+        .start()
+        .await
+}
+
+fn socket(server: &TestServer) -> PathBuf {
+    server.state().join("exec-approvals.sock")
+}
+
+/// A UI that allows everything that it is asked.
+fn allows() -> Deed {
+    Arc::new(|line: Value, stream| {
+        Box::pin(async move {
+            let answer = json!({ "type": "decision", "id": line["id"], "decision": "allow-once" });
+            write_lines(stream, &[answer.to_string()]).await;
+        })
+    })
+}
+
+async fn person(server: &TestServer) -> Api {
+    let person = json!({ "name": "ann", "scopes": ["approve"], "groups": ["ops"] });
+    server.token_with(person).await.1
+}
+
+async fn asked_about(server: &TestServer) -> Value {
+    let found = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |all| !all.is_empty(),
+    )
+    .await;
+    found[0].clone()
+}
+
+#[tokio::test]
+async fn the_ui_at_the_socket_alone_starts_nothing_that_takes_two() {
+    let server = server("[[approvals.rules]]\napprovals_required = 2\n").await;
+    let _ui = FakeUi::plain(&socket(&server), allows());
+    let file = server.scratch().join("lines");
+    let pending = server
+        .asked(json!({ "command": format!("echo ran >> {}", file.display()) }))
+        .await;
+    let path = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
+    let voted = eventually(
+        "voted over the socket",
+        || async { server.operator().get(&path).await.expect(200) },
+        |approval| approval["votes"].is_array(),
+    )
+    .await;
+    assert_eq!(voted["status"], "pending");
+    assert_eq!(
+        only(&voted["votes"][0]["by"], &["kind", "id"]),
+        json!({ "kind": "ipc", "id": "socket-ui" })
+    );
+    assert_eq!(lines(&file), Vec::<String>::new());
+    assert_eq!(
+        server.answered(&pending, "allow-once").await["status"],
+        "completed"
+    );
+    assert_eq!(lines(&file), ["ran"]);
+}
+
+#[tokio::test]
+async fn the_ui_at_the_socket_is_in_no_group() {
+    let server = server("[[approvals.rules]]\ngroups = [\"ops\"]\n").await;
+    let _ui = FakeUi::plain(&socket(&server), allows());
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    eventually(
+        "refused over the socket",
+        || std::future::ready(server.log()),
+        |log| log.contains("an answer over the approvals socket did not count"),
+    )
+    .await;
+    let id = pending["approvalId"].as_str().unwrap();
+    let approval = server
+        .operator()
+        .get(&format!("/v1/approvals/{id}"))
+        .await
+        .expect(200);
+    assert_eq!(approval["status"], "pending");
+    person(&server).await.decide(id, "allow-once").await.expect(200);
+    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    assert_eq!(run["status"], "completed");
+}
+
+#[tokio::test]
+async fn an_attached_decision_of_two_people_is_theirs_and_one_of_one_is_not() {
+    let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
+        .with_socket()
+        .start()
+        .await;
+    let asker = Asker::of(&server);
+    let ann = person(&server).await;
+    let asked = tokio::spawn({
+        let asker = asker.clone();
+        async move { asker.ask(&json!({ "command": "uname", "cwd": "/tmp" })).await }
+    });
+    let question = asked_about(&server).await;
+    let id = question["id"].as_str().unwrap();
+    server.operator().decide(id, "allow-once").await.expect(200);
+    assert!(!asked.is_finished(), "one of two is no answer");
+    ann.decide(id, "allow-once").await.expect(200);
+    assert_eq!(asked.await.unwrap(), "allow-once");
+    // Both have said so, about this very command.
+    let attached = json!({ "command": ["uname"], "cwd": "/tmp", "approvalDecision": "allow-once" });
+    let reply = asker.exec(&attached).await;
+    assert_eq!(reply["payload"]["success"], true, "{reply}");
+    // It was used up: both are asked again.
+    let again = tokio::spawn({
+        let (asker, attached) = (asker.clone(), attached.clone());
+        async move { asker.exec(&attached).await }
+    });
+    let question = asked_about(&server).await;
+    let id = question["id"].as_str().unwrap();
+    assert_eq!(question["approvalsRequired"], 2);
+    ann.decide(id, "allow-once").await.expect(200);
+    server.operator().decide(id, "deny").await.expect(200);
+    assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
+}
