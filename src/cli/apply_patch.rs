@@ -32,9 +32,10 @@ const LOOK: Duration = Duration::from_millis(250);
   countersign apply-patch --no-wait change.patch      # 75 while a person is asked
   countersign apply-patch --no-wait --agent build < change.patch
 
-A patch begins with `*** Begin Patch` and ends with `*** End Patch`; docs/apply-patch.md describes it. All of it
-is applied, or nothing.
-Exit codes: 0 applied; 1 it does not apply; 77 denied; 75 still pending; 69 server unavailable; 64 usage.")]
+A patch begins with `*** Begin Patch` and ends with `*** End Patch`; docs/apply-patch.md
+describes it. All of it is applied, or nothing.
+Exit codes: 0 applied; 1 it does not apply; 77 denied; 75 still pending; 69 server unavailable;
+64 usage.")]
 pub(crate) struct ApplyPatchArgs {
     /// The patch; `-` or nothing for standard input
     #[arg(value_name = "FILE")]

@@ -42,9 +42,9 @@ pub(crate) enum AuditCommand {
   countersign audit verify
   countersign audit verify --offline
 
-The newest head of the record is published to the system log while the server runs. --witness /var/log/auth.log compares
-the ledger file with the heads in such a log, or in lines `seq hash`: a history that was rewritten with the key lacks
-them.")]
+The newest head of the record is published to the system log while the server runs. --witness
+/var/log/auth.log compares the ledger file with the heads in such a log, or in lines `seq hash`:
+a history that was rewritten with the key lacks them.")]
     Verify {
         /// Read the ledger file of the state directory instead of asking the server
         #[arg(long)]

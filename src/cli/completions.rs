@@ -12,8 +12,8 @@ use super::{arguments::Arguments, console::Console, exit::ExitStatus, failure::F
   countersign completions zsh > _countersign
   countersign completions fish > countersign.fish
 
-Where shells look: ~/.local/share/bash-completion/completions/countersign, a folder of zsh's fpath,
-~/.config/fish/completions.")]
+Where shells look: ~/.local/share/bash-completion/completions/countersign, a folder of zsh's
+fpath, ~/.config/fish/completions.")]
 pub(crate) struct CompletionsArgs {
     /// Which shell
     shell: Shell,

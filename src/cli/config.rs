@@ -18,8 +18,8 @@ use crate::settings::{
   countersign config set 'agents.entries.build.tools.exec.security' allowlist
   countersign config unset tools.exec.ask
 
-A value is JSON5, or a word that stands for itself. The text before a change is kept as openclaw.json.bak. A running
-server reads the change before its next decision.")]
+A value is JSON5, or a word that stands for itself. The text before a change is kept as
+openclaw.json.bak. A running server reads the change before its next decision.")]
 pub(crate) enum ConfigCommand {
     /// Show a value with its origin; without a path, all of them
     #[command(after_help = "Examples:

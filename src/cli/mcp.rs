@@ -32,7 +32,8 @@ const PAUSE: Duration = Duration::from_millis(500);
   countersign --url http://127.0.0.1:18790 mcp     # with COUNTERSIGN_TOKEN set
 
 Started by an agent, which speaks the protocol on standard input and output; tools exec,
-process, apply_patch and exec_explain. Uses gateway.token, as exec does. A command that needs a person answers with a link.")]
+process, apply_patch and exec_explain. Uses gateway.token, as exec does. A command that needs a
+person answers with a link.")]
 pub(crate) struct McpArgs {}
 
 /// Serves until standard input ends.

@@ -24,8 +24,8 @@ const SHOWN_ID: usize = 12;
   countersign nodes remove build-box
 
 A NODE is its id, a unique beginning of it (6 characters or more), its name or its address.
-Approving a request lets the device connect, and be sent the commands that the request lists. A node that offers
-more of them later asks again.")]
+Approving a request lets the device connect, and be sent the commands that the request lists. A
+node that offers more of them later asks again.")]
 pub(crate) enum NodesCommand {
     /// List the paired nodes
     #[command(after_help = "Examples:

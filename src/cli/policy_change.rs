@@ -25,9 +25,10 @@ use crate::{
   countersign policy set --agent '*' --ask-fallback deny
   countersign policy set --agent build --ask inherit
 
-Changes what the approvals document says for one agent, or with '*' for all of them; `inherit` takes a value away. The
-stricter of document and configuration counts: `countersign config set tools.exec.security …` changes the latter, and
-`countersign policy show` says what holds and why.")]
+Changes what the approvals document says for one agent, or with '*' for all of them; `inherit`
+takes a value away. The stricter of document and configuration counts: `countersign config set
+tools.exec.security …` changes the latter, and `countersign policy show` says what holds and
+why.")]
 pub(crate) struct SetArgs {
     #[command(flatten)]
     owner: Owner,
@@ -52,8 +53,8 @@ pub(crate) struct SetArgs {
   countersign policy preset cautious
   countersign policy preset deny-all --agent build
 
-Changes openclaw.json and the approvals document together, or neither: deny-all (nothing runs), cautious (the allowlist
-runs, a person is asked about everything else), yolo (everything runs).")]
+Changes openclaw.json and the approvals document together, or neither: deny-all (nothing runs),
+cautious (the allowlist runs, a person is asked about everything else), yolo (everything runs).")]
 pub(crate) struct PresetArgs {
     /// deny-all, cautious or yolo
     name: Preset,

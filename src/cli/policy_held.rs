@@ -18,7 +18,8 @@ use super::{
   countersign policy diff
   countersign policy accept
 
-With a hash only that edit is accepted. Without one, what `countersign policy diff` shows is accepted: of both files, if an edit of each is held.")]
+With a hash only that edit is accepted. Without one, what `countersign policy diff` shows is
+accepted: of both files, if an edit of each is held.")]
 pub(crate) struct AcceptArgs {
     /// The hash that `policy diff` shows
     hash: Option<String>,

@@ -40,9 +40,10 @@ const MAX_NOTED: usize = 120;
   countersign policy suggest
   countersign policy suggest --agent main --since 90d --min 5 --json
 
-Prints a line for each entry that allow-always would have stored: one program with exactly these arguments in this
-directory. Left out is what the policy lets run by now, what a person ever denied, and what must not be remembered, such
-as code in arguments. Nothing is changed: run the lines that you agree with.")]
+Prints a line for each entry that allow-always would have stored: one program with exactly these
+arguments in this directory. Left out is what the policy lets run by now, what a person ever
+denied, and what must not be remembered, such as code in arguments. Nothing is changed: run the
+lines that you agree with.")]
 pub(crate) struct SuggestArgs {
     /// Only for this agent
     #[arg(long, value_name = "ID")]

@@ -16,11 +16,13 @@ use crate::{
 #[command(after_help = "Examples:
   countersign runner --server-account countersign --socket /srv/alice/runner.sock
 
-Runs as the account whose commands it starts; the server has another one, names this account in [exec] run_as, and
-finds the socket at /run/countersign/runner-ACCOUNT.sock or where [exec] runner_socket says. Takes the listening
-socket that systemd passes (LISTEN_FDS), else makes one, mode 0660: put it where its directory gives it the group of
-the server (setgid). Serves one server at a time and nobody but the server's account.
-Exit codes: 0 for a server of another version, which wants the runner that is installed now; 78 wrong account or socket.")]
+Runs as the account whose commands it starts; the server has another one, names this account in
+[exec] run_as, and finds the socket at /run/countersign/runner-ACCOUNT.sock or where [exec]
+runner_socket says. Takes the listening socket that systemd passes (LISTEN_FDS), else makes one,
+mode 0660: put it where its directory gives it the group of the server (setgid). Serves one
+server at a time and nobody but the server's account.
+Exit codes: 0 for a server of another version, which wants the runner that is installed now; 78
+wrong account or socket.")]
 pub(crate) struct RunnerArgs {
     /// The account of the server, a name or UID
     #[arg(long, value_name = "ACCOUNT", default_value = "countersign")]

@@ -24,9 +24,9 @@ use crate::{
   countersign serve --listen 127.0.0.1:0
   countersign --state-dir /srv/agent serve
 
-Prints one line on standard output when it is ready; on a terminal it ends with a one-time link that signs a
-browser in. SIGTERM drains: no new runs, foreground ones get
-[shutdown] grace_ms; a second one kills everything. SIGHUP reads the settings again.
+Prints one line on standard output when it is ready; on a terminal it ends with a one-time link
+that signs a browser in. SIGTERM drains: no new runs, foreground ones get [shutdown] grace_ms; a
+second one kills everything. SIGHUP reads the settings again.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks one [default: 127.0.0.1:18790]

@@ -18,7 +18,8 @@ use crate::domain::{AgentId, Scope, TokenId};
   countersign token list
   countersign token revoke TOKEN
 
-A token that may submit commands can never decide about them: exec goes with none of approve, admin, relay.")]
+A token that may submit commands can never decide about them: exec goes with none of approve,
+admin, relay.")]
 pub(crate) enum TokenCommand {
     /// Make a token; its secret is printed once
     #[command(after_help = "Examples:

@@ -43,7 +43,8 @@ const MOST: usize = 500;
   countersign approver --url http://127.0.0.1:18790
   countersign approver --socket ~/.openclaw/exec-approvals.sock   # without a server
 
-Keys: a allow once, A allow always, d deny (with a reason), v the whole text, n the next one, q quit.")]
+Keys: a allow once, A allow always, d deny (with a reason), v the whole text, n the next one, q
+quit.")]
 pub(crate) struct ApproverArgs {
     /// Host the approvals socket here and answer what is asked there, without a server; runs nothing itself
     #[arg(long, value_name = "PATH")]

@@ -14,9 +14,10 @@ use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::F
   countersign demo
   countersign demo --approve
 
-Starts a real server on a temporary state directory, runs one command in the sandbox and one that the allowlist
-covers, has one refused, asks a person about another (on the approvals page, by a link that it prints, or on the command line),
-checks the audit record and removes everything again.")]
+Starts a real server on a temporary state directory, runs one command in the sandbox and one
+that the allowlist covers, has one refused, asks a person about another (on the approvals page,
+by a link that it prints, or on the command line), checks the audit record and removes
+everything again.")]
 pub(crate) struct DemoArgs {
     /// Answer the question itself, over the API, as a second token
     #[arg(long)]

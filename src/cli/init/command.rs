@@ -35,8 +35,8 @@ const MAX_FILE_BYTES: usize = 16 * 1024 * 1024;
   countersign init --preset cautious
   countersign --state-dir /srv/agent init --preset deny-all
 
-Writes openclaw.json, exec-approvals.json and countersign/countersign.toml together or none of them, and never
-over a file that says something else.")]
+Writes openclaw.json, exec-approvals.json and countersign/countersign.toml together or none of
+them, and never over a file that says something else.")]
 pub(crate) struct InitArgs {
     /// How careful to be; asked for when it is not given
     #[arg(long, value_enum)]

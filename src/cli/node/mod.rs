@@ -14,8 +14,8 @@ pub(crate) use service::{NodeInstallArgs, NodeStatusArgs, NodeUninstallArgs};
   countersign node install --host gateway.local
   countersign node status
 
-A gateway is a countersign server or an OpenClaw gateway. The node has a policy of its own, which is deny until
-somebody changes it: countersign init.")]
+A gateway is a countersign server or an OpenClaw gateway. The node has a policy of its own,
+which is deny until somebody changes it: countersign init.")]
 pub(crate) enum NodeCommand {
     /// Connect to a gateway and run what it sends
     Run(Box<NodeRunArgs>),

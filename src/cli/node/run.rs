@@ -71,9 +71,9 @@ pub(crate) struct GatewayArgs {
   countersign node run --host gateway.example --tls-fingerprint 5f2c...e1
   countersign node run --commands system.run,system.which
 
-Prints one line when it is connected. The first time a person has to approve it at the gateway; it says so and goes on
-trying. SIGTERM ends it: what runs is killed and reported. Exit codes: 0; 78 bad settings, identity or state
-directory; 64 a gateway that cannot be meant.")]
+Prints one line when it is connected. The first time a person has to approve it at the gateway;
+it says so and goes on trying. SIGTERM ends it: what runs is killed and reported.
+Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that cannot be meant.")]
 pub(crate) struct NodeRunArgs {
     #[command(flatten)]
     pub(super) gateway: GatewayArgs,

@@ -26,8 +26,9 @@ use crate::{
   countersign node install --host gateway.local
   countersign node install --system --account agent --print
 
-Writes a systemd user unit, with --system a system unit, on macOS a launchd agent, and says what to run to start it.
-A file that countersign did not write is never replaced. The token of the gateway is not written into the service.")]
+Writes a systemd user unit, with --system a system unit, on macOS a launchd agent, and says what
+to run to start it. A file that countersign did not write is never replaced. The token of the
+gateway is not written into the service.")]
 pub(crate) struct NodeInstallArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
@@ -47,7 +48,8 @@ pub(crate) struct NodeInstallArgs {
 #[command(after_help = "Examples:
   countersign node uninstall
 
-Removes only what countersign node install wrote. The node's identity and its ledger stay in the state directory.")]
+Removes only what countersign node install wrote. The node's identity and its ledger stay in the
+state directory.")]
 pub(crate) struct NodeUninstallArgs {
     /// The system unit
     #[arg(long)]

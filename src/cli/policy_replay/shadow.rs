@@ -38,9 +38,9 @@ const ADMITTED: &str = "exec.requested";
   countersign policy shadow --document candidate.json --for 1s
   countersign policy shadow --document candidate.json --agent main --for 1s --json
 
-Prints a line for each run that the candidate would decide about otherwise, and how it went at the end: after --for, at
-Ctrl-C, SIGTERM or the server's end. Nothing is asked, stopped or changed by it. What cannot be judged is counted as
-`countersign policy backtest` counts it.")]
+Prints a line for each run that the candidate would decide about otherwise, and how it went at
+the end: after --for, at Ctrl-C, SIGTERM or the server's end. Nothing is asked, stopped or
+changed by it. What cannot be judged is counted as `countersign policy backtest` counts it.")]
 pub(crate) struct ShadowArgs {
     #[command(flatten)]
     candidate: CandidateArgs,

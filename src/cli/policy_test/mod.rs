@@ -26,10 +26,11 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 #[command(after_help = "Examples:
   countersign policy test cases.jsonl
 
-A case is {\"command\": \"git push\", \"expect\": \"ask\"}, with expect allow, ask or reject, and agent and id as you like.
-The file is a JSON array of cases, or one after the other, a line each. The running server says what would become of
-each command at this moment. A case that brings its own world is judged in that, with default settings and without a
-server: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins, strict_inline_eval, env.
+A case is {\"command\": \"git push\", \"expect\": \"ask\"}, with expect allow, ask or reject,
+and agent and id as you like. The file is a JSON array of cases, or one after the other, a line
+each. The running server says what would become of each command at this moment. A case that
+brings its own world is judged in that, with default settings and without a server: cwd,
+path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins, strict_inline_eval, env.
 
 Exits 1 when a case fails.")]
 pub(crate) struct TestArgs {
