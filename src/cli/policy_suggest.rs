@@ -141,7 +141,7 @@ async fn still_helps(client: &Client, habit: &Habit) -> Result<bool, Failure> {
         .post(&["v1", "exec", "explain"], &Value::Object(call))
         .await
     {
-        Ok(explained) => Ok(habit.entry.is_proposed(&explained, "wouldPersist")),
+        Ok(explained) => Ok(habit.entry.would_answer(&explained)),
         Err(failure) if failure.is_no_connection() || failure.code == "unauthorized" => Err(failure),
         // Its directory is gone, its host is another one: whatever it is, no entry is known to help.
         Err(_refused) => Ok(false),
@@ -178,6 +178,12 @@ impl ExactEntry {
             .collect()
     }
 
+    /// Whether it would answer what an explanation says. A rule about several people, or certain ones, may have come
+    /// after the answers.
+    fn would_answer(&self, explained: &Value) -> bool {
+        !takes_more(explained) && self.is_proposed(explained, "wouldPersist")
+    }
+
     fn is_proposed(&self, object: &Value, member: &str) -> bool {
         proposed(object, member).any(|proposed| {
             proposed.get("default") == Some(&Value::Bool(true))
@@ -189,6 +195,12 @@ impl ExactEntry {
 
 fn proposed<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = &'a Value> {
     object.get(member).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// Whether it takes several people, or certain ones; an entry must not answer for them.
+fn takes_more(asked: &Value) -> bool {
+    let required = asked.get("approvalsRequired").and_then(Value::as_u64);
+    required.is_some_and(|required| required > 1) || asked.get("groups").is_some()
 }
 
 fn millis(approval: &Value, member: &str) -> i64 {
@@ -246,12 +258,10 @@ impl Answers {
 
     /// Takes an answer that was yes; the newest comes first.
     fn allow(&mut self, approval: &Value) {
-        // A node has a document of its own, a changed environment is a question of its own, and what takes several
-        // people or certain ones is not for an entry to answer.
+        // A node has a document of its own, and a changed environment is a question of its own.
         let is_changed = approval.pointer("/boundTo/envHash").is_some();
-        let takes_more = millis(approval, "approvalsRequired") > 1 || approval.get("groups").is_some();
         let is_long = value::string(approval, "command").len() > MAX_TEXT;
-        if value::string(approval, "host") != "gateway" || is_changed || takes_more || is_long {
+        if value::string(approval, "host") != "gateway" || is_changed || takes_more(approval) || is_long {
             return;
         }
         let is_denied = self.denied.contains(&seen(approval));
@@ -368,11 +378,12 @@ impl Habit {
         json!(members)
     }
 
-    /// A comment and the line that adds it, which no part of the command can leave.
+    /// A comment and the line that adds it, which no part of the command can leave. The text of the comment is one quoted
+    /// word: interactive zsh has no comments unless told, and runs `#` as a program, which there is none of.
     fn lines(&self) -> [String; 2] {
         let moment = json!({ "last": self.last });
         let comment = format!(
-            "# allowed {} times by {}, last {}, in {}: {}",
+            "allowed {} times by {}, last {}, in {}: {}",
             self.count,
             value::visible(&self.names().join(", ")),
             value::time(&moment, "last"),
@@ -380,7 +391,7 @@ impl Habit {
             self.text()
         );
         let words: Vec<String> = self.to_add().iter().map(|word| value::quoted(word)).collect();
-        [comment, words.join(" ")]
+        [format!("# {}", value::quoted(&comment)), words.join(" ")]
     }
 }
 
@@ -520,13 +531,35 @@ mod tests {
     }
 
     #[test]
+    fn what_takes_several_people_by_now_is_answered_by_no_entry() {
+        let entry = ExactEntry::all_of(&approval("ls", &[exact("/usr/bin/ls", 'a')])).remove(0);
+        let mut explained = json!({ "outcome": "ask", "wouldPersist": [exact("/usr/bin/ls", 'a')] });
+        assert!(entry.would_answer(&explained));
+        explained["approvalsRequired"] = json!(1);
+        assert!(entry.would_answer(&explained));
+        explained["approvalsRequired"] = json!(2);
+        assert!(!entry.would_answer(&explained));
+        explained["approvalsRequired"] = json!(1);
+        for groups in [json!(["release"]), json!([])] {
+            explained["groups"] = groups;
+            assert!(!entry.would_answer(&explained), "{explained}");
+        }
+    }
+
+    /// Whether a shell reads it as a single word in single quotes, whatever else it makes of the line.
+    fn is_one_word(text: &str) -> bool {
+        let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+        inner.is_some_and(|inner| !inner.replace(r"'\''", "").contains('\''))
+    }
+
+    #[test]
     fn nothing_of_a_command_leaves_its_comment_or_its_argument() {
         let hostile = "x\n rm -rf ~ '; $(reboot) \u{1b}[2J\u{202e}";
         let mut answers = Answers::default();
         answers.allow(&approval(hostile, &[exact("/opt/it's here/x", 'a')]));
         let (habits, _) = answers.wanted(1);
         let [comment, line] = habits[0].lines();
-        assert!(comment.starts_with("# "), "{comment}");
+        assert!(comment.strip_prefix("# ").is_some_and(is_one_word), "{comment}");
         for text in [&comment, &line] {
             assert!(
                 !text.chars().any(|c| c.is_control() || c == '\u{202e}'),
@@ -541,5 +574,32 @@ mod tests {
             line.contains(r"'--note=allowed 1 times: x\u{A} rm -rf ~ '\''; $(reboot) "),
             "{line}"
         );
+    }
+
+    #[test]
+    fn no_directory_and_no_name_leaves_the_comment() {
+        for hostile in [
+            "/w/d; touch pwned; x",
+            "/w/`touch pwned`",
+            "/w/$(touch pwned)",
+            "/w/'; touch pwned; '",
+            "/w/''';touch pwned;'",
+            "'",
+            r"/w/\'; touch pwned; \'",
+            "/w/\"; touch pwned; \"",
+            "/w/d\ntouch pwned\r\ntouch pwned",
+            "/w/!touch & touch pwned | x > y",
+        ] {
+            let mut approval = approval("ls", &[exact("/usr/bin/ls", 'a')]);
+            approval["cwd"] = json!(hostile);
+            approval["resolvedBy"]["name"] = json!(hostile);
+            let mut answers = Answers::default();
+            answers.allow(&approval);
+            let (habits, _) = answers.wanted(1);
+            let [comment, line] = habits[0].lines();
+            assert!(comment.strip_prefix("# ").is_some_and(is_one_word), "{comment}");
+            assert!(!comment.contains(['\n', '\r']), "{comment:?}");
+            assert!(!line.contains("touch"), "{line}");
+        }
     }
 }

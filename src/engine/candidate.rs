@@ -28,7 +28,7 @@ use crate::{
     policy::{
         allowlist::{Analysis, Protected},
         combine::Effective,
-        gate::{self, Verdict},
+        gate::{self, FallbackVerdict, GateInput, Unanswered, Verdict},
         pattern::PatternCache,
     },
     settings::{Settings, StateDir},
@@ -96,6 +96,8 @@ pub struct Opinion {
     pub foreseen: Foreseen,
     /// Why, in words.
     pub why: String,
+    /// The fallback that lets it run when it is asked about and nobody can be reached; `None` where it would not run.
+    pub unanswered: Option<Security>,
 }
 
 /// A command cannot be judged, and nothing is guessed.
@@ -171,10 +173,11 @@ impl Candidate {
             return Ok(Opinion {
                 foreseen: Foreseen::Deny,
                 why,
+                unanswered: None,
             });
         }
         let input = judge::gate_input(&effective, analysis.as_ref(), tool_denied);
-        Ok(opinion(gate::gate(&input), &effective, analysis.as_ref()))
+        Ok(opinion(&input, &effective, analysis.as_ref()))
     }
 
     fn analyse(&self, call: &Call) -> Result<Analysis, Blind> {
@@ -201,7 +204,8 @@ impl Candidate {
     }
 }
 
-fn opinion(verdict: Verdict, effective: &Effective, analysis: Option<&Analysis>) -> Opinion {
+fn opinion(input: &GateInput, effective: &Effective, analysis: Option<&Analysis>) -> Opinion {
+    let verdict = gate::gate(input);
     let finding = analysis
         .and_then(|analysis| analysis.verdict.finding())
         .map(|finding| finding.detail.as_str());
@@ -227,6 +231,18 @@ fn opinion(verdict: Verdict, effective: &Effective, analysis: Option<&Analysis>)
     Opinion {
         foreseen,
         why: detail.map_or_else(|| reason.to_owned(), |detail| format!("{reason}: {detail}")),
+        unanswered: match verdict {
+            Verdict::Ask(_) => runs_unanswered(input),
+            Verdict::Run | Verdict::Deny(_) => None,
+        },
+    }
+}
+
+/// The fallback that lets a command run that nobody can be asked about.
+fn runs_unanswered(input: &GateInput) -> Option<Security> {
+    match gate::fallback(input, Unanswered::NoRoute) {
+        FallbackVerdict::Run => Some(input.ask_fallback.min(input.security)),
+        FallbackVerdict::Deny(_) => None,
     }
 }
 
@@ -251,6 +267,10 @@ mod tests {
 
     /// A state directory without files, and what a candidate in it says to a command in its parent directory.
     fn say(config: &Value, document: &Value, command: &Command, env_names: &[&str]) -> Foreseen {
+        opinion_of(config, document, command, env_names).foreseen
+    }
+
+    fn opinion_of(config: &Value, document: &Value, command: &Command, env_names: &[&str]) -> Opinion {
         let folder = tempfile::tempdir().unwrap();
         let candidate = candidate(folder.path(), config, document);
         let recorded = RecordedCommand {
@@ -259,7 +279,7 @@ mod tests {
             cwd: folder.path().to_path_buf(),
             env_names: env_names.iter().map(|name| (*name).to_owned()).collect(),
         };
-        candidate.judge(recorded).unwrap().foreseen
+        candidate.judge(recorded).unwrap()
     }
 
     fn candidate(folder: &Path, config: &Value, document: &Value) -> Candidate {
@@ -316,6 +336,37 @@ mod tests {
         let with = |names: &[&str]| say(&exec("allowlist", "on-miss"), &echo, &argv(&["/bin/echo"]), names);
         assert_eq!(with(&["LANG"]), Foreseen::Run);
         assert_eq!(with(&["SOME_SWITCH"]), Foreseen::Ask);
+    }
+
+    #[test]
+    fn a_fallback_counts_where_it_lets_a_question_without_an_answer_run() {
+        #[track_caller]
+        fn check(config: &Value, fallback: &str, pattern: &str, unanswered: Option<Security>) {
+            let document = json!({ "version": 1, "defaults": { "askFallback": fallback },
+                "agents": { "main": { "allowlist": [{ "pattern": pattern }] } } });
+            let opinion = opinion_of(config, &document, &argv(&["/bin/echo", "x"]), &[]);
+            assert_eq!(opinion.unanswered, unanswered, "{config} {document}");
+        }
+        let (none, this) = ("/bin/none", "/bin/echo");
+        check(&exec("full", "always"), "full", none, Some(Security::Full));
+        check(&exec("full", "always"), "allowlist", none, None);
+        check(
+            &exec("full", "always"),
+            "allowlist",
+            this,
+            Some(Security::Allowlist),
+        );
+        check(&exec("full", "always"), "deny", this, None);
+        // It is never looser than security, and does not matter where nobody is asked.
+        check(
+            &exec("allowlist", "always"),
+            "full",
+            this,
+            Some(Security::Allowlist),
+        );
+        check(&exec("allowlist", "on-miss"), "full", none, None);
+        check(&exec("full", "off"), "full", none, None);
+        check(&exec("deny", "always"), "full", this, None);
     }
 
     #[test]

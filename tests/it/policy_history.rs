@@ -9,7 +9,8 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    Finished, Invocation, TestServer, eventually, pid_of, terminate, write_file, write_file_mode,
+    Finished, Invocation, TestServer, eventually, pid_of, program, skip, terminate, write_file,
+    write_file_mode,
 };
 
 /// Echo runs, anything else is asked about.
@@ -132,6 +133,45 @@ async fn a_backtest_says_what_another_policy_would_have_decided() {
 }
 
 #[tokio::test]
+async fn a_fallback_that_lets_more_run_without_an_answer_is_wider() {
+    let server = start().await;
+    ran(&server, json!({ "argv": ["/bin/echo", "a"] })).await;
+    decided(&server, &["/bin/date"], "allow-once").await;
+    let exec = json!({ "host": "gateway", "security": "full", "ask": "always" });
+    let always = candidate(&server, "always.json", &json!({ "tools": { "exec": exec } }));
+    let mut document = allowing(&["/bin/echo"]);
+    document["defaults"] = json!({ "askFallback": "full" });
+    let open = candidate(&server, "open.json", &document);
+
+    let told = backtest(&server, &["--config", &always, "--fail-on-wider"], 0).await;
+    assert_eq!(counts(&told), json!([2, 2, 1, 0, 1, 0, 0]), "{told}");
+    assert_eq!(told["widerFallback"], 0, "{told}");
+
+    let both = ["--config", &always, "--document", &open];
+    let told = backtest(&server, &both, 0).await;
+    assert_eq!(counts(&told), json!([2, 2, 0, 0, 0, 0, 0]), "{told}");
+    assert_eq!(told["widerFallback"], 2, "{told}");
+    let changed = &told["changed"][0];
+    assert_eq!(
+        ["argv", "then", "now"].map(|member| changed[member].clone()),
+        [json!(["/bin/date"]), json!("ask"), json!("ask")]
+    );
+    assert!(
+        changed["why"]
+            .as_str()
+            .is_some_and(|why| why.ends_with("askFallback would be full, in force is deny")),
+        "{told}"
+    );
+    let checked = [both.as_slice(), ["--fail-on-wider"].as_slice()].concat();
+    backtest(&server, &checked, 1).await;
+
+    // What the allowlist does not cover does not run under it without an answer, so nothing is wider.
+    let told = backtest(&server, &["--document", &open, "--fail-on-wider"], 0).await;
+    assert_eq!(counts(&told), json!([2, 2, 2, 0, 0, 0, 0]), "{told}");
+    assert_eq!(told["widerFallback"], 0, "{told}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_judged_is_counted_and_text_is_harmless() {
     let server = TestServer::full().start().await;
     let gone = server.scratch().dir("gone");
@@ -190,6 +230,79 @@ async fn suggest(server: &TestServer) -> Value {
     told(&server.cli(&["policy", "suggest", "--json"]).await, 0)
 }
 
+/// A shell that finds the program and its server.
+fn beside(server: &TestServer, shell: Invocation) -> Invocation {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_countersign"));
+    let folder = binary.parent().expect("a folder").display().to_string();
+    shell
+        .env("PATH", format!("{folder}:/usr/bin:/bin"))
+        .env("HOME", server.scratch().join("home"))
+        .env("OPENCLAW_STATE_DIR", server.state())
+}
+
+#[tokio::test]
+async fn what_is_pasted_into_a_shell_without_comments_runs_nothing_but_the_entry() {
+    let Some(zsh) = program("zsh") else {
+        return skip("there is no zsh");
+    };
+    let server = start().await;
+    let hostile = "it's; touch pwned; x `touch pwned` $(touch pwned) '; touch pwned; '";
+    let workdir = server.scratch().dir(hostile);
+    let call = json!({ "argv": ["/usr/bin/seq", "1", "2"], "workdir": workdir });
+    for _ in 0..3 {
+        let pending = server.asked(call.clone()).await;
+        server.answered(&pending, "allow-once").await;
+    }
+    let printed = server.cli(&["policy", "suggest"]).await;
+    assert!(
+        printed.stdout.contains("touch pwned") && printed.stdout.lines().count() == 2,
+        "{printed:?}"
+    );
+
+    let empty = server.scratch().dir("empty");
+    // Without job control and line editing, so that no terminal of the caller is touched.
+    let shell = Invocation::new(&zsh)
+        .args(&["-f", "-i", "+m", "+Z"])
+        .cwd(&empty)
+        .input(printed.stdout.clone());
+    let done = TestServer::finish(beside(&server, shell)).await;
+    assert_eq!(done.code, Some(0), "{printed:?} {done:?}");
+    let left: Vec<_> = fs::read_dir(&empty).expect("a directory").collect();
+    assert!(left.is_empty(), "{left:?} {printed:?} {done:?}");
+    let run = ran(&server, call).await;
+    assert_eq!(
+        (&run["status"], &run["decision"]["by"]),
+        (&json!("completed"), &json!("policy")),
+        "{run}"
+    );
+}
+
+#[tokio::test]
+async fn what_takes_several_people_by_now_is_not_suggested() {
+    let mut server = start().await;
+    let count = ["/usr/bin/seq", "1", "2"];
+    for _ in 0..3 {
+        decided(&server, &count, "allow-once").await;
+    }
+    let told = suggest(&server).await;
+    assert_eq!(told["suggestions"].as_array().map(Vec::len), Some(1), "{told}");
+
+    assert_eq!(server.stop().await, Some(0));
+    let settings = server.state().join("countersign/countersign.toml");
+    let settings = fs::read_to_string(settings).expect("the settings");
+    server.edit_toml(&format!(
+        "{settings}\n[[approvals.rules]]\npatterns = [\"seq\"]\napprovals_required = 2\n"
+    ));
+    server.start().await;
+    let told = suggest(&server).await;
+    assert_eq!(told["suggestions"], json!([]), "{told}");
+    assert_eq!(
+        told["leftOut"],
+        json!({ "seldom": 0, "denied": 0, "settled": 1 }),
+        "{told}"
+    );
+}
+
 #[tokio::test]
 async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there() {
     let server = start().await;
@@ -244,13 +357,7 @@ async fn what_people_allow_again_and_again_is_suggested_until_an_entry_is_there(
     let printed = server.cli(&["policy", "suggest"]).await;
     let script = server.scratch().join("suggested.sh");
     write_file(&script, &printed.stdout);
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_countersign"));
-    let folder = binary.parent().expect("a folder").display().to_string();
-    let shell = Invocation::new("/bin/sh")
-        .arg(&script)
-        .env("PATH", format!("{folder}:/usr/bin:/bin"))
-        .env("HOME", server.scratch().join("home"))
-        .env("OPENCLAW_STATE_DIR", server.state());
+    let shell = beside(&server, Invocation::new("/bin/sh").arg(&script));
     let done = TestServer::finish(shell).await;
     assert_eq!(done.code, Some(0), "{printed:?} {done:?}");
     let run = ran(&server, json!({ "argv": count })).await;

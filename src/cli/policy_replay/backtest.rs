@@ -20,7 +20,7 @@ use crate::{
         table::Table,
         value,
     },
-    domain::{AgentId, UnixMillis},
+    domain::{AgentId, Ask, Security, UnixMillis},
     engine::candidate::{Candidate, Opinion, RecordedCommand},
 };
 
@@ -50,7 +50,8 @@ put on top of the policy is not kept either, grants count as unused, and scripts
 into. Files and PATH are those of whoever calls: call it on the machine and under the account of
 the server.
 
-Exits 0, with --fail-on-wider 1 when something would run unasked that was asked about or denied.")]
+Exits 0, with --fail-on-wider 1 when something would run unasked that was asked about or denied,
+or would be asked about and run without an answer by an askFallback wider than the one in force.")]
 pub(crate) struct BacktestArgs {
     #[command(flatten)]
     candidate: CandidateArgs,
@@ -63,7 +64,7 @@ pub(crate) struct BacktestArgs {
     /// At most this many runs, the newest first
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     limit: u64,
-    /// Exit 1 when something would run unasked that was asked about or denied
+    /// Exit 1 when something would run unasked, or unanswered, that did not before
     #[arg(long)]
     fail_on_wider: bool,
 }
@@ -86,6 +87,7 @@ pub(crate) async fn run(
     let mut query: Query = vec![("since", start_of(begun, since))];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
     let mut known = Known::new(&candidate);
+    let mut in_force = InForce::new(client);
     let mut counts = Counts::default();
     let mut changes = Changes::default();
     let mut cursor: Option<String> = None;
@@ -95,7 +97,10 @@ pub(crate) async fn run(
         page_query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let page = client.get_page(&["v1", "runs"], &page_query).await?;
         for run in page.get("items").and_then(Value::as_array).into_iter().flatten() {
-            let compared = Compared::of(run, |recorded| known.judge(recorded));
+            let compared = match Compared::of(run, |recorded| known.judge(recorded)) {
+                Ok(compared) => Ok(in_force.beside(compared).await?),
+                Err(left_out) => Err(left_out),
+            };
             counts.add(&compared);
             if let Ok(compared) = compared {
                 changes.add(compared);
@@ -154,12 +159,68 @@ impl<'a> Known<'a> {
     }
 }
 
+/// What the server lets run that nobody answers for, asked once for each agent.
+struct InForce<'a> {
+    client: &'a Client,
+    fallbacks: HashMap<AgentId, Security>,
+}
+
+impl<'a> InForce<'a> {
+    fn new(client: &'a Client) -> Self {
+        Self {
+            client,
+            fallbacks: HashMap::new(),
+        }
+    }
+
+    async fn beside(&mut self, compared: Compared) -> Result<Compared, Failure> {
+        // What does not run without an answer is not wider, whatever is in force.
+        if compared.now.unanswered.is_none() {
+            return Ok(compared);
+        }
+        let fallback = self.fallback(&compared.past.recorded.agent).await?;
+        Ok(compared.beside(fallback))
+    }
+
+    async fn fallback(&mut self, agent: &AgentId) -> Result<Security, Failure> {
+        if let Some(fallback) = self.fallbacks.get(agent) {
+            return Ok(*fallback);
+        }
+        let query: Query = vec![
+            ("agentId", agent.to_string()),
+            ("host", "gateway".to_owned()),
+            // What the main session puts on top of the policy is no part of a candidate either.
+            ("sessionKey", format!("agent:{agent}:policy-backtest")),
+        ];
+        let policy = self.client.get(&["v1", "policy", "effective"], &query).await?;
+        let fallback = fallback_in_force(&policy);
+        self.fallbacks.insert(agent.clone(), fallback);
+        Ok(fallback)
+    }
+}
+
+/// How much runs without an answer. Where everything runs unasked, no fallback lets more run.
+fn fallback_in_force(policy: &Value) -> Security {
+    let told = |name: &str| policy.get(name).and_then(|rule| rule.get("value"));
+    let is = |name: &str, value: &str| told(name).and_then(Value::as_str) == Some(value);
+    if is("security", Security::Full.as_str()) && !is("ask", Ask::Always.as_str()) {
+        return Security::Full;
+    }
+    // What is not known counts as the strictest, beside which anything is wider.
+    Security::ALL
+        .iter()
+        .copied()
+        .find(|security| is("askFallback", security.as_str()))
+        .unwrap_or(Security::Deny)
+}
+
 fn report(context: &Context, counts: &Counts, distinct: u64, changes: &Changes) -> Result<(), Failure> {
     let console = context.console;
     match console.format() {
         Format::Json => {
             let mut members = counts.to_json();
             members.insert("distinct".to_owned(), json!(distinct));
+            members.insert("widerFallback".to_owned(), json!(counts.wider_fallback()));
             let changed = changes.kept().iter().map(Change::to_json).collect();
             members.insert("changed".to_owned(), Value::Array(changed));
             members.insert("omitted".to_owned(), json!(changes.omitted()));
@@ -190,5 +251,28 @@ fn report(context: &Context, counts: &Counts, distinct: u64, changes: &Changes) 
             }
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_force_is_the_fallback_unless_nobody_is_asked() {
+        #[track_caller]
+        fn check(security: &str, ask: &str, fallback: &str, in_force: Security) {
+            let policy = json!({ "security": { "value": security }, "ask": { "value": ask },
+                "askFallback": { "value": fallback } });
+            assert_eq!(fallback_in_force(&policy), in_force, "{policy}");
+        }
+        check("allowlist", "on-miss", "deny", Security::Deny);
+        check("allowlist", "on-miss", "allowlist", Security::Allowlist);
+        check("full", "always", "deny", Security::Deny);
+        check("full", "always", "full", Security::Full);
+        check("full", "off", "deny", Security::Full);
+        check("full", "on-miss", "deny", Security::Full);
+        check("full", "always", "else", Security::Deny);
+        assert_eq!(fallback_in_force(&json!({})), Security::Deny);
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::past::{self, Fingerprint, LeftOut, Past};
 use crate::{
     cli::value,
+    domain::Security,
     engine::candidate::{Foreseen, Opinion, RecordedCommand},
 };
 
@@ -20,6 +21,8 @@ const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 pub(super) struct Compared {
     pub(super) past: Past,
     pub(super) now: Opinion,
+    /// Whether it would run without an answer by a fallback that is wider than the one in force.
+    has_wider_fallback: bool,
 }
 
 impl Compared {
@@ -33,17 +36,36 @@ impl Compared {
     ) -> Result<Self, LeftOut> {
         let past = Past::of(run)?;
         let now = judge(&past.recorded).ok_or(LeftOut::Directory)?;
-        Ok(Self { past, now })
+        Ok(Self {
+            past,
+            now,
+            has_wider_fallback: false,
+        })
+    }
+
+    /// Puts it beside the fallback in force. The record does not tell how a question would have ended without an answer,
+    /// so what holds now is compared.
+    pub(super) fn beside(mut self, in_force: Security) -> Self {
+        if let Some(wider) = self.now.unanswered.filter(|fallback| *fallback > in_force) {
+            self.has_wider_fallback = true;
+            self.now.why = format!(
+                "{}; without an answer it would run: askFallback would be {}, in force is {}",
+                self.now.why,
+                wider.as_str(),
+                in_force.as_str()
+            );
+        }
+        self
     }
 
     /// Whether the candidate decides otherwise.
     pub(super) fn differs(&self) -> bool {
-        self.past.then != self.now.foreseen
+        self.past.then != self.now.foreseen || self.has_wider_fallback
     }
 
-    /// Whether it would run without anybody being asked, and did not then.
+    /// Whether it would run without anybody being asked, and did not then, or without an answer, and does not now.
     pub(super) fn is_wider(&self) -> bool {
-        self.differs() && self.now.foreseen == Foreseen::Run
+        self.has_wider_fallback || (self.differs() && self.now.foreseen == Foreseen::Run)
     }
 
     /// What is told of it.
@@ -73,6 +95,7 @@ pub(super) struct Counts {
     now_run: u64,
     now_ask: u64,
     now_denied: u64,
+    wider_fallback: u64,
     left_out: BTreeMap<LeftOut, u64>,
 }
 
@@ -82,6 +105,7 @@ impl Counts {
         self.total += 1;
         match compared {
             Err(left_out) => *self.left_out.entry(*left_out).or_default() += 1,
+            Ok(compared) if compared.has_wider_fallback => self.wider_fallback += 1,
             Ok(compared) if !compared.differs() => self.same += 1,
             Ok(compared) => match compared.now.foreseen {
                 Foreseen::Run => self.now_run += 1,
@@ -91,9 +115,14 @@ impl Counts {
         }
     }
 
-    /// Runs that were asked about or denied, and would run unasked now.
+    /// Runs that were asked about or denied, and would run unasked now, or that would run without an answer now.
     pub(super) const fn wider(&self) -> u64 {
-        self.now_run
+        self.now_run + self.wider_fallback
+    }
+
+    /// Runs that would be asked about, and would run without an answer by a wider fallback.
+    pub(super) const fn wider_fallback(&self) -> u64 {
+        self.wider_fallback
     }
 
     /// Runs so far.
@@ -133,6 +162,12 @@ impl Counts {
             "{} runs: {} the same, {} would now run, {} would now be asked about, {} would now be denied",
             self.total, self.same, self.now_run, self.now_ask, self.now_denied
         );
+        if self.wider_fallback > 0 {
+            words = format!(
+                "{words}, {} would now be asked about and run without an answer",
+                self.wider_fallback
+            );
+        }
         if !self.left_out.is_empty() {
             let by: Vec<String> = self
                 .left_out
@@ -235,8 +270,23 @@ mod tests {
     }
 
     fn compared(run: &Value, now: Foreseen) -> Result<Compared, LeftOut> {
-        let why = "because".to_owned();
-        Compared::of(run, |_recorded| Some(Opinion { foreseen: now, why }))
+        let opinion = Opinion {
+            foreseen: now,
+            why: "because".to_owned(),
+            unanswered: None,
+        };
+        Compared::of(run, |_recorded| Some(opinion))
+    }
+
+    /// A run that would be asked about, and what runs of it without an answer, beside what is in force.
+    fn unanswered(by: &str, verdict: &str, fallback: Option<Security>, in_force: Security) -> Compared {
+        let opinion = Opinion {
+            foreseen: Foreseen::Ask,
+            why: "because".to_owned(),
+            unanswered: fallback,
+        };
+        let compared = Compared::of(&run("1", "ls", by, verdict), |_recorded| Some(opinion));
+        compared.unwrap().beside(in_force)
     }
 
     #[test]
@@ -273,6 +323,47 @@ mod tests {
         assert!(!is_wider("policy", "run", Foreseen::Run));
         assert!(!is_wider("policy", "deny", Foreseen::Ask));
         assert!(!is_wider("policy", "run", Foreseen::Deny));
+    }
+
+    #[test]
+    fn a_question_that_needs_no_answer_any_more_is_wider() {
+        use Security::{Allowlist, Deny, Full};
+        for (fallback, in_force, is_wider) in [
+            (None, Deny, false),
+            (Some(Allowlist), Deny, true),
+            (Some(Full), Deny, true),
+            (Some(Full), Allowlist, true),
+            (Some(Allowlist), Allowlist, false),
+            (Some(Allowlist), Full, false),
+            (Some(Full), Full, false),
+        ] {
+            let compared = unanswered("person", "run", fallback, in_force);
+            assert_eq!(
+                (compared.differs(), compared.is_wider()),
+                (is_wider, is_wider),
+                "{fallback:?} beside {in_force:?}"
+            );
+        }
+        let mut counts = Counts::default();
+        let mut changes = Changes::default();
+        for (by, verdict) in [("person", "run"), ("policy", "deny"), ("policy", "run")] {
+            let compared = unanswered(by, verdict, Some(Full), Deny);
+            counts.add(&Ok(compared.clone()));
+            changes.add(compared);
+        }
+        counts.add(&Ok(unanswered("person", "run", Some(Full), Full)));
+        assert_eq!((counts.wider(), counts.wider_fallback()), (3, 3));
+        assert_eq!(
+            counts.in_words(),
+            "4 runs: 1 the same, 0 would now run, 0 would now be asked about, 0 would now be denied, \
+             3 would now be asked about and run without an answer"
+        );
+        let told = changes.kept().first().map(Change::to_json).unwrap();
+        assert_eq!((&told["then"], &told["now"]), (&json!("ask"), &json!("ask")));
+        assert_eq!(
+            told["why"],
+            "because; without an answer it would run: askFallback would be full, in force is deny"
+        );
     }
 
     #[test]
