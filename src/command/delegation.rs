@@ -82,6 +82,18 @@ const RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
+        programs: &["split", "gsplit"],
+        long: &["filter"],
+        ..NONE
+    },
+    // `ip netns exec` and `ip vrf exec`; words may be shortened, and one with many commands can be read from a file.
+    Rule {
+        programs: &["ip"],
+        words: &["exec", "exe", "ex", "e", "-batch", "-batc", "-bat", "-ba", "-b"],
+        long: &["batch"],
+        ..NONE
+    },
+    Rule {
         programs: &["man"],
         short: "PH",
         long: &["pager", "html"],
@@ -447,6 +459,12 @@ mod tests {
             "ssh -oX h",
             "scp -S x a b",
             "sort --compress-prog x",
+            "split --filter=x f",
+            "gsplit -l 1 --filt x f",
+            "ip netns exec n x",
+            "ip net e n x",
+            "ip -br vrf ex v x",
+            "ip -force -b f",
             "man -Hx ls",
             "vim.basic +q",
             "vim --cmd x",
@@ -499,6 +517,9 @@ mod tests {
             "curl -sS u",
             "bun run x",
             "sort -rn",
+            "split -b 1m f",
+            "ip -br addr show dev eth0",
+            "ip netns list",
             "zip a b",
             "less f",
         ] {

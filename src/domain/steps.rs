@@ -49,6 +49,8 @@ impl ApprovalStanding {
             ApprovalStatus::Allowed | ApprovalStatus::Denied if self.decision == Some(decision) => {
                 Answering::Repeats
             }
+            // One of the answers that came to less together.
+            ApprovalStatus::Allowed if ballot.is_repeated => Answering::Repeats,
             ApprovalStatus::Allowed | ApprovalStatus::Denied => Answering::Conflicts,
             ApprovalStatus::Expired => Answering::Expired,
             ApprovalStatus::Cancelled => Answering::Cancelled,

@@ -85,13 +85,17 @@ impl Engine {
     }
 
     /// The UI went away without an answer: whoever else is there may still give one, and if nobody is, nobody could be
-    /// reached.
+    /// reached. Where somebody has answered and others are missing, somebody was: they have until its deadline.
     async fn miss_answer(self: &Arc<Self>, approval: &Approval) {
         if self.is_approver_reachable(&self.settings.current()) {
             return;
         }
         let pending = match self.ledger.approval(&approval.id).await {
-            Ok(Some(pending)) if pending.state.status() == ApprovalStatus::Pending => pending,
+            Ok(Some(pending))
+                if pending.state.status() == ApprovalStatus::Pending && pending.votes.is_empty() =>
+            {
+                pending
+            }
             Ok(_) => return,
             Err(error) => {
                 tracing::error!(approval.id = %approval.id, error = &error as &dyn std::error::Error, "an approval cannot be read");

@@ -106,7 +106,8 @@ impl Desk {
     }
 
     /// A decision that came with the wish counts when it is one of ours: an answer to the same question, not used yet,
-    /// and by whoever gave it. `[ipc] trust_attached` believes any.
+    /// and by whoever gave it. `[ipc] trust_attached` believes any, where one person is enough: whoever asks is none of
+    /// several.
     async fn decide_attached(&self, run_id: &RunId, attached: AttachedDecision, before: &AskRequest) {
         let Some(approval) = self.approval_of(run_id).await else {
             return;
@@ -137,7 +138,8 @@ impl Desk {
                 | ApprovalState::Cancelled { .. },
             )
             | None => {
-                if !self.engine.settings().current().server.ipc.trust_attached {
+                let is_trusted = self.engine.settings().current().server.ipc.trust_attached;
+                if !is_trusted || approval.required > 1 {
                     return;
                 }
                 let trusted = Actor {
@@ -176,6 +178,7 @@ impl Desk {
         Some(AskedOf {
             id: approval.id,
             allowed: approval.card.allowed_decisions,
+            required: approval.card.quorum.required,
         })
     }
 
@@ -252,6 +255,8 @@ impl Ui for Desk {
 struct AskedOf {
     id: ApprovalId,
     allowed: Vec<ApprovalDecision>,
+    /// How many people have to allow it.
+    required: u64,
 }
 
 /// For which agent, and in which session.

@@ -1,13 +1,11 @@
 //! A person's decision: one compare-and-swap that one of them wins (`approvals-store.md` 11, Resolve).
 
-use std::collections::BTreeSet;
-
 use serde_json::json;
 
 use crate::{
     domain::{
         Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy,
-        Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Vote,
+        Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Token, Vote,
     },
     events::{Event, EventKind, Resolution},
 };
@@ -116,7 +114,12 @@ impl Job for Decide {
             reason: self.reason.clone(),
             patterns: chosen.clone().unwrap_or_default(),
         };
-        let ballot = approval.ballot(&vote, &groups_of(tx, &self.by, &approval)?);
+        let token = token_of(tx, &self.by)?;
+        let is_revoked = token.as_ref().is_some_and(|token| token.revoked_at.is_some());
+        let groups = token.map(|token| token.groups).unwrap_or_default();
+        let mut ballot = approval.ballot(&vote, &groups);
+        // An answer of before that is brought along is no better than a vote of that token.
+        ballot.is_entitled &= !is_revoked;
         let answering = approval.standing(tx.now()).answer(self.decision, ballot);
         match (answering, chosen) {
             (Answering::Settles | Answering::Counts, Err(why)) => Ok(DecideOutcome::NotAllowedDecision(why)),
@@ -295,11 +298,14 @@ impl Decide {
                     .cloned()
                     .collect(),
             ),
-            (ApprovalDecision::AllowAlways, Some(chosen)) if chosen.is_empty() => None,
-            (ApprovalDecision::AllowAlways, Some(chosen)) => chosen
-                .iter()
-                .map(|chosen| proposed.iter().find(|pattern| chosen.names(pattern)).cloned())
-                .collect(),
+            (ApprovalDecision::AllowAlways, Some(chosen)) => {
+                let is_proposed =
+                    |chosen: &ChosenPattern| proposed.iter().any(|pattern| chosen.names(pattern));
+                // However often one is named, it is kept once.
+                let is_chosen = |pattern: &&Pattern| chosen.iter().any(|chosen| chosen.names(pattern));
+                (!chosen.is_empty() && chosen.iter().all(is_proposed))
+                    .then(|| proposed.iter().filter(is_chosen).cloned().collect())
+            }
         }
     }
 }
@@ -310,26 +316,19 @@ impl ChosenPattern {
     }
 }
 
-/// The groups of whoever answers: those of the token that they use. Nobody else is in any.
-fn groups_of(tx: &Tx<'_>, by: &Actor, approval: &Approval) -> Result<BTreeSet<String>, Fault> {
-    if approval.card.quorum.groups.is_none() {
-        return Ok(BTreeSet::new());
+/// The token that somebody answers with, whose groups are theirs. Nobody else is in any.
+fn token_of(tx: &Tx<'_>, by: &Actor) -> Result<Option<Token>, Fault> {
+    match by.token() {
+        Some(id) => tokens::fetch_token(tx.connection, &id),
+        None => Ok(None),
     }
-    let token = match by.token() {
-        Some(id) => tokens::fetch_token(tx.connection, &id)?,
-        None => None,
-    };
-    Ok(token.map(|token| token.groups).unwrap_or_default())
 }
 
 /// Leaves out what was said with a token that has been revoked since: whoever took it back no longer trusts it.
 fn forget_revoked(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
     let mut kept = Vec::with_capacity(votes.len());
     for vote in votes.drain(..) {
-        let token = match vote.by.token() {
-            Some(id) => tokens::fetch_token(tx.connection, &id)?,
-            None => None,
-        };
+        let token = token_of(tx, &vote.by)?;
         if token.is_none_or(|token| token.revoked_at.is_none()) {
             kept.push(vote);
         }

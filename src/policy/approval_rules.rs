@@ -7,13 +7,13 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use crate::{
-    command::{Code, paths},
+    command::{Code, PathLookup, paths},
     domain::{AgentId, Host, Quorum},
 };
 
 use super::{
     allowlist::{Analysis, MatchKind, SegmentReport},
-    pattern::{ExecutablePattern, PathCase, PatternCache},
+    pattern::{ExecutablePattern, PathCase, PatternCache, has_wildcard},
 };
 
 /// One of `[[approvals.rules]]`.
@@ -76,17 +76,14 @@ pub struct Program {
 }
 
 /// What patterns are compared with.
-#[derive(Clone, Copy)]
-#[expect(missing_debug_implementations, reason = "it holds a function")]
+#[derive(Debug, Clone, Copy)]
 pub struct Matcher<'a> {
-    /// What `~` means in a pattern; `None` where that is not known.
-    pub home: Option<&'a str>,
+    /// The files of the machine that runs it; `None` where they cannot be seen from here.
+    pub lookup: Option<&'a dyn PathLookup>,
     /// How paths and names compare.
     pub case: PathCase,
     /// Compiled patterns.
     pub cache: &'a PatternCache,
-    /// Follows the links of a pattern's own path.
-    pub real: &'a dyn Fn(&str) -> Option<String>,
 }
 
 /// How a rule and a program stand to each other.
@@ -94,7 +91,7 @@ pub struct Matcher<'a> {
 enum Fit {
     /// The rule is not for it.
     No,
-    /// It has a name that the rule is for, but not the one that entries of the allowlist would go by.
+    /// It may be what the rule is for: it has another name of that, or cannot be seen from here.
     Maybe,
     /// The rule is for it.
     Yes,
@@ -186,7 +183,13 @@ impl ApprovalRule {
             return Fit::Yes;
         }
         let fits = self.patterns.iter().map(|pattern| program.fit(pattern, matcher));
-        fits.max().unwrap_or(Fit::No)
+        // What stands behind a path of another machine is not known.
+        let least = if matcher.lookup.is_none() {
+            Fit::Maybe
+        } else {
+            Fit::No
+        };
+        fits.fold(least, Fit::max)
     }
 }
 
@@ -194,20 +197,17 @@ impl Program {
     /// How a pattern stands to it. It is for the real file, or for the name that was typed if that is the file's own; what
     /// else it is called makes the pattern count besides.
     fn fit(&self, pattern: &str, matcher: Matcher<'_>) -> Fit {
-        let Matcher {
-            home,
-            case,
-            cache,
-            real,
-        } = matcher;
-        let is_of_home = pattern.trim_start().starts_with('~');
-        let Ok(pattern) = ExecutablePattern::parse(pattern, home.unwrap_or("/")) else {
+        let Matcher { lookup, case, cache } = matcher;
+        let home = match lookup {
+            Some(lookup) => lookup.home(),
+            None if pattern.trim_start().starts_with('~') => return Fit::Maybe,
+            None => "/",
+        };
+        let Ok(pattern) = ExecutablePattern::parse(pattern, home) else {
             // What it was meant for is not known.
             return Fit::Maybe;
         };
-        if is_of_home && home.is_none() {
-            return Fit::Maybe;
-        }
+        let real = |path: &str| lookup.and_then(|lookup| lookup.real(path));
         let by_path = |path: &str| pattern.matches_path(path, case, cache, real);
         let by_name = |name: &str| pattern.matches_name(name, case, cache);
         let bare = self.typed.as_deref().filter(|typed| !typed.contains('/'));
@@ -222,17 +222,36 @@ impl Program {
             .into_iter()
             .any(|path| by_path(path) != Some(false));
         let mut names = self.typed.iter().chain([&self.resolved, &self.real]);
-        if may_be_file || names.any(|name| by_name(paths::base_name(name)) != Some(false)) {
+        if may_be_file
+            || names.any(|name| by_name(paths::base_name(name)) != Some(false))
+            || lookup.is_some_and(|lookup| self.is_file_of(&pattern, lookup))
+        {
             Fit::Maybe
         } else {
             Fit::No
         }
     }
+
+    /// Whether its file is the very one that a name or a path stands for: what the name is a link to in the run PATH, or
+    /// a hard link.
+    fn is_file_of(&self, pattern: &ExecutablePattern, lookup: &dyn PathLookup) -> bool {
+        let meant = match pattern {
+            ExecutablePattern::Name(name) if !has_wildcard(name) => lookup.search(name),
+            ExecutablePattern::File(path) => Some(path.clone()),
+            ExecutablePattern::Any | ExecutablePattern::Name(_) | ExecutablePattern::Glob { .. } => None,
+        };
+        let file = |path: &str| {
+            let identity = lookup.inspect(path)?.identity;
+            Some((identity.dev, identity.ino))
+        };
+        let meant = meant.and_then(|path| file(&path));
+        meant.is_some() && meant == file(&self.real)
+    }
 }
 
 impl Programs {
-    /// Those of a command as it was analysed. `real` follows links.
-    pub fn of(analysis: Option<&Analysis>, real: &dyn Fn(&str) -> Option<String>) -> Self {
+    /// Those of a command as it was analysed. `lookup` has the files of the machine that runs it, where they can be seen.
+    pub fn of(analysis: Option<&Analysis>, lookup: Option<&dyn PathLookup>) -> Self {
         let understood = analysis.filter(|analysis| {
             analysis.ok
                 && analysis
@@ -244,7 +263,7 @@ impl Programs {
             return Self::Unknown;
         };
         let mut programs = Vec::new();
-        if !collect(&analysis.segments, real, &mut programs) {
+        if !collect(&analysis.segments, lookup, &mut programs) {
             return Self::Unknown;
         }
         for identity in &analysis.executables {
@@ -274,26 +293,25 @@ const fn is_a_mere_miss(code: Code) -> bool {
     )
 }
 
-/// Adds the programs of segments and of those inside of them; false when one of them names no file.
-fn collect(
-    segments: &[SegmentReport],
-    real: &dyn Fn(&str) -> Option<String>,
-    programs: &mut Vec<Program>,
-) -> bool {
+/// Adds the programs of segments and of those inside of them; false when one of them names no file, or may run more
+/// than its file.
+fn collect(segments: &[SegmentReport], lookup: Option<&dyn PathLookup>, programs: &mut Vec<Program>) -> bool {
     segments.iter().all(|segment| {
         let is_known = match &segment.resolved_path {
             Some(resolved) => {
                 programs.push(Program {
                     typed: Some(segment.executable.clone()),
                     resolved: resolved.clone(),
-                    real: real(resolved).unwrap_or_else(|| resolved.clone()),
+                    real: lookup
+                        .and_then(|lookup| lookup.real(resolved))
+                        .unwrap_or_else(|| resolved.clone()),
                 });
                 true
             }
             // Builtins of the plan start no program.
             None => segment.matched.kind == MatchKind::Builtin,
         };
-        is_known && collect(&segment.segments, real, programs)
+        is_known && !segment.runs_unseen && collect(&segment.segments, lookup, programs)
     })
 }
 
@@ -302,6 +320,68 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{
+        command::{DirectoryTrust, Inspected},
+        domain::FileIdentity,
+    };
+
+    /// `/bin` is a link, `perl` has two names, and `py` is a link in the run PATH.
+    #[derive(Debug)]
+    struct Machine {
+        home: &'static str,
+    }
+
+    const AGENT: Machine = Machine { home: "/home/agent" };
+
+    impl PathLookup for Machine {
+        fn search(&self, name: &str) -> Option<String> {
+            (name == "py").then(|| "/usr/bin/py".to_owned())
+        }
+
+        fn inspect(&self, path: &str) -> Option<Inspected> {
+            let real = self.real(path)?;
+            let file = real.strip_suffix("5.38").unwrap_or(&real);
+            let ino = file.bytes().fold(7_u64, |number, byte| {
+                number.wrapping_mul(31).wrapping_add(byte.into())
+            });
+            let identity = FileIdentity {
+                path: real.clone(),
+                dev: 1,
+                ino,
+                size: 1,
+                mtime_ns: 0,
+                ctime_ns: 0,
+            };
+            Some(Inspected { real, identity })
+        }
+
+        fn real(&self, path: &str) -> Option<String> {
+            let path = path
+                .strip_prefix("/bin")
+                .map_or_else(|| path.to_owned(), |rest| format!("/usr/bin{rest}"));
+            Some(if path == "/usr/bin/py" {
+                "/opt/python/python3.12".to_owned()
+            } else {
+                path
+            })
+        }
+
+        fn depends_on_process(&self, _path: &str) -> bool {
+            false
+        }
+
+        fn home(&self) -> &str {
+            self.home
+        }
+
+        fn directory_trust(&self, _directory: &str) -> DirectoryTrust {
+            DirectoryTrust::Ours
+        }
+
+        fn content_sha256(&self, _path: &str) -> Option<String> {
+            None
+        }
+    }
 
     fn rule(patterns: &[&str], approvals_required: u64, groups: &[&str]) -> ApprovalRule {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -326,7 +406,7 @@ mod tests {
     }
 
     fn asked(rules: &[ApprovalRule], programs: &Programs) -> Demand {
-        asked_of(rules, programs, "main", Host::Gateway, Some("/home/agent"))
+        asked_of(rules, programs, "main", Host::Gateway, Some(&AGENT))
     }
 
     fn asked_of(
@@ -334,7 +414,7 @@ mod tests {
         programs: &Programs,
         agent: &str,
         host: Host,
-        home: Option<&str>,
+        lookup: Option<&dyn PathLookup>,
     ) -> Demand {
         let agent = AgentId::parse(agent).unwrap();
         let question = Question {
@@ -343,15 +423,9 @@ mod tests {
             programs,
         };
         let matcher = Matcher {
-            home,
+            lookup,
             case: PathCase::Sensitive,
             cache: &PatternCache::default(),
-            real: &|path| {
-                let path = path
-                    .strip_prefix("/bin")
-                    .map_or_else(|| path.to_owned(), |rest| format!("/usr/bin{rest}"));
-                Some(path)
-            },
         };
         demand(rules, question, matcher)
     }
@@ -476,15 +550,56 @@ mod tests {
     fn a_home_that_is_not_known_may_be_any() {
         let rules = [rule(&["~/bin/deploy"], 2, &[])];
         let programs = Programs::Known(vec![program("/Users/ann/bin/deploy", "/Users/ann/bin/deploy")]);
-        let of = |home| {
-            asked_of(&rules, &programs, "main", Host::Node, home)
+        let of = |lookup: Option<&dyn PathLookup>| {
+            asked_of(&rules, &programs, "main", Host::Gateway, lookup)
                 .quorum
                 .required
         };
-        assert_eq!(
-            (of(Some("/Users/ann")), of(Some("/home/agent")), of(None)),
-            (2, 1, 2)
-        );
+        let ann = Machine { home: "/Users/ann" };
+        assert_eq!((of(Some(&ann)), of(Some(&AGENT)), of(None)), (2, 1, 2));
+    }
+
+    #[test]
+    fn what_stands_behind_a_path_of_another_machine_may_be_anything() {
+        let rules = [
+            rule(&["/usr/bin/date"], 1, &["clock"]),
+            rule(&["kubectl"], 2, &["clock", "ops"]),
+            rule(&[], 1, &[]),
+        ];
+        let of = |typed: &str, real: &str, lookup: Option<&dyn PathLookup>| {
+            let programs = Programs::Known(vec![program(typed, real)]);
+            let Quorum { required, groups, .. } =
+                asked_of(&rules, &programs, "main", Host::Node, lookup).quorum;
+            (
+                required,
+                groups.map(|groups| groups.into_iter().collect::<Vec<_>>()),
+            )
+        };
+        let clock = Some(vec!["clock".to_owned()]);
+        assert_eq!(of("/tmp/link", "/tmp/link", Some(&AGENT)), (1, None));
+        assert_eq!(of("/tmp/link", "/tmp/link", None), (2, clock.clone()));
+        assert_eq!(of("kubectl", "/opt/kubectl", None), (2, clock.clone()));
+        // One that fits ends the search.
+        assert_eq!(of("date", "/usr/bin/date", None), (1, clock));
+    }
+
+    #[test]
+    fn the_file_that_a_pattern_means_is_meant_by_every_name() {
+        let rules = [
+            rule(&["py", "/bin/perl"], 2, &[]),
+            rule(&["p?", "/bin/per*"], 3, &[]),
+            rule(&[], 1, &[]),
+        ];
+        let python = "/opt/python/python3.12";
+        for (typed, real, required) in [
+            ("py", python, 3),
+            (python, python, 2),
+            ("perl5.38", "/usr/bin/perl5.38", 3),
+            ("/tmp/x5.38", "/tmp/x5.38", 1),
+            ("/opt/python/python3.11", "/opt/python/python3.11", 1),
+        ] {
+            check(&rules, &[(typed, real)], required, None);
+        }
     }
 
     proptest! {

@@ -5,7 +5,7 @@ use std::{os::unix::fs::symlink, path::Path};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::{Api, OperatorClient, TestServer, eventually, lines, only};
+use crate::support::{Api, OperatorClient, Scratch, TestServer, eventually, lines, only};
 
 const TWO: &str = "[[approvals.rules]]\napprovals_required = 2\n";
 
@@ -337,6 +337,19 @@ async fn the_narrowest_answer_of_all_counts() {
     };
     assert_eq!(answered("allow-always", "allow-once").await, "allow-once");
     assert_eq!(answered("allow-once", "allow-always").await, "allow-once");
+    // Who said more than it came to may say so again.
+    let pending = server.asked(body.clone()).await;
+    ann.decide(id(&pending), "allow-once").await.expect(200);
+    bob.decide(id(&pending), "allow-always").await.expect(200);
+    let again = bob.decide(id(&pending), "allow-always").await.expect(200);
+    assert_eq!(
+        (&again["applied"], &again["approval"]["decision"]),
+        (&json!(false), &json!("allow-once"))
+    );
+    ann.decide(id(&pending), "allow-always")
+        .await
+        .problem(409, "approval-already-resolved");
+    server.agent().finished(pending["runId"].as_str().unwrap()).await;
     // Nothing was remembered so far: it is asked about again.
     assert_eq!(answered("allow-always", "allow-always").await, "allow-always");
     server.agent().exec(body.clone()).await.expect(200);
@@ -399,6 +412,63 @@ approvals_required = 50
     symlink("/bin/date", &hidden).unwrap();
     let (_required, groups) = takes(&server, argv(hidden.to_str().unwrap())).await;
     assert_eq!(groups, json!(["clock"]));
+}
+
+#[tokio::test]
+async fn what_may_run_more_than_its_file_may_be_anything() {
+    let rules = "[[approvals.rules]]\npatterns = [\"deploy-it\"]\napprovals_required = 2\n";
+    let server = TestServer::asking_with(rules).start().await;
+    let text = |command: &str| json!({ "command": command });
+    for command in [
+        "perl -e 'exec deploy-it'",
+        "awk 'BEGIN { system(\"deploy-it\") }'",
+        "sed 1edeploy-it /etc/hostname",
+        "echo 'exec deploy-it' | perl",
+        "sh -c 'perl -e 1'",
+        "split --filter=deploy-it /etc/hostname",
+        "xargs deploy-it",
+    ] {
+        assert_eq!(takes(&server, text(command)).await.0, 2, "{command}");
+    }
+    for command in ["/bin/date", "split /etc/hostname /tmp/x", "sh -c date"] {
+        assert_eq!(takes(&server, text(command)).await.0, 1, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_is_meant_by_every_name_of_its_file() {
+    let tools = Scratch::new();
+    let path = |name: &str| tools.join(name).to_str().unwrap().to_owned();
+    for directory in ["bin", "lib"] {
+        std::fs::create_dir(tools.join(directory)).unwrap();
+    }
+    for name in ["lib/deploy-1.2", "lib/drop", "lib/date"] {
+        std::fs::copy("/bin/date", tools.join(name)).unwrap();
+    }
+    // A name that the run PATH leads elsewhere, and a second name of the very file.
+    symlink(tools.join("lib/deploy-1.2"), tools.join("bin/deploy")).unwrap();
+    std::fs::hard_link(tools.join("lib/drop"), tools.join("lib/harmless")).unwrap();
+    let rules = format!(
+        "[[approvals.rules]]\npatterns = [\"deploy\"]\napprovals_required = 2\n\
+         [[approvals.rules]]\npatterns = [\"{}\"]\napprovals_required = 3\n",
+        path("lib/drop")
+    );
+    let server = TestServer::asking_with(&rules)
+        .config(&json!({ "tools": { "exec": {
+            "host": "gateway", "security": "allowlist", "ask": "on-miss", "pathPrepend": [path("bin")],
+        } } }))
+        .start()
+        .await;
+    for (program, required) in [
+        ("deploy".to_owned(), 2),
+        (path("lib/deploy-1.2"), 2),
+        (path("lib/drop"), 3),
+        (path("lib/harmless"), 3),
+        (path("lib/date"), 1),
+    ] {
+        let taken = takes(&server, json!({ "argv": [program] })).await;
+        assert_eq!(taken.0, required, "{program}");
+    }
 }
 
 #[tokio::test]

@@ -536,3 +536,102 @@ async fn groups_are_those_of_the_token_in_the_ledger() {
     assert_eq!(approval.votes, []);
     assert_eq!(approval.state.decision(), Some(ApprovalDecision::AllowOnce));
 }
+
+#[tokio::test]
+async fn a_pattern_that_is_named_often_is_kept_once() {
+    let opened = Opened::new();
+    let asked = ask_several(&opened, 2, None).await;
+    let chosen = |pattern: &str| ChosenPattern {
+        pattern: pattern.to_owned(),
+        arg_pattern: None,
+    };
+    let mut often = decision_of(&asked.id, ApprovalDecision::AllowAlways);
+    let patterns = (0..500).flat_map(|_| ["/bin/echo", "/bin/echo-exact"].map(chosen));
+    often.patterns = Some(patterns.collect());
+    let outcome = opened.ledger.decide(often).await.unwrap();
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(approval.votes[0].patterns, approval.card.proposed_patterns);
+    // Who names each once says the same.
+    let mut once = decision_of(&asked.id, ApprovalDecision::AllowAlways);
+    once.by.id = "t-2".to_owned();
+    once.patterns = Some(vec![chosen("/bin/echo-exact"), chosen("/bin/echo")]);
+    let outcome = opened.ledger.decide(once).await.unwrap();
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(approval.state.decision(), Some(ApprovalDecision::AllowAlways));
+    assert_eq!(approval.chosen_patterns, approval.card.proposed_patterns);
+}
+
+#[tokio::test]
+async fn a_revoked_token_denies_and_allows_nothing() {
+    let opened = Opened::new();
+    has_token(&opened, "t-gone", &["ops"]).await;
+    let gone = "t-gone".parse().unwrap();
+    opened.ledger.revoke_token(gone, approver()).await.unwrap();
+    for (required, groups) in [(1, None), (2, None), (1, Some(&["ops"] as &[&str]))] {
+        let asked = ask_several(&opened, required, groups).await;
+        for decision in [ApprovalDecision::AllowOnce, ApprovalDecision::AllowAlways] {
+            let outcome = say(&opened, &asked, "t-gone", decision).await;
+            assert!(matches!(outcome, DecideOutcome::NotEntitled(_)), "{outcome:?}");
+        }
+        let stored = opened.ledger.approval(&asked.id).await.unwrap().unwrap();
+        assert_eq!((&stored.state, stored.votes.len()), (&ApprovalState::Pending, 0));
+        let denied = say(&opened, &asked, "t-gone", ApprovalDecision::Deny).await;
+        assert!(
+            matches!(denied, DecideOutcome::Decided { applied: true, .. }),
+            "{denied:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_same_answer_again_repeats_what_came_to_less_together() {
+    use ApprovalDecision::{AllowAlways, AllowOnce, Deny};
+
+    let opened = Opened::new();
+    let asked = ask_several(&opened, 2, None).await;
+    say(&opened, &asked, "t-1", AllowOnce).await;
+    let last = say(&opened, &asked, "t-2", AllowAlways).await;
+    let DecideOutcome::Decided {
+        applied: true,
+        approval,
+    } = last
+    else {
+        panic!("{last:?}")
+    };
+    assert_eq!(approval.state.decision(), Some(AllowOnce));
+    let again = say(&opened, &asked, "t-2", AllowAlways).await;
+    assert!(
+        matches!(again, DecideOutcome::Decided { applied: false, .. }),
+        "{again:?}"
+    );
+    for (token, decision) in [("t-1", AllowAlways), ("t-3", AllowAlways), ("t-2", Deny)] {
+        let outcome = say(&opened, &asked, token, decision).await;
+        assert!(
+            matches!(outcome, DecideOutcome::Conflict(_)),
+            "{token}: {outcome:?}"
+        );
+    }
+    // Of one who was enough nothing is kept besides the decision.
+    let asked = ask_several(&opened, 1, None).await;
+    say(&opened, &asked, "t-1", AllowAlways).await;
+    let other = say(&opened, &asked, "t-1", AllowOnce).await;
+    assert!(matches!(other, DecideOutcome::Conflict(_)), "{other:?}");
+    // A yes that a no ended is no decision.
+    let asked = ask_several(&opened, 2, None).await;
+    say(&opened, &asked, "t-1", AllowOnce).await;
+    say(&opened, &asked, "t-2", Deny).await;
+    let again = say(&opened, &asked, "t-1", AllowOnce).await;
+    assert!(matches!(again, DecideOutcome::Conflict(_)), "{again:?}");
+}

@@ -181,6 +181,9 @@ pub struct SegmentReport {
     pub matched: Match,
     /// Whether it is inline eval under strict mode.
     pub inline_eval: bool,
+    /// Whether its arguments or its standard input may make it run more than its file, whatever is strict and whatever
+    /// covers it. A payload that was looked into does not: its segments are here.
+    pub runs_unseen: bool,
     /// Remarks for people.
     pub notes: Vec<String>,
     /// The segments of its payload.

@@ -94,6 +94,7 @@ impl Serialize for SegmentReport {
                     pattern,
                 },
             inline_eval,
+            runs_unseen: _,
             notes,
             segments,
         } = self;

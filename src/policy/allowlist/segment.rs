@@ -339,6 +339,7 @@ impl Evaluation<'_> {
             resolved_path: work.executable().map(|executable| executable.resolved.clone()),
             matched,
             inline_eval: work.inline_eval,
+            runs_unseen: work.runs_unseen(),
             notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
             segments: Vec::new(),
             argv: work.values,

@@ -50,10 +50,9 @@ impl Evaluation<'_> {
         is_understood: bool,
         call: Result<PayloadCall, RefusedCall>,
     ) -> Judged {
-        if work.arguments().iter().all(|word| word.starts_with('-')) {
-            // Commands come from standard input, where nothing can be looked at.
-            self.opaque = true;
-        }
+        // Commands come from standard input, where nothing can be looked at.
+        let reads_input = work.arguments().iter().all(|word| word.starts_with('-'));
+        self.opaque |= reads_input;
         if self.rules.holds(Rule::S4, work.place.operator == Some("|")) {
             work.fail(
                 Code::Shell,
@@ -63,8 +62,9 @@ impl Evaluation<'_> {
         }
         self.scan(&mut work);
         let may_hold_text = !is_understood || call != Err(RefusedCall::NoPayload);
-        if self.policy.strict_inline_eval && may_hold_text && work.arguments().into_iter().any(is_text_option)
-        {
+        let holds_text = may_hold_text && work.arguments().into_iter().any(is_text_option);
+        work.unread_text = reads_input || holds_text;
+        if self.policy.strict_inline_eval && holds_text {
             // Code for an interpreter may stand in a payload that is not read.
             self.inline_eval = true;
             work.inline_eval = true;

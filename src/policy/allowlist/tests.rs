@@ -1131,3 +1131,49 @@ proptest! {
 fn paths_of_the_machine_are_normalised() {
     assert!(BIN.iter().all(|name| paths::base_name(name) == *name));
 }
+
+#[test]
+fn a_segment_that_may_run_more_than_its_file_says_so_whatever_is_strict() {
+    let any_arguments = |pattern: &str| Entry {
+        arg_pattern: Some(".*"),
+        ..entry(pattern)
+    };
+    let mut world = world();
+    world.entries = vec![
+        entry("*"),
+        any_arguments("zsh"),
+        any_arguments("xargs"),
+        any_arguments("bash"),
+    ];
+    world.strict_delegation = false;
+    for (text, expected) in [
+        ("python3 -c 'print(1)'", true),
+        ("python3", true),
+        ("find . -execdir rm", true),
+        ("xargs rm", true),
+        ("zsh -c 'rm x'", true),
+        ("bash -s", true),
+        ("nice python3 -c 'print(1)'", true),
+        ("python3 work.py", false),
+        ("zsh work.zsh", false),
+        ("find . -name x", false),
+        ("cat -e x", false),
+        ("true", false),
+    ] {
+        for strict in [false, true] {
+            world.strict_inline_eval = strict;
+            let analysis = world.text(text);
+            let [segment] = analysis.segments.as_slice() else {
+                panic!("{text}: {analysis:?}")
+            };
+            assert_eq!(segment.runs_unseen, expected, "{text}");
+        }
+    }
+    // What a payload runs is there to see.
+    let analysis = world.text("sh -c 'cat x; python3 -c y'");
+    let [shell] = analysis.segments.as_slice() else {
+        panic!("{analysis:?}")
+    };
+    let inner: Vec<bool> = shell.segments.iter().map(|segment| segment.runs_unseen).collect();
+    assert_eq!((shell.runs_unseen, inner), (false, vec![false, true]));
+}

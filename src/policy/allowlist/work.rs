@@ -2,7 +2,7 @@
 
 use super::{DenyHit, SegmentReport, WrapperReport, directory::Directory, proposal::Proposal};
 use crate::command::{
-    Code, Executable, Finding, PlanStep, Span,
+    Code, Executable, Finding, PlanStep, Span, delegation, inline_eval,
     lookup::Unresolved,
     names::NameClass,
     paths,
@@ -61,6 +61,8 @@ pub(super) struct Work<'a> {
     /// The deny rule that matched this segment.
     pub(super) denied: Option<DenyHit>,
     pub(super) inline_eval: bool,
+    /// Whether it is a shell that runs text which is not looked into.
+    pub(super) unread_text: bool,
     /// Whether the words can be started as they stand.
     pub(super) plannable: bool,
     /// Words of the plan so far.
@@ -91,6 +93,7 @@ impl<'a> Work<'a> {
             notes: Vec::new(),
             denied: None,
             inline_eval: false,
+            unread_text: false,
             plannable: true,
             planned: Vec::new(),
             first_name: None,
@@ -137,6 +140,18 @@ impl<'a> Work<'a> {
             Ok(executable) => executable.names().to_vec(),
             Err(_) => vec![paths::base_name(self.typed())],
         }
+    }
+
+    /// Whether its arguments or its standard input may make it run more than its file.
+    pub(super) fn runs_unseen(&self) -> bool {
+        let (names, arguments) = (self.names(), self.arguments());
+        self.unread_text
+            || matches!(
+                NameClass::of_all(names.iter().copied()),
+                NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer
+            )
+            || delegation::delegating_argument(&names, &arguments).is_some()
+            || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 
     pub(super) fn fail(&mut self, code: Code, rule: &'static str, detail: impl Into<String>) {

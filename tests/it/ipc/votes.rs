@@ -3,6 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::support::{Asker, Deed, FakeUi, write_lines};
 use crate::support::{Api, TestServer, eventually, lines, only};
@@ -132,4 +133,103 @@ async fn an_attached_decision_of_two_people_is_theirs_and_one_of_one_is_not() {
     ann.decide(id, "allow-once").await.expect(200);
     server.operator().decide(id, "deny").await.expect(200);
     assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
+}
+
+#[tokio::test]
+async fn an_attached_decision_of_a_revoked_token_counts_no_more() {
+    let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
+        .with_socket()
+        .start()
+        .await;
+    let asker = Asker::of(&server);
+    let (ann_id, ann) = server
+        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
+        .await;
+    let asked = tokio::spawn({
+        let asker = asker.clone();
+        async move { asker.ask(&json!({ "command": "uname", "cwd": "/tmp" })).await }
+    });
+    let question = asked_about(&server).await;
+    let id = question["id"].as_str().unwrap();
+    server.operator().decide(id, "allow-once").await.expect(200);
+    ann.decide(id, "allow-once").await.expect(200);
+    assert_eq!(asked.await.unwrap(), "allow-once");
+    let revoked = server.operator().delete(&format!("/v1/tokens/{ann_id}")).await;
+    assert_eq!(revoked.status, 204);
+
+    let attached = json!({ "command": ["uname"], "cwd": "/tmp", "approvalDecision": "allow-once" });
+    let again = tokio::spawn(async move { asker.exec(&attached).await });
+    eventually(
+        "one of the two refused",
+        || std::future::ready(server.log()),
+        |log| log.contains("an attached decision did not count"),
+    )
+    .await;
+    let question = asked_about(&server).await;
+    let votes = question["votes"].as_array().expect("the other's vote");
+    assert_eq!(votes.len(), 1, "{question}");
+    assert_ne!(votes[0]["by"]["name"], "ann");
+    let id = question["id"].as_str().unwrap();
+    server.operator().decide(id, "deny").await.expect(200);
+    assert_eq!(again.await.unwrap()["error"]["reason"], "user-denied");
+}
+
+#[tokio::test]
+async fn whoever_asks_is_none_of_two_however_they_are_trusted() {
+    let server = TestServer::asking_with("[[approvals.rules]]\napprovals_required = 2\n")
+        .toml("[ipc]\ntrust_attached = true\n")
+        .with_socket()
+        .start()
+        .await;
+    let asker = Asker::of(&server);
+    let ann = person(&server).await;
+    let asked = tokio::spawn(async move {
+        let attached = json!({ "command": ["uname"], "cwd": "/tmp", "approvalDecision": "allow-once" });
+        asker.exec(&attached).await
+    });
+    let question = asked_about(&server).await;
+    let id = question["id"].as_str().unwrap();
+    let first = ann.decide(id, "allow-once").await.expect(200);
+    assert_eq!(first["approval"]["status"], "pending");
+    let denied = server.operator().decide(id, "deny").await.expect(200);
+    let votes = denied["approval"]["votes"].as_array().unwrap();
+    assert_eq!(votes.len(), 2, "{denied}");
+    assert_eq!(asked.await.unwrap()["error"]["reason"], "user-denied");
+}
+
+#[tokio::test]
+async fn a_question_with_votes_outlives_the_ui_that_leaves() {
+    let server = TestServer::full()
+        .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
+        .document(
+            &json!({ "version": 1, "socket": { "token": "c29ja2V0LXRva2VuLW9mLXRlc3Rz" }, "agents": {} }),
+        )
+        .toml("[ipc]\nrole = \"client\"\n[[approvals.rules]]\napprovals_required = 2\n")
+        .with_socket()
+        .start()
+        .await;
+    let leave = Arc::new(Semaphore::new(0));
+    let told = Arc::clone(&leave);
+    let leaves: Deed = Arc::new(move |_line: Value, stream| {
+        let told = Arc::clone(&told);
+        Box::pin(async move {
+            drop(told.acquire().await);
+            drop(stream);
+        })
+    });
+    let _ui = FakeUi::plain(&socket(&server), leaves);
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let id = pending["approvalId"].as_str().unwrap();
+    person(&server).await.decide(id, "allow-once").await.expect(200);
+    leave.add_permits(1);
+    // Nobody else is there: a question that nobody has answered ends with the UI, and by then the other one would have.
+    let answer = server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"], "approvalWaitMs": 60_000 }))
+        .await;
+    assert_eq!(answer.problem(403, "exec-denied")["reason"], "no-approver");
+    assert_eq!(
+        server.answered(&pending, "allow-once").await["status"],
+        "completed"
+    );
 }

@@ -149,3 +149,20 @@ async fn when_nobody_can_be_asked_the_fallback_of_the_node_decides() {
         );
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rule_for_a_program_counts_for_whatever_a_node_may_call_so() {
+    let mut world = World::with(
+        exec(Security::Allowlist, Ask::OnMiss),
+        None,
+        "[[approvals.rules]]\nhosts = [\"node\"]\npatterns = [\"/usr/local/bin/kubectl\"]\napprovals_required = 2\n",
+    )
+    .await;
+    world.open_page();
+    world.fleet.join(Member::new("mill", NodeGeneration::Present));
+    let approval = pending(world.exec(Call::argv(&["echo", "hi"])).await);
+    assert_eq!(approval.card.quorum.required, 2);
+    world.decide(&approval, ApprovalDecision::Deny).await;
+    let run = world.reaches(approval.run_id.as_str(), RunStatus::Denied).await;
+    assert_eq!(run.reason, Some(Reason::UserDenied));
+}
