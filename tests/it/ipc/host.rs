@@ -5,18 +5,8 @@ use std::os::unix::fs::MetadataExt as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use super::support::{Asker, mac, nonce, now_ms, read_line, replies};
+use super::support::{Asker, asked_about, mac, nonce, now_ms, read_line, replies};
 use crate::support::{TestServer, eventually, only, write_file_mode};
-
-async fn pending(server: &TestServer) -> Value {
-    let found = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |all| !all.is_empty(),
-    )
-    .await;
-    found[0].clone()
-}
 
 async fn resolved(server: &TestServer, id: &Value) -> Value {
     let path = format!("/v1/approvals/{}", id.as_str().expect("an id"));
@@ -87,7 +77,7 @@ async fn a_run_over_the_socket_is_asked_about_like_any_other() {
                     .await
             }
         });
-        let approval = pending(&server).await;
+        let approval = asked_about(&server).await;
         assert_eq!(approval["requestedBy"]["kind"], "ipc");
         assert_eq!(approval["sessionKey"], "s-1");
         server
@@ -148,7 +138,7 @@ async fn a_question_is_answered_by_whoever_answers_and_runs_nothing_here() {
             let (asker, question) = (asker.clone(), question.clone());
             async move { asker.ask(&question).await }
         });
-        let approval = pending(&server).await;
+        let approval = asked_about(&server).await;
         assert_eq!(approval["command"], question["command"]);
         assert_eq!(
             approval["allowedDecisions"],
@@ -189,7 +179,7 @@ async fn only_the_listed_decisions_are_open() {
                 .await
         }
     });
-    let approval = pending(&server).await;
+    let approval = asked_about(&server).await;
     assert_eq!(approval["allowedDecisions"], json!(["allow-once", "deny"]));
     let id = approval["id"].as_str().unwrap();
     let refused = server.operator().decide(id, "allow-always").await;
@@ -206,7 +196,7 @@ async fn a_question_that_outlives_its_server_is_never_started() {
     let mut stream = asker.connect().await;
     let line = asker.request_line("q", &json!({ "command": format!("touch {}", marker.display()) }));
     stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    let approval = pending(&server).await;
+    let approval = asked_about(&server).await;
     server.crash_and_restart().await;
     server
         .operator()
@@ -235,7 +225,7 @@ async fn whoever_leaves_withdraws_what_is_open() {
         let mut stream = asker.connect().await;
         stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
-        let approval = pending(&server).await;
+        let approval = asked_about(&server).await;
         // Half a close was no wish to withdraw it.
         assert_eq!(approval["status"], "pending");
         drop(stream);
@@ -282,7 +272,7 @@ async fn an_attached_decision_counts_once_and_only_if_it_is_one_of_ours() {
     // The same text in another directory is another question.
     for (cwd, decision) in [("/", "allow-once"), ("/tmp", "allow-once")] {
         let asked = ask(json!({ "command": "echo \"a b\"", "cwd": cwd }));
-        let approval = pending(&server).await;
+        let approval = asked_about(&server).await;
         server
             .operator()
             .decide(approval["id"].as_str().unwrap(), decision)
@@ -297,7 +287,7 @@ async fn an_attached_decision_counts_once_and_only_if_it_is_one_of_ours() {
         let (asker, request) = (asker.clone(), request.clone());
         async move { asker.exec(&request).await }
     });
-    let approval = pending(&server).await;
+    let approval = asked_about(&server).await;
     server
         .operator()
         .decide(approval["id"].as_str().unwrap(), "deny")
@@ -319,7 +309,7 @@ async fn an_answer_to_a_text_starts_no_program_that_is_only_called_like_a_shell(
         let asker = asker.clone();
         async move { asker.ask(&json!({ "command": "uname" })).await }
     });
-    let approval = pending(&server).await;
+    let approval = asked_about(&server).await;
     let operator = server.operator();
     operator
         .decide(approval["id"].as_str().unwrap(), "allow-once")
@@ -338,7 +328,7 @@ async fn an_answer_to_a_text_starts_no_program_that_is_only_called_like_a_shell(
             async move { asker.exec(&request).await }
         });
         // Somebody is asked, and about what would be started.
-        let approval = pending(&server).await;
+        let approval = asked_about(&server).await;
         assert_ne!(approval["command"], "uname", "{argv}");
         operator
             .decide(approval["id"].as_str().unwrap(), "deny")

@@ -19,7 +19,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::support::{TestServer, within};
+use crate::support::{TestServer, eventually, within};
 
 /// Somebody who asks at the socket of a server.
 #[derive(Debug, Clone)]
@@ -202,6 +202,17 @@ impl Drop for FakeUi {
         self.task.abort();
         drop(std::fs::remove_file(&self.path));
     }
+}
+
+/// The question that somebody is asked, as soon as there is one.
+pub(super) async fn asked_about(server: &TestServer) -> Value {
+    let found = eventually(
+        "asked",
+        || async { server.operator().pending().await },
+        |all| !all.is_empty(),
+    )
+    .await;
+    found[0].clone()
 }
 
 /// Writes these lines and closes.

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::support::{Asker, Deed, FakeUi, write_lines};
+use super::support::{Asker, Deed, FakeUi, asked_about, write_lines};
 use crate::support::{Api, TestServer, eventually, lines, only};
 
 /// A server that has another UI beside the page.
@@ -37,16 +37,6 @@ fn allows() -> Deed {
 async fn person(server: &TestServer) -> Api {
     let person = json!({ "name": "ann", "scopes": ["approve"], "groups": ["ops"] });
     server.token_with(person).await.1
-}
-
-async fn asked_about(server: &TestServer) -> Value {
-    let found = eventually(
-        "asked",
-        || async { server.operator().pending().await },
-        |all| !all.is_empty(),
-    )
-    .await;
-    found[0].clone()
 }
 
 #[tokio::test]
