@@ -1,6 +1,6 @@
 //! What holds for any input, one function per fuzz target. The ordinary tests run them over the seeds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use countersign::{
     approvals::document::Document,
@@ -210,6 +210,22 @@ fn assert_nothing_expands(text: &str) {
     );
 }
 
+/// Worlds are made once: most of an input's time would go to their patterns otherwise.
+static WORLDS: LazyLock<Worlds> = LazyLock::new(|| {
+    let plain = world();
+    let mut strict = plain.clone().deny("git");
+    strict.strict_inline_eval = true;
+    let mut loose = plain.clone();
+    loose.strict_delegation = false;
+    Worlds { plain, strict, loose }
+});
+
+struct Worlds {
+    plain: World,
+    strict: World,
+    loose: World,
+}
+
 fn world() -> World {
     let mut world = World::new()
         .programs(&[
@@ -246,17 +262,13 @@ fn world() -> World {
 /// What is allowed is literal, planned, and allowed again as its own rendering; stricter rules allow no more.
 fn analyze(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let world = world();
-    let found = world.text(text);
+    let Worlds { plain, strict, loose } = &*WORLDS;
+    let found = plain.text(text);
     for finding in &found.findings {
         let (start, end) = (finding.span.start as usize, finding.span.end as usize);
         assert!(text.get(start..end).is_some(), "{finding:?} in {text:?}");
     }
-    let mut strict = world.clone().deny("git");
-    strict.strict_inline_eval = true;
     let under_strict = strict.text(text);
-    let mut loose = world.clone();
-    loose.strict_delegation = false;
     let under_loose = loose.text(text);
     assert!(
         !under_strict.satisfied || found.satisfied,
@@ -267,7 +279,7 @@ fn analyze(data: &[u8]) {
         "looser refuses {text:?}"
     );
     let argv: Vec<&str> = text.split('\n').collect();
-    check_allowed(&world.argv(&argv));
+    check_allowed(&plain.argv(&argv));
     check_allowed(&found);
     if found.verdict != AnalysisVerdict::Allow {
         assert!(!found.satisfied && found.credited.is_empty(), "{text:?}");
@@ -292,7 +304,7 @@ fn analyze(data: &[u8]) {
         // `cd --` is our own form.
         return;
     }
-    let again = world.text(script);
+    let again = plain.text(script);
     assert_eq!(again.verdict, AnalysisVerdict::Allow, "{text:?} {script:?}");
     assert_eq!(again.rendered.as_deref(), Some(script), "{text:?}");
 }

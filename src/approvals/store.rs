@@ -54,7 +54,7 @@ pub enum Base<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<'a> {
     /// What it replaces.
-    pub before: &'a Snapshot,
+    pub before: &'a Arc<Snapshot>,
     /// The hash that its file will have.
     pub hash: &'a str,
     /// The text of its file, the socket's token included.
@@ -429,7 +429,7 @@ impl DocumentStore {
         &self,
         document: &Document,
         seen: Glance,
-        before: &Snapshot,
+        before: &Arc<Snapshot>,
         note: impl FnOnce(&Pending<'_>) -> Result<(), E>,
     ) -> Result<bool, UpdateError<E>> {
         let text = document.print();

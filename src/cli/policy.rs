@@ -55,12 +55,12 @@ pub(crate) enum PolicyCommand {
     Shadow(ShadowArgs),
     /// Suggest entries for what people allowed again and again
     Suggest(SuggestArgs),
-    /// Show what an edit from outside, held until it is accepted, would newly allow
+    /// Show what a change, held until it is accepted, would newly allow
     #[command(after_help = "Examples:
   countersign policy diff
   countersign policy diff --json")]
     Diff,
-    /// Accept an edit from outside that is held
+    /// Accept a change that is held
     Accept(AcceptArgs),
     /// List changes of policy and who made them
     History(HistoryArgs),
@@ -190,7 +190,7 @@ async fn show(context: &Context, client: &Client, args: ShowArgs) -> Result<Exit
             .hint("repair exec-approvals.json; the next call reads it again");
     }
     if document.get("held").is_some() {
-        let text = "the approvals document was edited from outside; what it newly allows does not count yet";
+        let text = "a change of the approvals document is held; what it newly allows does not count yet";
         context.console.note(&context.console.paint(Tone::Caution, text));
         context
             .console

@@ -1,4 +1,4 @@
-//! `countersign policy diff`, `accept` and `history`: edits of policy from outside, and who changed what when.
+//! `countersign policy diff`, `accept` and `history`: changes of policy that are held, and who changed what when.
 
 use serde_json::{Value, json};
 
@@ -167,10 +167,19 @@ async fn held(client: &Client) -> Result<Vec<HeldEdit>, Failure> {
 fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
     let HeldEdit { file, hash, edit } = held;
     let console = &context.console;
-    let title = format!(
-        "{file} was edited from outside ({}); it would newly allow:",
-        value::time(edit, "sinceMs")
-    );
+    let since = value::time(edit, "sinceMs");
+    let proposers = edit.get("proposedBy").and_then(Value::as_array);
+    let names: Vec<String> = proposers
+        .into_iter()
+        .flatten()
+        .map(|actor| value::text(actor, "name"))
+        .collect();
+    let title = if names.is_empty() {
+        format!("{file} was edited from outside ({since}); it would newly allow:")
+    } else {
+        let names = names.join(", ");
+        format!("{file} was changed by {names} ({since}) and waits for somebody else; it would newly allow:")
+    };
     console.line(&console.paint(Tone::Caution, &title))?;
     for line in edit.get("allows").and_then(Value::as_array).into_iter().flatten() {
         console.line(&format!("  + {}", value::spelled(line)))?;

@@ -548,8 +548,11 @@ mod tests {
 
     /// Whether a shell reads it as a single word in single quotes, whatever else it makes of the line.
     fn is_one_word(text: &str) -> bool {
-        let inner = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-        inner.is_some_and(|inner| !inner.replace(r"'\''", "").contains('\''))
+        let words = crate::command::parse(text).map(|list| {
+            let words = list.segments().map(|segment| segment.words.len());
+            words.collect::<Vec<_>>()
+        });
+        text.starts_with('\'') && words.is_ok_and(|words| words == [1])
     }
 
     #[test]

@@ -60,14 +60,25 @@ pub(crate) fn command(object: &Value) -> String {
     }
 }
 
-/// One argument as a shell would need it.
+/// One argument as a shell would need it, whether that is `sh`, `bash`, `zsh` or `fish`.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
-    if !argument.is_empty() && argument.chars().all(plain) {
-        argument.to_owned()
-    } else {
-        format!("'{}'", argument.replace('\'', r"'\''"))
+    // `=name` is a path for zsh.
+    if !argument.is_empty() && !argument.starts_with('=') && argument.chars().all(plain) {
+        return argument.to_owned();
     }
+    let mut shown = String::from("'");
+    let mut rest = argument.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\'' => shown.push_str(r"'\''"),
+            // For fish a backslash before one of these means something in quotes too.
+            '\\' if matches!(rest.peek(), None | Some('\\' | '\'')) => shown.push_str(r"'\\'"),
+            other => shown.push(other),
+        }
+    }
+    shown.push('\'');
+    shown
 }
 
 #[cfg(test)]
@@ -83,6 +94,16 @@ mod tests {
             r"git commit -m 'it'\''s' ''"
         );
         assert_eq!(command(&json!({"command": "a | b"})), "a | b");
+        for (argument, shown) in [
+            ("=ls", "'=ls'"),
+            ("a=b", "a=b"),
+            (r"^a\.b$", r"'^a\.b$'"),
+            (r"a\", r"'a'\\''"),
+            (r"\\x", r"''\\'\x'"),
+            (r"\'", r"''\\''\'''"),
+        ] {
+            assert_eq!(quoted(argument), shown);
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl Quorum {
     /// Who may allow it, in words, for whoever may not.
     pub fn who_may_allow(&self) -> String {
         match &self.groups {
-            None => "every approver may allow this".to_owned(),
+            // Then the only thing that keeps somebody from it.
+            None => "every approver may allow this, but not with a token that was revoked".to_owned(),
             Some(groups) if groups.is_empty() => {
                 "the parts of this command are for approvers of different groups, so nobody may allow all of it; \
                  deny it, and have the parts asked about one by one"

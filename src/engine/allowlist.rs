@@ -179,6 +179,7 @@ impl Engine {
                 entry.warnings.push(warning);
             }
         }
+        entry.warnings.extend(self.waiting_change());
         Ok(Some(entry))
     }
 

@@ -6,12 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{Actor, Precondition},
-    engine::{
-        Engine,
-        document::Telling,
-        reply::StorageTrouble,
-        standing::{Ours, PolicyFile},
-    },
+    engine::{Engine, document::Telling, reply::StorageTrouble, standing::PolicyFile},
     events::{Event, EventKind, PolicyPart},
     ledger::audit::AuditAction,
     settings::{ConfigFile, ConfigFileError, EditError, EffectiveValue, KeyEdit, config_edit},
@@ -117,7 +112,7 @@ impl Engine {
             detail(edits, held.hash(), staged.hash()),
         );
         self.record_blocking(by, telling)?;
-        self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
+        self.announce_config(&held, &staged, Some(by));
         let committed = staged.commit();
         self.settle_policy(PolicyFile::Config);
         Ok(committed?)

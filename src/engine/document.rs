@@ -17,7 +17,7 @@ use crate::{
         Engine,
         effective::DocumentView,
         reply::StorageTrouble,
-        standing::{HeldEdit, Ours, PolicyFile},
+        standing::{Accepted, HeldEdit, Ours, PolicyFile},
     },
     events::{Event, EventKind, EventType, PolicyPart, Subject},
     ledger::audit,
@@ -54,6 +54,8 @@ pub struct Hashed<T> {
 pub enum Acceptance {
     /// The content with this hash counts, and did before if nothing was held.
     InForce(Box<DocumentView>),
+    /// Whoever asks proposed it, and nobody widens the policy alone (`[approvals] widening = "ask"`).
+    OwnProposal,
     /// No such content is there.
     Other {
         /// The hash that could be accepted, or that counts.
@@ -156,7 +158,8 @@ impl Engine {
         };
         let held = self.look_at_policy().held_document.clone();
         if held.is_some_and(|held| held.hash == snapshot.hash) {
-            // The very content that is held was sent: nothing was written, and its sender answers for it.
+            // The very content that is held was sent: nothing was written, and its sender answers for it, who may be the
+            // second person that it takes.
             self.accept_edit(by, snapshot.hash.clone()).await?;
         }
         Ok(redacted(&snapshot)?)
@@ -206,13 +209,17 @@ impl Engine {
                 }
             });
         };
-        self.record_blocking(by, accepted(by, file, hash))?;
-        if !self.policy_hold.accept(file, hash, self.is_idle()) {
-            return Ok(Acceptance::Other {
-                current: self.document_view().hash,
-            });
+        if self.policy_hold.is_own_proposal(file, by) {
+            return Ok(Acceptance::OwnProposal);
         }
-        Ok(Acceptance::InForce(Box::new(self.document_view())))
+        self.record_blocking(by, accepted(by, file, hash))?;
+        match self.policy_hold.accept(file, hash, by, self.is_idle()) {
+            Accepted::Yes => Ok(Acceptance::InForce(Box::new(self.document_view()))),
+            Accepted::OwnProposal => Ok(Acceptance::OwnProposal),
+            Accepted::NoSuchEdit => Ok(Acceptance::Other {
+                current: self.document_view().hash,
+            }),
+        }
     }
 
     async fn replace_readable(
@@ -357,7 +364,7 @@ impl Engine {
             if ours == Ours::Part && changed.is_ok() {
                 engine
                     .policy_hold
-                    .amend_document(|document| edit(document).map(drop));
+                    .amend_document(Ours::Part, |document| edit(document).map(drop));
                 engine.look_at_policy();
             }
             changed
@@ -380,7 +387,7 @@ impl Engine {
         ours: Ours,
     ) -> Result<(), StorageTrouble> {
         self.record_blocking(by, telling)?;
-        self.announce_policy(PolicyFile::Document, pending.hash, ours);
+        self.announce_document(pending, ours, by);
         Ok(())
     }
 

@@ -209,7 +209,23 @@ impl Engine {
                 message: format!("{} more rules are odd", remarks.left_off),
             });
         }
+        warnings.extend(self.waiting_change());
         warnings
+    }
+
+    /// That a change waits for a second person, who may be needed for what was just written.
+    pub(super) fn waiting_change(&self) -> Option<EntryWarning> {
+        let standing = self.look_at_policy();
+        let held = standing.held_document.as_ref().or(standing.held_config.as_ref());
+        let held = held.filter(|_| self.policy_hold.takes_two())?;
+        Some(EntryWarning {
+            code: "held",
+            message: format!(
+                "a change allows more than before, and what it newly allows does not count until another admin accepts \
+                 it: countersign policy accept {}",
+                held.hash
+            ),
+        })
     }
 
     /// How often each grant of an owner was used.

@@ -89,7 +89,7 @@ impl Engine {
                 )
             })
             .collect();
-        let agent = approval.card.binding.agent.clone();
+        let (agent, whom) = (approval.card.binding.agent.clone(), by.clone());
         let engine = Arc::clone(self);
         let added = tokio::task::spawn_blocking(move || {
             let mut edit = |document: &mut Document| {
@@ -101,14 +101,14 @@ impl Engine {
             let added = engine
                 .documents
                 .update_noted(Base::Any, &mut edit, |_added, pending| {
-                    engine.announce_policy(PolicyFile::Document, pending.hash, Ours::Part);
+                    engine.announce_document(pending, Ours::Part, &whom);
                     Ok(())
                 });
             engine.settle_policy(PolicyFile::Document);
             if added.is_ok() {
                 engine
                     .policy_hold
-                    .amend_document(|document| edit(document).map(drop));
+                    .amend_document(Ours::Part, |document| edit(document).map(drop));
                 engine.look_at_policy();
             }
             added
@@ -263,7 +263,7 @@ impl Engine {
                 Ok::<_, std::convert::Infallible>(())
             };
             let written = engine.documents.update_noted(Base::Any, note, |(), pending| {
-                engine.announce_note(pending.hash);
+                engine.announce_note(pending);
                 Ok(())
             });
             engine.settle_note();

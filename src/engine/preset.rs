@@ -64,6 +64,8 @@ struct Journal {
     document_after: String,
     config_before: String,
     config_text: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    by: Option<Actor>,
 }
 
 /// Why the document did not change.
@@ -90,7 +92,7 @@ impl Engine {
             engine.settle_policy(PolicyFile::Config);
             if applied.is_ok() {
                 let target = target(agent.as_ref());
-                engine.policy_hold.amend_document(|document| {
+                engine.policy_hold.amend_document(Ours::Part, |document| {
                     document.apply_preset(target, preset);
                     Ok::<_, std::convert::Infallible>(())
                 });
@@ -142,14 +144,15 @@ impl Engine {
                         document_after: pending.hash.to_owned(),
                         config_before: config.hash().to_owned(),
                         config_text: edited.text.clone(),
+                        by: Some(by.clone()),
                     };
                     journal
                         .write(&state_dir.preset_journal())
                         .map_err(Trouble::Journal)?;
                     hooks::reach("policy.preset-journaled");
-                    self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
+                    self.announce_config(&config, staged, Some(by));
                 }
-                self.announce_policy(PolicyFile::Document, pending.hash, Ours::Part);
+                self.announce_document(pending, Ours::Part, by);
                 document_after = Some(pending.hash.to_owned());
                 Ok(())
             },
@@ -177,7 +180,7 @@ impl Engine {
             // The document says so already, and one rename needs no journal.
             self.record_blocking(by, telling(by, agent, &snapshot.hash))
                 .map_err(storage)?;
-            self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
+            self.announce_config(&config, &staged, Some(by));
         }
         if let Err(error) = staged.commit() {
             if let (Some(before), Some(after)) = (document_before, document_after) {
@@ -237,7 +240,7 @@ impl Engine {
         let config = ConfigFile::hold(self.settings.state_dir())?;
         if config.hash() == journal.config_before {
             let staged = config.stage(&journal.config_text)?;
-            self.announce_policy(PolicyFile::Config, staged.hash(), Ours::Part);
+            self.announce_config(&config, &staged, journal.by.as_ref());
             let committed = staged.commit();
             self.settle_policy(PolicyFile::Config);
             committed?;

@@ -186,8 +186,9 @@ impl Engine {
             document: Check::of(match &standing.document.status {
                 DocumentStatus::Missing | DocumentStatus::Ok => standing.held_document.as_ref().map(|held| {
                     format!(
-                        "an edit from outside allows more than was accepted and is held; accept it with: countersign \
-                         policy accept {}",
+                        "a change allows more than was accepted and is held; {} accepts it with: countersign policy \
+                         accept {}",
+                        held.who_accepts(),
                         held.hash
                     )
                 }),

@@ -21,6 +21,7 @@ use crate::{
         Engine,
         call::Call,
         reply::{ExecError, ExecReply},
+        standing::Ours,
     },
 };
 
@@ -111,14 +112,14 @@ impl Engine {
         };
         // A token allows nothing, so it is written like a note.
         let made = self.documents.update_noted(Base::Any, edit, |_token, pending| {
-            self.announce_note(pending.hash);
+            self.announce_note(pending);
             Ok(())
         });
         self.settle_note();
         match made {
             Ok((token, _snapshot)) => {
                 self.policy_hold
-                    .amend_document(|document| edit(document).map(drop));
+                    .amend_document(Ours::Note, |document| edit(document).map(drop));
                 self.look_at_policy();
                 Ok(token)
             }

@@ -1,15 +1,16 @@
 //! Which policy is in force: the files as they are, or what was accepted of them (`design/trust.md`).
 //!
 //! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
-//! edit from outside that allows more than what was accepted is held: whoever judges asks the accepted policy and the
-//! edited one, and the stricter answer counts. What was accepted is kept in private files beside the ledger, so that a
-//! restart accepts nothing. This owns those files and the memory of what is ours; it never decides about a command.
+//! edit from outside that allows more than what was accepted is held, and any change that does where nobody may widen
+//! alone (`[approvals] widening`): whoever judges asks the accepted policy and the edited one, and the stricter answer
+//! counts. What was accepted is kept in private files beside the ledger, so that a restart accepts nothing. This owns those files and the memory of what is ours; it never decides about a command.
 //! Entry point: [`PolicyHold::look`].
 
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, ThreadId},
 };
 
 use serde::{Deserialize, Serialize};
@@ -17,18 +18,22 @@ use serde::{Deserialize, Serialize};
 use crate::{
     approvals::{
         document::{Document, LostRules},
-        store::{DocumentStatus, DocumentStore, Snapshot},
+        store::{DocumentStatus, DocumentStore, Pending, Snapshot},
     },
     clock::Clock,
-    domain::UnixMillis,
+    domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
     policy::hold::{Content, Held, Hold, Origin, Step},
-    settings::{PolicyConfig, PolicyText, Settings, SettingsStore, StateDir},
+    settings::{
+        ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
+    },
     sys::fs::{PRIVATE_FILE, read_bounded, replace_file},
 };
 
 /// A file of the largest size, escaped.
 const MAX_COPY_BYTES: usize = 32 * 1024 * 1024;
+/// How many people are remembered who proposed what is held: more than hold tokens of an operator anywhere.
+const MAX_PROPOSERS: usize = 1_000;
 
 /// The policy of one moment.
 #[derive(Debug, Clone)]
@@ -60,6 +65,19 @@ pub struct HeldEdit {
     pub since: UnixMillis,
     /// What it would newly allow, in words.
     pub allows: Vec<String>,
+    /// Who changed the file through this server while nobody may widen alone. None of them can accept it.
+    pub proposed_by: Vec<Actor>,
+}
+
+impl HeldEdit {
+    /// Who can let it count, in words.
+    pub(super) const fn who_accepts(&self) -> &'static str {
+        if self.proposed_by.is_empty() {
+            "an admin"
+        } else {
+            "another admin"
+        }
+    }
 }
 
 /// Which of the two files.
@@ -78,6 +96,47 @@ pub(super) enum Ours {
     Part,
     /// The whole content.
     Whole,
+    /// Something that allows nothing.
+    Note,
+}
+
+/// What came of accepting a held edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// It counts.
+    Yes,
+    /// There is no such edit.
+    NoSuchEdit,
+    /// It takes somebody else than those who proposed it.
+    OwnProposal,
+}
+
+/// A content of ours that is about to be put in place.
+#[derive(Debug, Clone)]
+struct Announced {
+    hash: String,
+    ours: Ours,
+    by: Option<Actor>,
+    /// Whether there was no file before it.
+    is_new: bool,
+    /// Whoever writes it says when that is done; `None` for one of an earlier server.
+    writer: Option<ThreadId>,
+}
+
+impl Announced {
+    fn here(hash: &str, ours: Ours, by: Option<&Actor>) -> Self {
+        Self {
+            hash: hash.to_owned(),
+            ours,
+            by: by.cloned(),
+            is_new: false,
+            writer: Some(thread::current().id()),
+        }
+    }
+
+    fn is_of_this_thread(&mut self) -> bool {
+        self.writer == Some(thread::current().id())
+    }
 }
 
 /// The two files, and what of them is accepted.
@@ -95,8 +154,11 @@ pub struct PolicyHold {
 struct State {
     document: Hold<Arc<Snapshot>>,
     config: Hold<Arc<ConfigContent>>,
-    announced_document: Option<(String, Ours)>,
-    announced_config: Option<(String, Ours)>,
+    announced_document: Option<Announced>,
+    announced_config: Option<Announced>,
+    /// Who proposed what is held.
+    document_proposers: Vec<Actor>,
+    config_proposers: Vec<Actor>,
     /// Whether a gateway run began since a content was last accepted.
     began: bool,
     /// When that was.
@@ -127,6 +189,9 @@ struct Copy {
     /// What others took out of the document.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     lost: Vec<LostRules>,
+    /// Who proposed what is held.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    proposed_by: Vec<Actor>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -134,6 +199,8 @@ struct Copy {
 struct Coming {
     hash: String,
     whole: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    by: Option<Actor>,
 }
 
 impl Standing {
@@ -164,12 +231,23 @@ impl PolicyHold {
             .unwrap_or(i64::MIN);
         let announced = |copy: &Option<Copy>| {
             let coming = copy.as_ref()?.coming.as_ref()?;
-            let ours = if coming.whole { Ours::Whole } else { Ours::Part };
-            Some((coming.hash.clone(), ours))
+            Some(Announced {
+                hash: coming.hash.clone(),
+                ours: if coming.whole { Ours::Whole } else { Ours::Part },
+                by: coming.by.clone(),
+                is_new: false,
+                writer: None,
+            })
+        };
+        let proposers = |copy: &Option<Copy>| {
+            copy.as_ref()
+                .map_or_else(Vec::new, |copy| copy.proposed_by.clone())
         };
         let state = State {
             announced_document: announced(&document),
             announced_config: announced(&config),
+            document_proposers: proposers(&document),
+            config_proposers: proposers(&config),
             lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
             document: Hold::of(document.map(Copy::into_snapshot)),
             config: Hold::of(config.map(|copy| copy.into_config(&settings))),
@@ -223,23 +301,42 @@ impl PolicyHold {
         standing
     }
 
-    /// A content of ours is about to be put in place.
-    pub(super) fn announce(&self, file: PolicyFile, hash: &str, ours: Ours) {
+    /// A document of ours is about to be put in place. What it is made from is judged first: nobody may have looked at
+    /// it yet, and being built upon accepts nothing of it.
+    pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: Option<&Actor>) {
         let mut state = self.lock();
-        *state.announced(file) = Some((hash.to_owned(), ours));
-        self.keep(&state, file);
+        self.see_document(&mut state, pending.before);
+        state.standing = None;
+        state.announced_document = Some(Announced {
+            is_new: pending.before.status == DocumentStatus::Missing,
+            ..Announced::here(pending.hash, ours, by)
+        });
+        if ours != Ours::Note {
+            self.keep(&state, PolicyFile::Document);
+        }
     }
 
-    /// A note that allows nothing is about to be written into the document.
-    pub(super) fn announce_note(&self, hash: &str) {
-        self.lock().announced_document = Some((hash.to_owned(), Ours::Part));
+    /// The same of `openclaw.json`, of which only a part is ever changed.
+    pub(super) fn announce_config(&self, base: &ConfigFile, staged: &StagedConfig, by: Option<&Actor>) {
+        let mut state = self.lock();
+        if let Ok(policy) = self.settings.policy_of(base.text()) {
+            let text = PolicyText {
+                text: base.text().map(str::to_owned),
+                hash: base.hash().to_owned(),
+            };
+            self.see_config(&mut state, text, policy);
+            state.standing = None;
+        }
+        state.announced_config = Some(Announced::here(staged.hash(), Ours::Part, by));
+        self.keep(&state, PolicyFile::Config);
     }
 
-    /// What was announced is in place, or will not be. `is_idle` says that no gateway run is under way.
+    /// What this thread announced is in place, or will not be. `is_idle` says that no gateway run is under way.
     pub(super) fn settle(&self, file: PolicyFile, is_idle: bool) {
         drop(self.look());
         let mut state = self.lock();
-        let Some((hash, _ours)) = state.announced(file).take() else {
+        let own = state.announced(file).take_if(Announced::is_of_this_thread);
+        let Some(Announced { hash, .. }) = own else {
             return;
         };
         let accepted = match file {
@@ -252,16 +349,23 @@ impl PolicyHold {
         self.keep(&state, file);
     }
 
-    /// Forgets a note that was announced.
+    /// Forgets a note that this thread announced.
     pub(super) fn settle_note(&self) {
         drop(self.look());
-        self.lock().announced_document = None;
+        drop(
+            self.lock()
+                .announced_document
+                .take_if(Announced::is_of_this_thread),
+        );
     }
 
-    /// Accepts a held edit with this hash. False when there is none.
-    pub(super) fn accept(&self, file: PolicyFile, hash: &str, is_idle: bool) -> bool {
+    /// Accepts a held edit with this hash.
+    pub(super) fn accept(&self, file: PolicyFile, hash: &str, by: &Actor, is_idle: bool) -> Accepted {
         drop(self.look());
         let mut state = self.lock();
+        if self.is_own(&mut state, file, by) {
+            return Accepted::OwnProposal;
+        }
         let now = self.clock.now().get();
         let is_held = match file {
             PolicyFile::Document => accept(&mut state.document, hash, now),
@@ -272,12 +376,31 @@ impl PolicyHold {
                 // Whoever accepts it answers for what it lacks.
                 state.lost.clear();
             }
+            state.proposers(file).clear();
             state.revision += 1;
             state.standing = None;
             state.calm_down(is_idle, now);
             self.keep(&state, file);
         }
-        is_held
+        if is_held {
+            Accepted::Yes
+        } else {
+            Accepted::NoSuchEdit
+        }
+    }
+
+    /// Whether what is held takes somebody else than this one.
+    pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
+        self.is_own(&mut self.lock(), file, by)
+    }
+
+    fn is_own(&self, state: &mut State, file: PolicyFile, by: &Actor) -> bool {
+        self.takes_two() && state.proposers(file).iter().any(|own| own.is_same_party(by))
+    }
+
+    /// Whether nobody widens the policy alone.
+    pub(super) fn takes_two(&self) -> bool {
+        self.settings.current().server.approvals.widening == Widening::Ask
     }
 
     /// Whether rules were taken out of the document from outside, and nobody missed them yet.
@@ -293,8 +416,8 @@ impl PolicyHold {
     }
 
     /// Makes a change of ours in the accepted document too while an edit of it is held. What cannot be done there is
-    /// left until the edit is accepted.
-    pub(super) fn amend_document<E>(&self, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
+    /// left until the edit is accepted, and so is what widens where nobody may do that alone.
+    pub(super) fn amend_document<E>(&self, ours: Ours, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
         let mut state = self.lock();
         if state.document.held().is_none() {
             return;
@@ -309,6 +432,9 @@ impl PolicyHold {
             return;
         }
         let snapshot = Arc::new(Snapshot::of_edited(&document));
+        if ours != Ours::Note && self.takes_two() && !before.difference(&document).allows.is_empty() {
+            return;
+        }
         let content = Content {
             hash: snapshot.hash.clone(),
             value: snapshot,
@@ -334,7 +460,7 @@ impl PolicyHold {
         }
         let (settings, text) = self.settings.with_policy_text();
         if let Some(text) = text {
-            self.see_config(state, text, &settings);
+            self.see_config(state, text, settings.policy.clone());
         }
         self.see_document(state, &document);
         let standing = Arc::new(state.stand(settings, document));
@@ -342,10 +468,14 @@ impl PolicyHold {
         standing
     }
 
-    fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, settings: &Settings) {
-        let origin = state.origin(state.announced_config.as_ref(), &hash);
-        let policy = Some(settings.policy.clone());
-        let value = Arc::new(ConfigContent { text, policy });
+    fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, policy: PolicyConfig) {
+        let origin = state.seen_as(state.announced_config.as_ref(), &hash, self.takes_two());
+        let proposer = proposer(origin, state.announced_config.as_ref(), &hash);
+        let value = Arc::new(ConfigContent {
+            text,
+            policy: Some(policy),
+        });
+        let proposes = widens(state.config.held(), &value, config_allows);
         let before = state.config.accepted().map(|content| Arc::clone(&content.value));
         let now = self.clock.now().get();
         match state
@@ -353,9 +483,15 @@ impl PolicyHold {
             .see(Content { hash, value }, origin, now, config_allows)
         {
             Step::Same => {}
-            Step::Held => state.revision += 1,
+            Step::Held => {
+                state.revision += 1;
+                if note_proposer(&mut state.config_proposers, proposer.filter(|_| proposes)) {
+                    self.keep(state, PolicyFile::Config);
+                }
+            }
             Step::Accepted => {
                 state.revision += 1;
+                state.config_proposers.clear();
                 let is_same = before.zip(state.config.accepted()).is_some_and(|(before, now)| {
                     before.policy.is_some() && before.policy == now.value.policy
                 });
@@ -370,6 +506,7 @@ impl PolicyHold {
         if let DocumentStatus::Refused(_) = document.status {
             if state.document.forget_edit() != Step::Same {
                 state.revision += 1;
+                state.document_proposers.clear();
             }
             return;
         }
@@ -384,11 +521,33 @@ impl PolicyHold {
             .map(|content| Arc::clone(&content.value));
         let before_document = before.clone();
         let now = self.clock.now().get();
-        match state.document.see(content, origin, now, document_allows) {
+        let seen_as = state.seen_as(
+            state.announced_document.as_ref(),
+            &document.hash,
+            self.takes_two(),
+        );
+        let proposer = proposer(seen_as, state.announced_document.as_ref(), &document.hash);
+        let announced = state.announced_document.as_ref();
+        let is_new = announced.is_some_and(|announced| announced.is_new && announced.hash == document.hash);
+        let allows = |before: &Arc<Snapshot>, later: &Arc<Snapshot>| {
+            if is_new {
+                new_document_allows(before, later)
+            } else {
+                document_allows(before, later)
+            }
+        };
+        let proposes = widens(state.document.held(), document, allows);
+        match state.document.see(content, seen_as, now, allows) {
             Step::Same => {}
-            Step::Held => state.revision += 1,
+            Step::Held => {
+                state.revision += 1;
+                if note_proposer(&mut state.document_proposers, proposer.filter(|_| proposes)) {
+                    self.keep(state, PolicyFile::Document);
+                }
+            }
             Step::Accepted => {
                 state.revision += 1;
+                state.document_proposers.clear();
                 // Notes of use are written every second while commands run; they allow nothing and need no copy.
                 let is_same = before.is_some_and(|before| {
                     document_allows(&before, document).is_empty()
@@ -404,10 +563,11 @@ impl PolicyHold {
     /// Keeps what counts, so that a restart does not accept anything else. A copy that cannot be written leaves the
     /// one before: the next server may hold more than this one does, never less.
     fn keep(&self, state: &State, file: PolicyFile) {
-        let coming = |announced: &Option<(String, Ours)>| {
-            announced.as_ref().map(|(hash, ours)| Coming {
-                hash: hash.clone(),
-                whole: *ours == Ours::Whole,
+        let coming = |announced: &Option<Announced>| {
+            announced.as_ref().map(|announced| Coming {
+                hash: announced.hash.clone(),
+                whole: announced.ours == Ours::Whole,
+                by: announced.by.clone(),
             })
         };
         let (path, content) = match file {
@@ -433,6 +593,10 @@ impl PolicyHold {
             lost: match file {
                 PolicyFile::Document => state.lost.clone(),
                 PolicyFile::Config => Vec::new(),
+            },
+            proposed_by: match file {
+                PolicyFile::Document => state.document_proposers.clone(),
+                PolicyFile::Config => state.config_proposers.clone(),
             },
         };
         if let Err(error) = copy.write(path) {
@@ -519,7 +683,7 @@ impl State {
         match origin {
             // An operator answers for the whole.
             Origin::Whole => self.lost.clear(),
-            Origin::Part => {}
+            Origin::Part | Origin::Proposed => {}
             Origin::OutsideQuiet | Origin::OutsideRisky => {
                 let before = before.and_then(|before| before.document());
                 if let (Some(before), Some(now)) = (before, now.document()) {
@@ -540,19 +704,40 @@ impl State {
         self.lost != was
     }
 
-    fn announced(&mut self, file: PolicyFile) -> &mut Option<(String, Ours)> {
+    fn announced(&mut self, file: PolicyFile) -> &mut Option<Announced> {
         match file {
             PolicyFile::Document => &mut self.announced_document,
             PolicyFile::Config => &mut self.announced_config,
         }
     }
 
-    fn origin(&self, announced: Option<&(String, Ours)>, hash: &str) -> Origin {
-        match announced {
-            Some((announced, Ours::Part)) if announced == hash => Origin::Part,
-            Some((announced, Ours::Whole)) if announced == hash => Origin::Whole,
-            Some(_) | None if self.began => Origin::OutsideRisky,
-            Some(_) | None => Origin::OutsideQuiet,
+    fn proposers(&mut self, file: PolicyFile) -> &mut Vec<Actor> {
+        match file {
+            PolicyFile::Document => &mut self.document_proposers,
+            PolicyFile::Config => &mut self.config_proposers,
+        }
+    }
+
+    /// Whose a content is where it may take two people to widen.
+    fn seen_as(&self, announced: Option<&Announced>, hash: &str, takes_two: bool) -> Origin {
+        let is_note =
+            announced.is_some_and(|announced| announced.hash == hash && announced.ours == Ours::Note);
+        if takes_two && !is_note {
+            Origin::Proposed
+        } else {
+            self.origin(announced, hash)
+        }
+    }
+
+    fn origin(&self, announced: Option<&Announced>, hash: &str) -> Origin {
+        match announced
+            .filter(|announced| announced.hash == hash)
+            .map(|announced| announced.ours)
+        {
+            Some(Ours::Part | Ours::Note) => Origin::Part,
+            Some(Ours::Whole) => Origin::Whole,
+            None if self.began => Origin::OutsideRisky,
+            None => Origin::OutsideQuiet,
         }
     }
 
@@ -582,8 +767,14 @@ impl State {
             on_disk: Arc::clone(&document),
             generation: settings.generation,
             revision: self.revision,
-            held_document: self.document.held().map(held_edit),
-            held_config: self.config.held().map(held_edit),
+            held_document: self
+                .document
+                .held()
+                .map(|held| held_edit(held, &self.document_proposers)),
+            held_config: self
+                .config
+                .held()
+                .map(|held| held_edit(held, &self.config_proposers)),
             settings: counted,
             document: counted_document,
             edited: is_held.then_some((settings, document)),
@@ -611,6 +802,7 @@ impl Copy {
                     quiet_since_ms: i64::MIN,
                     coming: None,
                     lost: Vec::new(),
+                    proposed_by: Vec::new(),
                 })
             }
         }
@@ -649,11 +841,33 @@ fn accept<T: Clone>(hold: &mut Hold<T>, hash: &str, now: i64) -> bool {
     hold.see(content, Origin::Whole, now, |_, _| Vec::new()) == Step::Accepted
 }
 
-fn held_edit<T>(held: &Held<T>) -> HeldEdit {
+/// Whoever is to be remembered for a content of ours that is held.
+fn proposer(origin: Origin, announced: Option<&Announced>, hash: &str) -> Option<Actor> {
+    let announced = announced.filter(|announced| announced.hash == hash && origin == Origin::Proposed)?;
+    announced.by.clone()
+}
+
+/// Whether a content allows anything that the one that is held does not: whoever only takes from that proposes nothing.
+fn widens<T>(held: Option<&Held<T>>, content: &T, allows: impl FnOnce(&T, &T) -> Vec<String>) -> bool {
+    held.is_none_or(|held| !allows(&held.content.value, content).is_empty())
+}
+
+/// Remembers somebody once. Says whether that is something new.
+fn note_proposer(proposers: &mut Vec<Actor>, by: Option<Actor>) -> bool {
+    let Some(by) = by else { return false };
+    let is_new = proposers.len() < MAX_PROPOSERS && !proposers.iter().any(|known| known.is_same_party(&by));
+    if is_new {
+        proposers.push(by);
+    }
+    is_new
+}
+
+fn held_edit<T>(held: &Held<T>, proposers: &[Actor]) -> HeldEdit {
     HeldEdit {
         hash: held.content.hash.clone(),
         since: UnixMillis::new(held.since_ms),
         allows: held.allows.clone(),
+        proposed_by: proposers.to_vec(),
     }
 }
 
@@ -674,6 +888,18 @@ fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String>
         (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
         (Some(_), None) => Vec::new(),
     }
+}
+
+/// The same of a file that we made where there was none: the token of the socket in it is one that we drew.
+fn new_document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String> {
+    let (Some(accepted), Some(edited)) = (before.document(), later.document()) else {
+        return document_allows(before, later);
+    };
+    let mut accepted = accepted.clone();
+    if let (None, Some(made)) = (accepted.socket_token(), edited.socket_token()) {
+        accepted.set_socket_token(made.clone());
+    }
+    accepted.difference(edited).allows
 }
 
 fn config_allows(before: &Arc<ConfigContent>, later: &Arc<ConfigContent>) -> Vec<String> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{
-    approvals::store::DocumentStatus,
+    approvals::store::{DocumentStatus, Pending},
     domain::Actor,
     engine::{
         Engine,
@@ -11,6 +11,7 @@ use crate::{
     },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},
+    settings::{ConfigFile, StagedConfig},
 };
 
 /// The policy as the ledger's writer looks at it just before a launch.
@@ -105,13 +106,16 @@ impl Engine {
         standing
     }
 
-    /// A file of policy is about to have this content, which is ours and was told of.
-    pub(super) fn announce_policy(&self, file: PolicyFile, hash: &str, ours: Ours) {
-        self.policy_hold.announce(file, hash, ours);
-        match file {
-            PolicyFile::Document => self.policy_seen.announce_document(Some(hash)),
-            PolicyFile::Config => self.policy_seen.announce_config(Some(hash)),
-        }
+    /// The document is about to have this content, which is ours and was told of.
+    pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: &Actor) {
+        self.policy_hold.announce_document(pending, ours, Some(by));
+        self.policy_seen.announce_document(Some(pending.hash));
+    }
+
+    /// `openclaw.json` is about to have this content, which is ours and was told of.
+    pub(super) fn announce_config(&self, base: &ConfigFile, staged: &StagedConfig, by: Option<&Actor>) {
+        self.policy_hold.announce_config(base, staged, by);
+        self.policy_seen.announce_config(Some(staged.hash()));
     }
 
     /// What was announced of a file is in place, or will not be.
@@ -125,9 +129,9 @@ impl Engine {
     }
 
     /// The document is about to have this content, which only notes what people may like to know.
-    pub(super) fn announce_note(&self, hash: &str) {
-        self.policy_hold.announce_note(hash);
-        self.policy_seen.announce_document(Some(hash));
+    pub(super) fn announce_note(&self, pending: &Pending<'_>) {
+        self.policy_hold.announce_document(pending, Ours::Note, None);
+        self.policy_seen.announce_document(Some(pending.hash));
     }
 
     /// What [`Self::announce_note`] said is in place, or will not be.
@@ -219,9 +223,10 @@ impl Engine {
 
 fn held_config(held: &HeldEdit) -> String {
     format!(
-        "openclaw.json was edited and would newly allow: {}; what it allowed before holds until an admin accepts the \
-         edit (countersign policy accept {})",
+        "openclaw.json was edited and would newly allow: {}; what it allowed before holds until {} accepts the edit \
+         (countersign policy accept {})",
         held.allows.join("; "),
+        held.who_accepts(),
         held.hash
     )
 }

@@ -44,6 +44,10 @@ impl Job for DirectLaunch {
         }
     }
 
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<DirectDraft>, Fault> {
         let Self { run, key, terms } = self;
         let key = key.as_ref();

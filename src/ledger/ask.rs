@@ -81,6 +81,10 @@ impl Job for Asking {
         }
     }
 
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Draft, Fault> {
         let Self {
             run,

@@ -37,6 +37,9 @@ const LINGER: Duration = Duration::from_millis(20);
 /// How often the audit head is sealed at most, and a full disk probed.
 const SECOND: Duration = Duration::from_secs(1);
 
+/// What must be free on the disk for something to begin. What runs already has its end recorded in it.
+const RESERVE_BYTES: u64 = 1024 * 1024;
+
 /// How long a token's last use may stay unwritten.
 const TOKEN_USES: Duration = Duration::from_secs(10);
 
@@ -163,12 +166,37 @@ impl Committer {
     pub(super) fn write(&mut self, batch: Vec<Box<dyn Ticket>>) {
         self.timers.linger_until = None;
         let notes = self.notes.take_started();
+        let batch = self.keep_reserve(batch);
         let launched = !batch.is_empty();
         self.write_together(batch, notes);
         if launched {
             // What was launched now says so within milliseconds; no need to wake this thread for it.
             self.linger();
         }
+    }
+
+    /// Fails what would begin on a disk that may have no room for its end: nobody could be told of that end before there
+    /// is some.
+    fn keep_reserve(&mut self, batch: Vec<Box<dyn Ticket>>) -> Vec<Box<dyn Ticket>> {
+        if !batch.iter().any(|job| job.needs_reserve()) || self.has_reserve() {
+            return batch;
+        }
+        self.unhealthy(&LedgerError::StorageFull);
+        let (begin, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|job| job.needs_reserve());
+        for job in begin {
+            job.fail(LedgerError::StorageFull);
+        }
+        others
+    }
+
+    /// Whether the reserve is free. Where nobody can say so, writing finds out.
+    fn has_reserve(&self) -> bool {
+        let Some(path) = self.connection.path().filter(|path| !path.is_empty()) else {
+            return true;
+        };
+        rustix::fs::statvfs(path).map_or(true, |disk| {
+            disk.f_blocks == 0 || disk.f_bavail.saturating_mul(disk.f_frsize) >= RESERVE_BYTES
+        })
     }
 
     fn write_together(&mut self, mut batch: Vec<Box<dyn Ticket>>, notes: Vec<Started>) {
@@ -353,14 +381,17 @@ impl Committer {
         match written {
             Ok(()) => {
                 self.healthy();
-                tracing::info!("the ledger can be written again");
+                if self.timers.probe_at.is_none() {
+                    tracing::info!("the ledger can be written again");
+                }
             }
             Err(rollback) => self.unhealthy(&rollback.into_error()),
         }
     }
 
     fn healthy(&mut self) {
-        if self.timers.probe_at.take().is_some() {
+        if self.timers.probe_at.is_some() && self.has_reserve() {
+            self.timers.probe_at = None;
             self.health.send_replace(Health::Ready);
         }
     }

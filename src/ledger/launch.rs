@@ -374,6 +374,10 @@ impl Job for ApprovedLaunch {
         Durability::Full
     }
 
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
     fn apply(&self, tx: &mut Tx<'_>) -> Result<ApprovedDraft, Fault> {
         let refused = |outcome| Ok(ApprovedDraft::Refused(outcome));
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
@@ -478,6 +482,10 @@ impl Job for Relaunch {
 
     fn durability(&self, tuning: &Tuning) -> Durability {
         tuning.durability
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Ready>, Fault> {

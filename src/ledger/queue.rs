@@ -42,6 +42,11 @@ pub(super) trait Job: Send + 'static {
         false
     }
 
+    /// Whether it lets something begin whose end has to be recorded too: then there must be room for more than this.
+    fn needs_reserve(&self) -> bool {
+        false
+    }
+
     /// Does the work inside the batch's transaction.
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Draft, Fault>;
 
@@ -53,6 +58,7 @@ pub(super) trait Job: Send + 'static {
 pub(super) trait Ticket: Send {
     fn durability(&self, tuning: &Tuning) -> Durability;
     fn is_long(&self) -> bool;
+    fn needs_reserve(&self) -> bool;
     fn apply(&mut self, tx: &mut Tx<'_>) -> Result<(), Fault>;
     /// Fails this job alone; the rest of its batch goes on.
     fn refuse(&mut self, error: LedgerError);
@@ -73,6 +79,10 @@ impl<J: Job> Ticket for Waiting<J> {
 
     fn is_long(&self) -> bool {
         self.job.is_long()
+    }
+
+    fn needs_reserve(&self) -> bool {
+        self.job.needs_reserve()
     }
 
     fn apply(&mut self, tx: &mut Tx<'_>) -> Result<(), Fault> {

@@ -1,9 +1,10 @@
 //! Which content of a policy file counts when somebody else edits it (`design/trust.md`).
 //!
 //! A command runs with rights that may reach the file, so an edit from outside that allows more than the accepted
-//! content does not count while a command could have made it: it is held until an operator accepts it. What it
-//! forbids counts at once, because whoever decides asks both contents and takes the stricter answer. Pure: files,
-//! clock and who runs what are the caller's. Entry point: [`Hold::see`].
+//! content does not count while a command could have made it: it is held until an operator accepts it. Where it takes
+//! two people to widen the policy, anybody's change is held in this way. What an edit forbids counts at once, because
+//! whoever decides asks both contents and takes the stricter answer. Pure: files, clock, who runs what and who is
+//! somebody else are the caller's. Entry point: [`Hold::see`].
 
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Origin {
     Part,
     /// An operator, who answers for the whole content.
     Whole,
+    /// Whoever it was: nobody widens alone (`[approvals] widening = "ask"`).
+    Proposed,
 }
 
 /// What came of a look.
@@ -106,7 +109,7 @@ impl<T> Hold<T> {
         let is_judged = match origin {
             Origin::Whole => false,
             Origin::Part | Origin::OutsideQuiet => held.is_some(),
-            Origin::OutsideRisky => true,
+            Origin::OutsideRisky | Origin::Proposed => true,
         };
         if !is_judged {
             return self.accept(content);
@@ -301,13 +304,15 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever commands do to the file, nothing is allowed that no operator accepted.
+        /// Whatever commands do to the file, or one person alone where it takes two, nothing is allowed that was not
+        /// accepted.
         #[test]
-        fn nothing_that_commands_write_widens_what_is_in_force(first: u8, edits: Vec<u8>) {
+        fn nothing_that_is_not_accepted_widens_what_is_in_force(first: u8, edits: Vec<(u8, bool)>) {
             let mut hold = Hold::default();
             let _accepted = hold.see(content(first), Origin::OutsideQuiet, 0, newly);
-            for edit in edits {
-                let _step = hold.see(content(edit), Origin::OutsideRisky, 0, newly);
+            for (edit, is_proposed) in edits {
+                let origin = if is_proposed { Origin::Proposed } else { Origin::OutsideRisky };
+                let _step = hold.see(content(edit), origin, 0, newly);
                 prop_assert_eq!(in_force(&hold) & !first, 0);
                 prop_assert_eq!(in_force(&hold) & !edit, 0, "what is on disk is never exceeded");
             }

@@ -236,7 +236,7 @@ server_settings! {
         #[doc = "Pending approvals at once."]
         max_pending: usize, "max_pending" as Count<1, MANY> = 200_000, Live, Now;
         #[doc = "What a policy change that widens needs."]
-        widening: Widening, "widening" as Word<Widening> = "apply", Live, Later;
+        widening: Widening, "widening" as Word<Widening> = "apply", Restart, Now;
         #[doc = "How many approvers, from which groups; the first rule that matches counts."]
         rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Restart, Now;
     }

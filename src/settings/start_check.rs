@@ -3,9 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::{
-    DatabaseUrl, IsolationChoice, Problem, Server, SettingsProblem, Widening, server_sources::ServerValues,
-};
+use super::{DatabaseUrl, IsolationChoice, Problem, Server, SettingsProblem, server_sources::ServerValues};
 
 /// Every reason not to serve with these settings.
 pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProblem> {
@@ -15,12 +13,9 @@ pub(super) fn check(server: &Server, values: &ServerValues) -> Vec<SettingsProbl
         database(server),
         isolation(server),
     ];
-    let faults = faults.into_iter().chain([
-        runner_socket(server),
-        metrics(server),
-        client_authority(server),
-        second_person(server),
-    ]);
+    let faults = faults
+        .into_iter()
+        .chain([runner_socket(server), metrics(server), client_authority(server)]);
     faults
         .flatten()
         .map(|(key, problem)| SettingsProblem::at(values.source(key), key, problem))
@@ -95,14 +90,4 @@ fn runner_socket(server: &Server) -> Fault {
             other: "exec.run_as or --run-as",
         },
     ))
-}
-
-fn second_person(server: &Server) -> Fault {
-    match server.approvals.widening {
-        Widening::Apply => None,
-        Widening::Ask => Some((
-            "approvals.widening",
-            Problem::NotYet("this version cannot make a policy change wait for a second person"),
-        )),
-    }
 }

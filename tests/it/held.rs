@@ -227,6 +227,30 @@ async fn changes_of_ours_count_while_an_edit_is_held_and_accept_nothing_of_it() 
 }
 
 #[tokio::test]
+async fn an_edit_that_nobody_looked_at_yet_is_not_accepted_by_building_upon_it() {
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    for round in 0..5 {
+        server.edit_document(&document(&["/**/date", "/**/id"]).to_string());
+        let rule = json!({ "pattern": format!("/opt/never-{round}") });
+        operator.post("/v1/agents/main/denylist", rule).await.expect(201);
+        assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+        runs(&server, "date").await;
+    }
+    let allowlist =
+        json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "off" } } });
+    let full = json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "off" } } });
+    for preset in ["cautious", "yolo"] {
+        server.edit_config(&full.to_string());
+        let preset = json!({ "name": preset, "agentId": "build" });
+        operator.post("/v1/policy/preset", preset).await.expect(200);
+        assert_eq!(is_denied(&server, "id").await, "allowlist-miss");
+        server.edit_config(&allowlist.to_string());
+        runs(&server, "date").await;
+    }
+}
+
+#[tokio::test]
 async fn the_configuration_is_held_too() {
     let exec = |members: Value| json!({ "tools": { "exec": members } }).to_string();
     let allowlist = json!({ "host": "gateway", "security": "allowlist", "ask": "off" });

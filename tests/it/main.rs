@@ -166,3 +166,5 @@ mod tls;
 mod tool_policy;
 #[cfg(test)]
 mod tools_invoke;
+#[cfg(test)]
+mod widening;

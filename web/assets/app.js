@@ -193,9 +193,11 @@ async function showPolicy() {
   notice("config", configError && !policy.configHeld ? `The last edit of the settings is not in force: ${configError}` : "");
 }
 
-/** An edit from outside that does not count yet: what it would newly allow, and for administrators a way to accept it. */
+/** A change that does not count yet: what it would newly allow, and for administrators a way to accept it. */
 function held(id, what, edit) {
-  const note = edit ? `Somebody edited ${what} from outside. It does not count yet, and would newly allow: ${edit.allows.join("; ")}.` : "";
+  const who = (edit?.proposedBy ?? []).map(({ name }) => visible(name)).join(", ");
+  const how = who ? `${who} changed ${what}, which takes a second person.` : `Somebody edited ${what} from outside.`;
+  const note = edit ? `${how} It does not count yet, and would newly allow: ${edit.allows.join("; ")}.` : "";
   notice(id, note);
   if (!edit || !mayAccept) return;
   const accept = h("button", { type: "button", class: "quiet" }, "Accept this edit");

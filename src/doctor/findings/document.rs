@@ -49,11 +49,11 @@ pub(super) fn edit((path, allows): &(PathBuf, Vec<String>)) -> Finding {
         severity: Severity::Warning,
         key: path.display().to_string(),
         explanation: format!(
-            "this file was edited from outside and allows more than what the server accepted: {}. After a command ran, \
-             that does not count until an admin accepts it",
+            "this file was changed and allows more than what the server accepted: {}. After a command ran, and where a \
+             second person has to agree ([approvals] widening), that does not count until an admin accepts it",
             allows.join("; ")
         ),
-        fix: "countersign policy accept, if the edit is yours; otherwise put the file right".to_owned(),
+        fix: "countersign policy accept, if the change is right; otherwise put the file right".to_owned(),
         repair: None,
     }
 }

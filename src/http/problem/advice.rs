@@ -39,7 +39,7 @@ impl Code {
             }
             Self::ToolDenied => "Tool policy of this agent forbids the tool (`tools.allow`, `tools.deny`).",
             Self::OwnRequest => {
-                "The token that asked for the run cannot decide about it. Somebody else has to."
+                "Whoever asked for the run cannot decide about it, nor whoever proposed a change of policy accept it. Somebody else has to."
             }
             Self::PatchNotAllowed => "Patches are switched off for this agent or model.",
             Self::NotFound => "There is nothing of this id or path, or it is not yours to see.",

@@ -73,8 +73,8 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "`reason`, `pointer`",
         ),
         EventType::DocumentHeld => (
-            "An edit of the approvals document from outside allows more than was accepted; it is held until an admin \
-             accepts it.",
+            "A change of the approvals document allows more than was accepted, and is held until an admin accepts it: an \
+             edit from outside, or what takes a second person.",
             "`hash`",
         ),
         EventType::SessionChanged => ("What a session overrides changed.", "`overrides`, `by`"),

@@ -186,13 +186,14 @@ async fn replace(
     Ok(response)
 }
 
-/// Accepts an outside edit of the approvals document or of `openclaw.json` that is held. What is in force needs no
-/// acceptance: then this only says what it is.
+/// Accepts a change of the approvals document or of `openclaw.json` that is held: an edit from outside, or what takes a
+/// second person. What is in force needs no acceptance: then this only says what it is.
 #[utoipa::path(
     post, path = "/v1/policy/document/accept", tag = "policy", operation_id = "accept_policy_document",
     request_body = AcceptBody,
     responses(
         (status = OK, body = DocumentBody),
+        (status = FORBIDDEN, description = "own-request"),
         (status = CONFLICT, description = "document-refused"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
         (status = SERVICE_UNAVAILABLE, description = "storage-unavailable"),
@@ -207,6 +208,11 @@ async fn accept(
 ) -> Result<JsonReply<DocumentBody>, Problem> {
     match state.engine().accept_edit(&caller.actor, hash).await? {
         Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
+        Acceptance::OwnProposal => Err(Problem::new(
+            Code::OwnRequest,
+            "you proposed a part of this change, and [approvals] widening says that it takes a second person; another \
+             admin accepts it",
+        )),
         Acceptance::Other { current } => Err(Problem::new(
             Code::BaseHashMismatch,
             "no edit with this hash is waiting",

@@ -24,6 +24,8 @@ use crate::{
     settings::{SandboxScope, WorkspaceAccess},
 };
 
+use super::actor::ActorBody;
+
 pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new().routes(routes!(effective))
 }
@@ -250,13 +252,14 @@ pub(super) struct DocumentBody {
     pointer: Option<String>,
     /// The hash of the content that counts.
     hash: String,
-    /// An edit from outside that allows more, and does not count until an admin accepts it.
+    /// A change that allows more, and does not count until an admin accepts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<HeldBody>,
     warnings: Vec<DocumentWarning>,
 }
 
-/// An edit from outside that is held: what it forbids counts, what it newly allows does not.
+/// A change that is held, being an edit from outside or one that takes a second person: what it forbids counts, what it
+/// newly allows does not.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = HeldEdit)]
@@ -267,14 +270,24 @@ struct HeldBody {
     since_ms: i64,
     /// What it would newly allow, in words.
     allows: Vec<String>,
+    /// Who proposed it through this server; anybody else who is an admin can accept it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    proposed_by: Vec<ActorBody>,
 }
 
 impl From<HeldEdit> for HeldBody {
-    fn from(HeldEdit { hash, since, allows }: HeldEdit) -> Self {
+    fn from(edit: HeldEdit) -> Self {
+        let HeldEdit {
+            hash,
+            since,
+            allows,
+            proposed_by,
+        } = edit;
         Self {
             hash,
             since_ms: since.get(),
             allows,
+            proposed_by: proposed_by.into_iter().map(ActorBody::from).collect(),
         }
     }
 }

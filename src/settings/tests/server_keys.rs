@@ -456,7 +456,6 @@ fn what_this_version_cannot_keep_refuses_the_start() {
         "[exec]\nrunner_socket = \"/run/x.sock\"",
         "exec.runner_socket: does nothing without exec.run_as or --run-as",
     );
-    check("[approvals]\nwidening = \"ask\"", "approvals.widening: not yet");
 }
 
 #[test]

@@ -29,6 +29,19 @@ impl SmallDisk {
         }
     }
 
+    /// Takes all the room but so many bytes.
+    pub(crate) fn fill_but(&self, bytes: u64) {
+        self.fill();
+        let filler = File::options()
+            .write(true)
+            .open(self.filler())
+            .expect("the filler");
+        let taken = filler.metadata().expect("its size").len();
+        filler
+            .set_len(taken.saturating_sub(bytes))
+            .expect("a shorter filler");
+    }
+
     pub(crate) fn make_room(&self) {
         fs::remove_file(self.filler()).expect("removing the filler");
     }

@@ -1,6 +1,9 @@
 //! A world of files and rules that exists only in memory, for the analysis alone. The fuzz targets use it too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
@@ -24,6 +27,7 @@ pub(crate) struct World {
     denied: Vec<String>,
     env: BTreeMap<String, String>,
     protected: Protected,
+    cache: Arc<PatternCache>,
     /// The working directory, absolute.
     pub(crate) cwd: String,
     /// Names of safe bins.
@@ -61,6 +65,7 @@ impl World {
             denied: Vec::new(),
             env: BTreeMap::new(),
             protected: Protected::default(),
+            cache: Arc::default(),
             cwd: "/srv/project".to_owned(),
             safe_bins: Vec::new(),
             profiles: BTreeMap::new(),
@@ -223,7 +228,7 @@ impl World {
             path_case: self.path_case,
             now: UnixMillis::new(0),
             protected: &self.protected,
-            cache: &PatternCache::default(),
+            cache: &self.cache,
         };
         analyze(command, &request, &policy, self)
     }

@@ -1,0 +1,248 @@
+//! `[approvals] widening = "ask"`: nobody allows more alone, by whatever door.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, ServerBuilder, TestServer, eventually};
+
+const ACCEPT: &str = "/v1/policy/document/accept";
+const EFFECTIVE: &str = "/v1/policy/effective";
+const ENTRIES: &str = "/v1/agents/main/allowlist";
+
+fn two_needed() -> ServerBuilder {
+    TestServer::allowlist_only().toml("[approvals]\nwidening = \"ask\"\n")
+}
+
+/// Another administrator.
+async fn admin(server: &TestServer, name: &str) -> Api {
+    let wanted = json!({ "name": name, "scopes": ["admin"] });
+    server.token_with(wanted).await.1
+}
+
+async fn held(server: &TestServer, member: &str) -> Value {
+    let effective = server.operator().get(EFFECTIVE).await.expect(200);
+    effective.pointer(member).cloned().unwrap_or_default()
+}
+
+async fn held_hash(server: &TestServer, member: &str) -> Value {
+    let hash = held(server, member).await["hash"].clone();
+    assert!(hash.is_string(), "something is held");
+    hash
+}
+
+async fn is_denied(server: &TestServer, program: &str) {
+    let answer = server.agent().exec(json!({ "argv": [program] })).await;
+    assert_eq!(
+        answer.problem(403, "exec-denied")["reason"],
+        "allowlist-miss",
+        "{program}"
+    );
+}
+
+async fn runs(server: &TestServer, program: &str) {
+    server
+        .agent()
+        .exec(json!({ "argv": [program] }))
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    let other = admin(&server, "second").await;
+    let added = operator
+        .post(ENTRIES, json!({ "pattern": "/**/id" }))
+        .await
+        .expect(201);
+    let mut warnings = added["warnings"].as_array().unwrap().iter();
+    assert!(warnings.any(|warning| warning["code"] == "held"), "{added}");
+    is_denied(&server, "id").await;
+    let edit = held(&server, "/document/held").await;
+    assert_eq!(edit["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
+    assert_eq!(edit["proposedBy"][0]["kind"], "token", "{edit}");
+    let shown = server.cli(&["policy", "diff"]).await;
+    assert!(shown.stdout.contains("and waits for somebody else"), "{shown:?}");
+
+    let accept = json!({ "hash": edit["hash"] });
+    operator
+        .post(ACCEPT, accept.clone())
+        .await
+        .problem(403, "own-request");
+    is_denied(&server, "id").await;
+    // Nor by the token that the command line uses, which is the same.
+    let own = server.cli(&["policy", "accept"]).await;
+    assert!(own.stderr.starts_with("error[own-request]"), "{own:?}");
+    other.post(ACCEPT, accept).await.expect(200);
+    runs(&server, "id").await;
+    assert_eq!(held(&server, "/document/held").await, Value::Null);
+
+    // What forbids needs nobody else.
+    operator
+        .post("/v1/agents/main/denylist", json!({ "pattern": "id" }))
+        .await
+        .expect(201);
+    let answer = server.agent().exec(json!({ "argv": ["id"] })).await;
+    assert_eq!(answer.problem(403, "exec-denied")["reason"], "denylist");
+    assert_eq!(held(&server, "/document/held").await, Value::Null);
+}
+
+#[tokio::test]
+async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    let other = admin(&server, "second").await;
+    operator
+        .post(ENTRIES, json!({ "pattern": "/**/id" }))
+        .await
+        .expect(201);
+    let second_entry = operator
+        .post(ENTRIES, json!({ "pattern": "/**/uname" }))
+        .await
+        .expect(201);
+    let id = second_entry["id"].as_str().unwrap();
+    other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    let hash = held_hash(&server, "/document/held").await;
+    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    runs(&server, "id").await;
+    is_denied(&server, "uname").await;
+
+    // Both have a part in this one, so it takes a third.
+    for (by, pattern) in [(&operator, "/**/uname"), (&other, "/**/nproc")] {
+        by.post(ENTRIES, json!({ "pattern": pattern })).await.expect(201);
+    }
+    let hash = held_hash(&server, "/document/held").await;
+    for by in [&operator, &other] {
+        by.post(ACCEPT, json!({ "hash": hash }))
+            .await
+            .problem(403, "own-request");
+    }
+    is_denied(&server, "nproc").await;
+    let third = admin(&server, "third").await;
+    third.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    runs(&server, "nproc").await;
+    runs(&server, "uname").await;
+}
+
+#[tokio::test]
+async fn a_whole_document_is_accepted_by_whoever_else_sends_the_same() {
+    let server = two_needed().start().await;
+    let (operator, other) = (server.operator(), admin(&server, "second").await);
+    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/id" }] } } });
+    let put = async |by: &Api| {
+        let tag = by
+            .get("/v1/policy/document")
+            .await
+            .header("etag")
+            .map(str::to_owned);
+        let request = by
+            .request(reqwest::Method::PUT, "/v1/policy/document")
+            .header("If-Match", tag.unwrap_or_default())
+            .json(&document);
+        by.send(request).await.expect(200);
+    };
+    for _ in 0..2 {
+        put(&operator).await;
+        is_denied(&server, "id").await;
+    }
+    put(&other).await;
+    runs(&server, "id").await;
+}
+
+#[tokio::test]
+async fn settings_wait_too_and_a_restart_forgets_nobody() {
+    let mut server = two_needed().start().await;
+    let operator = server.operator();
+    let other = admin(&server, "second").await;
+    operator
+        .post(ENTRIES, json!({ "pattern": "/**/id" }))
+        .await
+        .expect(201);
+    let config = operator.get("/v1/config").await;
+    let change = operator
+        .request(reqwest::Method::PATCH, "/v1/config")
+        .header("If-Match", config.header("etag").unwrap_or_default())
+        .json(&json!({ "set": { "tools.exec.security": "full" } }));
+    operator.send(change).await.expect(200);
+    is_denied(&server, "uname").await;
+    server.stop().await;
+    server.start().await;
+    is_denied(&server, "uname").await;
+    is_denied(&server, "id").await;
+    let operator = server.operator();
+    let other = operator.with_token(other.token());
+    for member in ["/document/held", "/configHeld"] {
+        let hash = held_hash(&server, member).await;
+        operator
+            .post(ACCEPT, json!({ "hash": hash }))
+            .await
+            .problem(403, "own-request");
+        other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    }
+    runs(&server, "uname").await;
+}
+
+#[tokio::test]
+async fn an_edit_of_the_file_waits_before_any_command_ran() {
+    let server = two_needed().start().await;
+    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/id" }] } } });
+    is_denied(&server, "id").await;
+    server.edit_document(&document.to_string());
+    is_denied(&server, "id").await;
+    let hash = held_hash(&server, "/document/held").await;
+    // Nobody knows who made it, so any administrator may accept it.
+    server
+        .operator()
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .expect(200);
+    runs(&server, "id").await;
+}
+
+#[tokio::test]
+async fn what_an_answer_remembers_waits_while_its_own_run_goes_on() {
+    let server = TestServer::asking_with("widening = \"ask\"").start().await;
+    let other = admin(&server, "second").await;
+    let command = json!({ "argv": ["uname"], "approvalWaitMs": 0 });
+    let asked = server.asked(command.clone()).await;
+    let run = server.answered(&asked, "allow-always").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let hash = eventually(
+        "the entry waits",
+        || held(&server, "/document/held"),
+        |edit| edit["hash"].is_string(),
+    )
+    .await["hash"]
+        .clone();
+    let again = server.asked(command.clone()).await;
+    server
+        .operator()
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .problem(403, "own-request");
+    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    server.agent().exec(command).await.expect(200);
+    server.answered(&again, "deny").await;
+}
+
+#[tokio::test]
+async fn a_token_of_the_socket_that_an_edit_brings_is_not_taken_for_ours() {
+    let server = two_needed().start().await;
+    is_denied(&server, "id").await;
+    server.edit_document(&json!({ "version": 1, "socket": { "token": "known" } }).to_string());
+    server
+        .operator()
+        .post("/v1/agents/main/denylist", json!({ "pattern": "/opt/never" }))
+        .await
+        .expect(201);
+    let edit = held(&server, "/document/held").await;
+    assert_eq!(
+        edit["allows"],
+        json!(["approvals are answered over another socket or with another token"])
+    );
+    assert_eq!(
+        edit["proposedBy"],
+        Value::Null,
+        "the operator's part allows nothing: {edit}"
+    );
+}
