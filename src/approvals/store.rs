@@ -59,6 +59,16 @@ pub struct Pending<'a> {
     pub hash: &'a str,
     /// The text of its file, the socket's token included.
     pub text: &'a str,
+    /// Whether that token was drawn for it.
+    pub drew_token: bool,
+}
+
+/// What a document is written over.
+#[derive(Debug, Clone, Copy)]
+struct Replaced<'a> {
+    seen: Glance,
+    before: &'a Arc<Snapshot>,
+    drew_token: bool,
 }
 
 /// The document was not changed.
@@ -221,10 +231,13 @@ impl DocumentStore {
                 self.repair_mode();
                 return Ok((value, self.snapshot()));
             }
-            if before.status == DocumentStatus::Missing {
-                self.complete_new(&mut changed);
-            }
-            if self.write(&changed, read.glance, before, |pending| note(&value, pending))? {
+            let drew_token = before.status == DocumentStatus::Missing && self.complete_new(&mut changed);
+            let replaced = Replaced {
+                seen: read.glance,
+                before,
+                drew_token,
+            };
+            if self.write(&changed, replaced, |pending| note(&value, pending))? {
                 return Ok((value, Arc::clone(&self.reload().snapshot)));
             }
         }
@@ -280,12 +293,17 @@ impl DocumentStore {
         }
         check_base(&read.snapshot, base)?;
         let mut new = new.clone();
-        self.complete_new(&mut new);
+        let drew_token = self.complete_new(&mut new);
         let kept = self.keep_copy().map_err(|source| self.io_error(source))?;
         // The second name changed the stamp, but neither which file it is nor what is in it.
         let seen = file::glance(&self.path, &self.home);
         let written = if read.glance.is_same_content(seen) {
-            self.write(&new, seen, &read.snapshot, note)
+            let replaced = Replaced {
+                seen,
+                before: &read.snapshot,
+                drew_token,
+            };
+            self.write(&new, replaced, note)
         } else {
             Ok(false)
         };
@@ -428,10 +446,14 @@ impl DocumentStore {
     fn write<E>(
         &self,
         document: &Document,
-        seen: Glance,
-        before: &Arc<Snapshot>,
+        replaced: Replaced<'_>,
         note: impl FnOnce(&Pending<'_>) -> Result<(), E>,
     ) -> Result<bool, UpdateError<E>> {
+        let Replaced {
+            seen,
+            before,
+            drew_token,
+        } = replaced;
         let text = document.print();
         // What we could not read back must not get onto the disk: it would deny everything.
         Document::parse(text.as_bytes()).map_err(StoreError::Invalid)?;
@@ -446,6 +468,7 @@ impl DocumentStore {
             before,
             hash: &hex(&Sha256::digest(&text)),
             text: &text,
+            drew_token,
         };
         note(&pending).map_err(UpdateError::Edit)?;
         if !is_unchanged() {
@@ -455,13 +478,16 @@ impl DocumentStore {
         Ok(true)
     }
 
-    /// A new file has what keeps the product's writers from rewriting it, and the token that its readers expect.
-    fn complete_new(&self, document: &mut Document) {
-        if document.socket_token().is_none() {
+    /// A new file has what keeps the product's writers from rewriting it, and the token that its readers expect. Says
+    /// whether that was drawn here.
+    fn complete_new(&self, document: &mut Document) -> bool {
+        let draws = document.socket_token().is_none();
+        if draws {
             document.set_socket_token(self.new_token());
         }
         document.defaults.get_or_insert_default();
         document.agents.get_or_insert_default();
+        draws
     }
 
     /// A token that nobody knows yet.

@@ -269,11 +269,26 @@ impl Engine {
         // the next one comes back to it.
         while let Err(error) = self.try_launch_approved(id).await {
             tracing::error!(approval.id = %id, error = &error as &dyn std::error::Error, "an approved run was not started yet");
+            if matches!(error, ExecError::Storage(StorageTrouble::Full)) && self.end_late(id).await {
+                return;
+            }
             tokio::select! {
                 () = self.stopping.cancelled() => return,
                 () = tokio::time::sleep(LAUNCH_AGAIN) => {}
             }
         }
+    }
+
+    /// Ends a run that was not started in time for want of room: its end may have room where its start has none.
+    async fn end_late(&self, id: &ApprovalId) -> bool {
+        let Ok(Some(approval)) = self.ledger.approval(id).await else {
+            return false;
+        };
+        let is_late = self.is_too_late(&approval);
+        if is_late {
+            self.end_run(&approval.run_id, Reason::NotStarted, None).await;
+        }
+        is_late
     }
 
     async fn try_launch_approved(self: &Arc<Self>, id: &ApprovalId) -> Result<(), ExecError> {

@@ -213,7 +213,7 @@ impl Engine {
             return Ok(Acceptance::OwnProposal);
         }
         self.record_blocking(by, accepted(by, file, hash))?;
-        match self.policy_hold.accept(file, hash, by, self.is_idle()) {
+        match self.policy_hold.accept(file, hash, by, || self.is_idle()) {
             Accepted::Yes => Ok(Acceptance::InForce(Box::new(self.document_view()))),
             Accepted::OwnProposal => Ok(Acceptance::OwnProposal),
             Accepted::NoSuchEdit => Ok(Acceptance::Other {
@@ -228,11 +228,18 @@ impl Engine {
         expected: Precondition,
         sent: Document,
     ) -> Result<Arc<Snapshot>, DocumentError> {
-        let whom = by.clone();
+        let (engine, whom) = (Arc::clone(self), by.clone());
         let edit = move |document: &mut Document| {
             let unknown = sent.unknown_members(document);
             if !unknown.is_empty() {
                 return Err(unknown);
+            }
+            // What the sender leaves out is what was accepted, not what an edit says of which they cannot know.
+            let standing = engine.policy_hold.look();
+            if standing.held_document.is_some()
+                && let Some(accepted) = standing.document.document()
+            {
+                document.take_socket_of(accepted);
             }
             document.replace(sent.clone(), Incoming::Ours);
             Ok(())

@@ -158,6 +158,8 @@ pub struct Engine {
     policy_seen: watch::PolicySeen,
     /// Wakes the task that ends questions in time.
     deadlines: Notify,
+    /// What an earlier server left was looked at.
+    recovered: AtomicBool,
     /// Nothing new is taken.
     draining: AtomicBool,
     /// The streams end.
@@ -227,6 +229,7 @@ impl Engine {
             slots: Arc::default(),
             stats: EngineStats::default(),
             use_notes: persist::UseNotes::default(),
+            recovered: AtomicBool::new(false),
             session: sessions,
             policy_seen: watch::PolicySeen::default(),
             deadlines: Notify::new(),

@@ -1,7 +1,7 @@
 //! What an earlier server left: every run that had not ended is brought to an end or back under care
 //! (`design/exactly-once.md`, step 7).
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     domain::{
@@ -100,6 +100,7 @@ impl Engine {
                 tracing::error!("a run of an earlier server could not be settled");
             }
         }
+        self.recovered.store(true, Ordering::SeqCst);
         hooks::reach("engine.recovered");
         Ok(())
     }

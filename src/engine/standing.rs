@@ -23,7 +23,7 @@ use crate::{
     clock::Clock,
     domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
-    policy::hold::{Content, Held, Hold, Origin, Step},
+    policy::hold::{Content, Held, Hold, MAX_LINES, Origin, Step},
     settings::{
         ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
     },
@@ -111,14 +111,23 @@ pub(super) enum Accepted {
     OwnProposal,
 }
 
+/// Somebody's part of what is held.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Proposal {
+    by: Actor,
+    /// What it newly allows, in words; when there are more than are told, whoever it is stays remembered.
+    allows: Vec<String>,
+}
+
 /// A content of ours that is about to be put in place.
 #[derive(Debug, Clone)]
 struct Announced {
     hash: String,
     ours: Ours,
     by: Option<Actor>,
-    /// Whether there was no file before it.
-    is_new: bool,
+    /// Whether the token of the socket in it was drawn for it.
+    drew_token: bool,
     /// Whoever writes it says when that is done; `None` for one of an earlier server.
     writer: Option<ThreadId>,
 }
@@ -129,7 +138,7 @@ impl Announced {
             hash: hash.to_owned(),
             ours,
             by: by.cloned(),
-            is_new: false,
+            drew_token: false,
             writer: Some(thread::current().id()),
         }
     }
@@ -157,8 +166,8 @@ struct State {
     announced_document: Option<Announced>,
     announced_config: Option<Announced>,
     /// Who proposed what is held.
-    document_proposers: Vec<Actor>,
-    config_proposers: Vec<Actor>,
+    document_proposals: Vec<Proposal>,
+    config_proposals: Vec<Proposal>,
     /// Whether a gateway run began since a content was last accepted.
     began: bool,
     /// When that was.
@@ -191,7 +200,7 @@ struct Copy {
     lost: Vec<LostRules>,
     /// Who proposed what is held.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    proposed_by: Vec<Actor>,
+    proposals: Vec<Proposal>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -235,19 +244,17 @@ impl PolicyHold {
                 hash: coming.hash.clone(),
                 ours: if coming.whole { Ours::Whole } else { Ours::Part },
                 by: coming.by.clone(),
-                is_new: false,
+                drew_token: false,
                 writer: None,
             })
         };
-        let proposers = |copy: &Option<Copy>| {
-            copy.as_ref()
-                .map_or_else(Vec::new, |copy| copy.proposed_by.clone())
-        };
+        let proposals =
+            |copy: &Option<Copy>| copy.as_ref().map_or_else(Vec::new, |copy| copy.proposals.clone());
         let state = State {
             announced_document: announced(&document),
             announced_config: announced(&config),
-            document_proposers: proposers(&document),
-            config_proposers: proposers(&config),
+            document_proposals: proposals(&document),
+            config_proposals: proposals(&config),
             lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
             document: Hold::of(document.map(Copy::into_snapshot)),
             config: Hold::of(config.map(|copy| copy.into_config(&settings))),
@@ -282,6 +289,11 @@ impl PolicyHold {
         let mut state = self.lock();
         state.announced_document = None;
         state.announced_config = None;
+        for file in [PolicyFile::Document, PolicyFile::Config] {
+            if state.forget_proposals(file) {
+                self.keep(&state, file);
+            }
+        }
     }
 
     /// Looks at both files. A few stats when nothing changed.
@@ -308,7 +320,7 @@ impl PolicyHold {
         self.see_document(&mut state, pending.before);
         state.standing = None;
         state.announced_document = Some(Announced {
-            is_new: pending.before.status == DocumentStatus::Missing,
+            drew_token: pending.drew_token,
             ..Announced::here(pending.hash, ours, by)
         });
         if ours != Ours::Note {
@@ -332,7 +344,7 @@ impl PolicyHold {
     }
 
     /// What this thread announced is in place, or will not be. `is_idle` says that no gateway run is under way.
-    pub(super) fn settle(&self, file: PolicyFile, is_idle: bool) {
+    pub(super) fn settle(&self, file: PolicyFile, is_idle: impl FnOnce() -> bool) {
         drop(self.look());
         let mut state = self.lock();
         let own = state.announced(file).take_if(Announced::is_of_this_thread);
@@ -360,7 +372,13 @@ impl PolicyHold {
     }
 
     /// Accepts a held edit with this hash.
-    pub(super) fn accept(&self, file: PolicyFile, hash: &str, by: &Actor, is_idle: bool) -> Accepted {
+    pub(super) fn accept(
+        &self,
+        file: PolicyFile,
+        hash: &str,
+        by: &Actor,
+        is_idle: impl FnOnce() -> bool,
+    ) -> Accepted {
         drop(self.look());
         let mut state = self.lock();
         if self.is_own(&mut state, file, by) {
@@ -376,7 +394,7 @@ impl PolicyHold {
                 // Whoever accepts it answers for what it lacks.
                 state.lost.clear();
             }
-            state.proposers(file).clear();
+            state.proposals(file).clear();
             state.revision += 1;
             state.standing = None;
             state.calm_down(is_idle, now);
@@ -395,7 +413,7 @@ impl PolicyHold {
     }
 
     fn is_own(&self, state: &mut State, file: PolicyFile, by: &Actor) -> bool {
-        self.takes_two() && state.proposers(file).iter().any(|own| own.is_same_party(by))
+        self.takes_two() && state.proposals(file).iter().any(|own| own.by.is_same_party(by))
     }
 
     /// Whether nobody widens the policy alone.
@@ -475,7 +493,8 @@ impl PolicyHold {
             text,
             policy: Some(policy),
         });
-        let proposes = widens(state.config.held(), &value, config_allows);
+        let proposer = proposer.filter(|_| widens(state.config.held(), &value, config_allows));
+        let told = told(state.config.held());
         let before = state.config.accepted().map(|content| Arc::clone(&content.value));
         let now = self.clock.now().get();
         match state
@@ -485,17 +504,18 @@ impl PolicyHold {
             Step::Same => {}
             Step::Held => {
                 state.revision += 1;
-                if note_proposer(&mut state.config_proposers, proposer.filter(|_| proposes)) {
+                let now = self::told(state.config.held());
+                if note_proposal(&mut state.config_proposals, proposer, &told, &now) {
                     self.keep(state, PolicyFile::Config);
                 }
             }
             Step::Accepted => {
                 state.revision += 1;
-                state.config_proposers.clear();
+                let had_proposals = state.forget_proposals(PolicyFile::Config);
                 let is_same = before.zip(state.config.accepted()).is_some_and(|(before, now)| {
                     before.policy.is_some() && before.policy == now.value.policy
                 });
-                if !is_same {
+                if !is_same || had_proposals {
                     self.keep(state, PolicyFile::Config);
                 }
             }
@@ -506,7 +526,15 @@ impl PolicyHold {
         if let DocumentStatus::Refused(_) = document.status {
             if state.document.forget_edit() != Step::Same {
                 state.revision += 1;
-                state.document_proposers.clear();
+            }
+            if state.document.accepted().is_none() {
+                // Whatever comes later allows more than this.
+                let nothing = Snapshot::of_accepted(Some(b""), String::new());
+                state.document = Hold::of(Some(Content {
+                    hash: nothing.hash.clone(),
+                    value: Arc::new(nothing),
+                }));
+                self.keep(state, PolicyFile::Document);
             }
             return;
         }
@@ -527,33 +555,28 @@ impl PolicyHold {
             self.takes_two(),
         );
         let proposer = proposer(seen_as, state.announced_document.as_ref(), &document.hash);
-        let announced = state.announced_document.as_ref();
-        let is_new = announced.is_some_and(|announced| announced.is_new && announced.hash == document.hash);
-        let allows = |before: &Arc<Snapshot>, later: &Arc<Snapshot>| {
-            if is_new {
-                new_document_allows(before, later)
-            } else {
-                document_allows(before, later)
-            }
-        };
-        let proposes = widens(state.document.held(), document, allows);
-        match state.document.see(content, seen_as, now, allows) {
+        let restated = state.restate_with_token(document);
+        let proposer = proposer.filter(|_| widens(state.document.held(), document, document_allows));
+        let told = told(state.document.held());
+        match state.document.see(content, seen_as, now, document_allows) {
             Step::Same => {}
             Step::Held => {
                 state.revision += 1;
-                if note_proposer(&mut state.document_proposers, proposer.filter(|_| proposes)) {
+                let now = self::told(state.document.held());
+                if note_proposal(&mut state.document_proposals, proposer, &told, &now) || restated {
                     self.keep(state, PolicyFile::Document);
                 }
             }
             Step::Accepted => {
                 state.revision += 1;
-                state.document_proposers.clear();
+                let had_proposals = state.forget_proposals(PolicyFile::Document);
                 // Notes of use are written every second while commands run; they allow nothing and need no copy.
                 let is_same = before.is_some_and(|before| {
                     document_allows(&before, document).is_empty()
                         && document_allows(document, &before).is_empty()
                 });
-                if state.note_lost_rules(before_document.as_ref(), document, origin) || !is_same {
+                let lost_other = state.note_lost_rules(before_document.as_ref(), document, origin);
+                if lost_other || !is_same || had_proposals {
                     self.keep(state, PolicyFile::Document);
                 }
             }
@@ -594,9 +617,9 @@ impl PolicyHold {
                 PolicyFile::Document => state.lost.clone(),
                 PolicyFile::Config => Vec::new(),
             },
-            proposed_by: match file {
-                PolicyFile::Document => state.document_proposers.clone(),
-                PolicyFile::Config => state.config_proposers.clone(),
+            proposals: match file {
+                PolicyFile::Document => state.document_proposals.clone(),
+                PolicyFile::Config => state.config_proposals.clone(),
             },
         };
         if let Err(error) = copy.write(path) {
@@ -711,11 +734,44 @@ impl State {
         }
     }
 
-    fn proposers(&mut self, file: PolicyFile) -> &mut Vec<Actor> {
+    fn proposals(&mut self, file: PolicyFile) -> &mut Vec<Proposal> {
         match file {
-            PolicyFile::Document => &mut self.document_proposers,
-            PolicyFile::Config => &mut self.config_proposers,
+            PolicyFile::Document => &mut self.document_proposals,
+            PolicyFile::Config => &mut self.config_proposals,
         }
+    }
+
+    /// Forgets who proposed something when nothing is held any more. Says whether there was anybody.
+    fn forget_proposals(&mut self, file: PolicyFile) -> bool {
+        let is_held = match file {
+            PolicyFile::Document => self.document.held().is_some(),
+            PolicyFile::Config => self.config.held().is_some(),
+        };
+        !is_held && !std::mem::take(self.proposals(file)).is_empty()
+    }
+
+    /// The token that was drawn for a document of ours is no change of what counts.
+    fn restate_with_token(&mut self, document: &Snapshot) -> bool {
+        let drew = |announced: &Announced| announced.drew_token && announced.hash == document.hash;
+        let token = document.document().and_then(Document::socket_token);
+        let accepted = self
+            .document
+            .accepted()
+            .and_then(|content| content.value.document());
+        let (Some(token), Some(accepted)) = (token, accepted) else {
+            return false;
+        };
+        if !self.announced_document.as_ref().is_some_and(drew) || accepted.socket_token().is_some() {
+            return false;
+        }
+        let mut restated = accepted.clone();
+        restated.set_socket_token(token.clone());
+        let snapshot = Arc::new(Snapshot::of_edited(&restated));
+        self.document.restate(Content {
+            hash: snapshot.hash.clone(),
+            value: snapshot,
+        });
+        true
     }
 
     /// Whose a content is where it may take two people to widen.
@@ -741,9 +797,10 @@ impl State {
         }
     }
 
-    /// From here on only runs that begin later count, unless one is under way or something is held.
-    fn calm_down(&mut self, is_idle: bool, now: i64) {
-        if is_idle && self.document.held().is_none() && self.config.held().is_none() {
+    /// From here on only runs that begin later count, unless one is under way or something is held. Whoever begins one
+    /// has its place before it looks here, so that none comes in between.
+    fn calm_down(&mut self, is_idle: impl FnOnce() -> bool, now: i64) {
+        if is_idle() && self.document.held().is_none() && self.config.held().is_none() {
             self.began = false;
             self.quiet_since = now;
         }
@@ -770,11 +827,11 @@ impl State {
             held_document: self
                 .document
                 .held()
-                .map(|held| held_edit(held, &self.document_proposers)),
+                .map(|held| held_edit(held, &self.document_proposals)),
             held_config: self
                 .config
                 .held()
-                .map(|held| held_edit(held, &self.config_proposers)),
+                .map(|held| held_edit(held, &self.config_proposals)),
             settings: counted,
             document: counted_document,
             edited: is_held.then_some((settings, document)),
@@ -802,7 +859,7 @@ impl Copy {
                     quiet_since_ms: i64::MIN,
                     coming: None,
                     lost: Vec::new(),
-                    proposed_by: Vec::new(),
+                    proposals: Vec::new(),
                 })
             }
         }
@@ -847,27 +904,57 @@ fn proposer(origin: Origin, announced: Option<&Announced>, hash: &str) -> Option
     announced.by.clone()
 }
 
+/// What an edit that is held would newly allow.
+fn told<T>(held: Option<&Held<T>>) -> Vec<String> {
+    held.map_or_else(Vec::new, |held| held.allows.clone())
+}
+
 /// Whether a content allows anything that the one that is held does not: whoever only takes from that proposes nothing.
 fn widens<T>(held: Option<&Held<T>>, content: &T, allows: impl FnOnce(&T, &T) -> Vec<String>) -> bool {
     held.is_none_or(|held| !allows(&held.content.value, content).is_empty())
 }
 
-/// Remembers somebody once. Says whether that is something new.
-fn note_proposer(proposers: &mut Vec<Actor>, by: Option<Actor>) -> bool {
-    let Some(by) = by else { return false };
-    let is_new = proposers.len() < MAX_PROPOSERS && !proposers.iter().any(|known| known.is_same_party(&by));
-    if is_new {
-        proposers.push(by);
+/// Remembers whose part of what is held is whose, and forgets those of whom no part is left. Says whether anything of that
+/// is new.
+fn note_proposal(
+    proposals: &mut Vec<Proposal>,
+    by: Option<Actor>,
+    before: &[String],
+    now: &[String],
+) -> bool {
+    let is_cut = |lines: &[String]| lines.len() > MAX_LINES;
+    let was = proposals.clone();
+    if let Some(by) = by {
+        let new = |line: &&String| !before.contains(line);
+        let mut part: Vec<String> = now.iter().filter(new).cloned().collect();
+        if part.is_empty() {
+            // It allows more in words that were told already: which of them cannot be said.
+            part = now.to_vec();
+        }
+        let has_room = proposals.len() < MAX_PROPOSERS;
+        match proposals.iter_mut().find(|known| known.by.is_same_party(&by)) {
+            Some(known) => {
+                part.retain(|line| !known.allows.contains(line));
+                known.allows.append(&mut part);
+                known.allows.truncate(MAX_LINES + 1);
+            }
+            None if has_room => proposals.push(Proposal { by, allows: part }),
+            None => {}
+        }
     }
-    is_new
+    // Of a list that is cut not everything is known.
+    if !is_cut(now) {
+        proposals.retain(|known| is_cut(&known.allows) || known.allows.iter().any(|line| now.contains(line)));
+    }
+    *proposals != was
 }
 
-fn held_edit<T>(held: &Held<T>, proposers: &[Actor]) -> HeldEdit {
+fn held_edit<T>(held: &Held<T>, proposals: &[Proposal]) -> HeldEdit {
     HeldEdit {
         hash: held.content.hash.clone(),
         since: UnixMillis::new(held.since_ms),
         allows: held.allows.clone(),
-        proposed_by: proposers.to_vec(),
+        proposed_by: proposals.iter().map(|proposal| proposal.by.clone()).collect(),
     }
 }
 
@@ -888,18 +975,6 @@ fn document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String>
         (None, _) => vec!["everything that it allows: what was accepted cannot be read".to_owned()],
         (Some(_), None) => Vec::new(),
     }
-}
-
-/// The same of a file that we made where there was none: the token of the socket in it is one that we drew.
-fn new_document_allows(before: &Arc<Snapshot>, later: &Arc<Snapshot>) -> Vec<String> {
-    let (Some(accepted), Some(edited)) = (before.document(), later.document()) else {
-        return document_allows(before, later);
-    };
-    let mut accepted = accepted.clone();
-    if let (None, Some(made)) = (accepted.socket_token(), edited.socket_token()) {
-        accepted.set_socket_token(made.clone());
-    }
-    accepted.difference(edited).allows
 }
 
 fn config_allows(before: &Arc<ConfigContent>, later: &Arc<ConfigContent>) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! Noticing that the policy changed, and telling of it once.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering};
 
 use crate::{
     approvals::store::{DocumentStatus, Pending},
@@ -120,7 +120,7 @@ impl Engine {
 
     /// What was announced of a file is in place, or will not be.
     pub(super) fn settle_policy(&self, file: PolicyFile) {
-        self.policy_hold.settle(file, self.is_idle());
+        self.policy_hold.settle(file, || self.is_idle());
         self.look_at_policy();
         match file {
             PolicyFile::Document => self.policy_seen.announce_document(None),
@@ -141,10 +141,10 @@ impl Engine {
         self.policy_seen.announce_document(None);
     }
 
-    /// Whether no gateway run is under way.
+    /// Whether no gateway run is under way, as far as that is known.
     pub(super) fn is_idle(&self) -> bool {
         let (running, _queued) = self.slots.counts();
-        running == 0
+        running == 0 && self.recovered.load(Ordering::SeqCst)
     }
 
     /// Why an edit of a settings file is not in force.

@@ -124,6 +124,11 @@ impl Job for Denial {
         }
     }
 
+    fn needs_reserve(&self) -> bool {
+        // Nothing begins, but whoever is refused can come again as often as they like.
+        true
+    }
+
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Admission<()>, Fault> {
         let Self {
             run,

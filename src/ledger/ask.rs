@@ -184,6 +184,10 @@ impl Job for NoRoute {
         by_key.max(self.fallback.durability(tuning))
     }
 
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Self::Draft, Fault> {
         let Self {
             run,

@@ -38,7 +38,7 @@ const LINGER: Duration = Duration::from_millis(20);
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What must be free on the disk for something to begin. What runs already has its end recorded in it.
-const RESERVE_BYTES: u64 = 1024 * 1024;
+const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// How long a token's last use may stay unwritten.
 const TOKEN_USES: Duration = Duration::from_secs(10);
@@ -362,6 +362,11 @@ impl Committer {
 
     fn probe(&mut self) {
         self.timers.probe_at = Some(monotonic() + SECOND);
+        self.checkpoint("PASSIVE");
+        if !self.has_reserve() {
+            // Trying would take from what is left for the ends of what runs.
+            return;
+        }
         let write = |sql: &str, writer: &mut Self| {
             transact(
                 &writer.connection,

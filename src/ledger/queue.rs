@@ -42,7 +42,8 @@ pub(super) trait Job: Send + 'static {
         false
     }
 
-    /// Whether it lets something begin whose end has to be recorded too: then there must be room for more than this.
+    /// Whether there must be room for more than this: it lets something begin whose end has to be recorded too, or callers
+    /// can have it done without end.
     fn needs_reserve(&self) -> bool {
         false
     }

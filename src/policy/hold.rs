@@ -147,6 +147,11 @@ impl<T> Hold<T> {
         Step::Accepted
     }
 
+    /// Says what counts in another way that allows the same.
+    pub fn restate(&mut self, accepted: Content<T>) {
+        self.accepted = Some(accepted);
+    }
+
     /// The content on disk cannot be used at all: nothing is held while that is so.
     pub fn forget_edit(&mut self) -> Step {
         if self.held.take().is_some() {
@@ -170,8 +175,8 @@ pub struct Allowances {
     left_off: usize,
 }
 
-/// How many are told in words.
-const MAX_LINES: usize = 50;
+/// How many are told in words. One more line says that others are not.
+pub const MAX_LINES: usize = 50;
 /// How long a quoted text may be.
 const MAX_QUOTED_CHARS: usize = 200;
 

@@ -235,12 +235,15 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
     assert_eq!(server.stop().await, Some(0));
     server.edit_toml("[exec]\nlogin_path = false\n[output]\nquota_bytes = 4500000\n");
     server.start().await;
-    let first = finished[0].clone();
-    crate::support::eventually("room is made", || async { has_spool(&server, &first) }, |is| !*is).await;
-    let kept: Vec<_> = finished.iter().map(|run| has_spool(&server, run)).collect();
-    assert_eq!(kept, [false, false, true]);
+    let kept = || async {
+        finished
+            .iter()
+            .map(|run| has_spool(&server, run))
+            .collect::<Vec<_>>()
+    };
+    crate::support::eventually("room is made", kept, |kept| *kept == [false, false, true]).await;
     assert!(has_spool(&server, &running));
-    let record = server.agent().run(&first).await;
+    let record = server.agent().run(&finished[0]).await;
     assert_eq!(record["status"], "completed", "the record stays");
     server
         .agent()

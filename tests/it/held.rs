@@ -251,6 +251,27 @@ async fn an_edit_that_nobody_looked_at_yet_is_not_accepted_by_building_upon_it()
 }
 
 #[tokio::test]
+async fn a_whole_document_accepts_no_socket_that_its_sender_cannot_know() {
+    let server = server_with_a_run().await;
+    let operator = server.operator();
+    let mut edited = document(&["/**/date"]);
+    edited["socket"] = json!({ "path": "/tmp/theirs.sock", "token": "known" });
+    server.edit_document(&edited.to_string());
+    let put = operator
+        .request(reqwest::Method::PUT, "/v1/policy/document")
+        .header("If-Match", "*")
+        .json(&document(&["/**/date", "/**/id"]));
+    operator.send(put).await.expect(200);
+    runs(&server, "id").await;
+    let socket = server.document_on_disk()["socket"].clone();
+    assert_eq!(
+        (&socket["path"], socket["token"] == "known"),
+        (&Value::Null, false)
+    );
+    assert_eq!(held(&operator).await, Value::Null);
+}
+
+#[tokio::test]
 async fn the_configuration_is_held_too() {
     let exec = |members: Value| json!({ "tools": { "exec": members } }).to_string();
     let allowlist = json!({ "host": "gateway", "security": "allowlist", "ask": "off" });

@@ -122,6 +122,104 @@ async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() 
     third.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
     runs(&server, "nproc").await;
     runs(&server, "uname").await;
+
+    // Or one of them takes their part back.
+    operator
+        .post(ENTRIES, json!({ "pattern": "/**/whoami" }))
+        .await
+        .expect(201);
+    let own = other
+        .post(ENTRIES, json!({ "pattern": "/**/tty" }))
+        .await
+        .expect(201);
+    let id = own["id"].as_str().unwrap();
+    other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    let hash = held_hash(&server, "/document/held").await;
+    operator
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .problem(403, "own-request");
+    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    runs(&server, "whoami").await;
+}
+
+#[tokio::test]
+async fn taking_everything_back_leaves_nothing_that_waits() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    let added = operator
+        .post(ENTRIES, json!({ "pattern": "/**/id" }))
+        .await
+        .expect(201);
+    assert_ne!(held(&server, "/document/held").await, Value::Null);
+    let id = added["id"].as_str().unwrap();
+    operator.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
+    assert_eq!(held(&server, "/document/held").await, Value::Null);
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_read_for_a_moment_forgets_nobody() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    operator
+        .post(ENTRIES, json!({ "pattern": "/**/id" }))
+        .await
+        .expect(201);
+    let hash = held_hash(&server, "/document/held").await;
+    let text = std::fs::read_to_string(server.document_path()).unwrap();
+    server.edit_document("{");
+    let answer = server.agent().exec(json!({ "argv": ["id"] })).await;
+    assert_eq!(answer.problem(403, "exec-denied")["reason"], "document-refused");
+    server.edit_document(&text);
+    is_denied(&server, "id").await;
+    operator
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .problem(403, "own-request");
+}
+
+#[tokio::test]
+async fn what_comes_after_a_document_that_was_never_readable_waits_too() {
+    let server = two_needed().document_text("{").start().await;
+    let operator = server.operator();
+    let sent = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/id" }] } } });
+    let refused = operator.get("/v1/policy/document").await;
+    let hash = refused.problem(409, "document-refused")["currentHash"].clone();
+    let forced = operator
+        .request(reqwest::Method::PUT, "/v1/policy/document?force=true")
+        .header("If-Match", format!("\"{}\"", hash.as_str().unwrap()))
+        .json(&sent);
+    operator.send(forced).await.expect(200);
+    let answer = server.agent().exec(json!({ "argv": ["id"] })).await;
+    assert_eq!(
+        answer.problem(403, "exec-denied")["reason"],
+        "document-refused",
+        "nothing that was accepted allows anything"
+    );
+    let hash = held_hash(&server, "/document/held").await;
+    operator
+        .post(ACCEPT, json!({ "hash": hash }))
+        .await
+        .problem(403, "own-request");
+    let other = admin(&server, "second").await;
+    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    runs(&server, "id").await;
+}
+
+#[tokio::test]
+async fn a_token_of_the_socket_is_not_changed_alone_with_the_first_document() {
+    let server = two_needed().start().await;
+    let operator = server.operator();
+    let sent = json!({ "version": 1, "socket": { "token": "known" } });
+    let put = operator
+        .request(reqwest::Method::PUT, "/v1/policy/document")
+        .header("If-Match", "*")
+        .json(&sent);
+    operator.send(put).await.expect(200);
+    assert_eq!(
+        held(&server, "/document/held").await["allows"],
+        json!(["approvals are answered over another socket or with another token"])
+    );
 }
 
 #[tokio::test]

@@ -325,6 +325,17 @@ impl Document {
         self.socket.as_ref()?.token.as_ref()
     }
 
+    /// Path and token of the socket as another document has them.
+    pub fn take_socket_of(&mut self, other: &Self) {
+        let theirs = other.socket.as_ref();
+        let path = theirs.and_then(|socket| socket.path.clone());
+        let token = theirs.and_then(|socket| socket.token.clone());
+        if self.socket.is_some() || path.is_some() || token.is_some() {
+            let socket = self.socket.get_or_insert_with(Socket::default);
+            (socket.path, socket.token) = (path, token);
+        }
+    }
+
     /// Sets the socket's token.
     pub fn set_socket_token(&mut self, token: Secret) {
         self.socket.get_or_insert_with(Socket::default).token = Some(token);

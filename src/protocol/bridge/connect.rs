@@ -290,7 +290,7 @@ impl Client {
             platform: required_plain(&mut fields, "platform", MAX_WORD)?,
             display_name: fields
                 .loose_text("displayName", MAX_WORD)?
-                .map(|name| visible(&name))
+                .map(|name| short_visible(&name))
                 .filter(|name| !name.is_empty()),
             device_family: plain(&mut fields, "deviceFamily", MAX_WORD)?,
             model_identifier: plain(&mut fields, "modelIdentifier", MAX_WORD)?,
@@ -434,6 +434,13 @@ pub fn visible(name: &str) -> String {
         .collect()
 }
 
+/// The same, no longer than what a name may be: whatever replaces a character may take more bytes than that did.
+fn short_visible(name: &str) -> String {
+    let shown = visible(name);
+    let end = shown.floor_char_boundary(MAX_WORD);
+    shown.get(..end).unwrap_or_default().trim_end().to_owned()
+}
+
 fn is_hidden(character: char) -> bool {
     matches!(
         get_general_category(character),
@@ -524,6 +531,16 @@ mod tests {
             "device": {"id": "d", "publicKey": "k", "signature": "s", "signedAt": 1, "nonce": "n"},
             "auth": {"token": "t"},
         })
+    }
+
+    #[test]
+    fn a_name_does_not_grow_by_being_made_visible() {
+        let mut named = params();
+        named["client"]["displayName"] = json!(format!("{} {}", "\u{7f}".repeat(85), "x".repeat(100)));
+        let read = ConnectParams::parse(named).unwrap();
+        assert_eq!(read.client.display_name, Some("\u{fffd}".repeat(85)));
+        let again = ConnectParams::parse(read.to_value()).unwrap();
+        assert_eq!(again.client.display_name, read.client.display_name);
     }
 
     #[test]
