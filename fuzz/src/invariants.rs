@@ -674,18 +674,28 @@ fn patched(data: &[u8]) {
     }
 }
 
+/// What stands around a path is not part of it, so a name that begins with a blank needs something before that.
+fn written_path(path: &impl ToString) -> String {
+    let path = path.to_string();
+    if path.starts_with(char::is_whitespace) {
+        format!("./{path}")
+    } else {
+        path
+    }
+}
+
 fn printed_patch(patch: &Patch) -> String {
     let mut lines = vec!["*** Begin Patch".to_owned()];
     for operation in patch.operations() {
         match operation {
             Operation::Add { path, content } => {
-                lines.push(format!("*** Add File: {path}"));
+                lines.push(format!("*** Add File: {}", written_path(path)));
                 lines.extend(content.split_terminator('\n').map(|line| format!("+{line}")));
             }
-            Operation::Delete { path } => lines.push(format!("*** Delete File: {path}")),
+            Operation::Delete { path } => lines.push(format!("*** Delete File: {}", written_path(path))),
             Operation::Update { path, to, hunks } => {
-                lines.push(format!("*** Update File: {path}"));
-                lines.extend(to.iter().map(|to| format!("*** Move to: {to}")));
+                lines.push(format!("*** Update File: {}", written_path(path)));
+                lines.extend(to.iter().map(|to| format!("*** Move to: {}", written_path(to))));
                 for hunk in hunks {
                     lines.push("@@".to_owned());
                     lines.extend(hunk.contexts.iter().map(|context| format!("@@ {context}")));
