@@ -23,7 +23,10 @@ use crate::{
     clock::Clock,
     domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
-    policy::hold::{Content, Held, Hold, MAX_LINES, Origin, Step},
+    policy::{
+        hold::{Content, Held, Hold, Origin, Step},
+        proposals::Proposals,
+    },
     settings::{
         ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
     },
@@ -32,8 +35,6 @@ use crate::{
 
 /// A file of the largest size, escaped.
 const MAX_COPY_BYTES: usize = 32 * 1024 * 1024;
-/// How many people are remembered who proposed what is held: more than hold tokens of an operator anywhere.
-const MAX_PROPOSERS: usize = 1_000;
 
 /// The policy of one moment.
 #[derive(Debug, Clone)]
@@ -111,15 +112,6 @@ pub(super) enum Accepted {
     OwnProposal,
 }
 
-/// Somebody's part of what is held.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase")]
-struct Proposal {
-    by: Actor,
-    /// What it newly allows, in words; when there are more than are told, whoever it is stays remembered.
-    allows: Vec<String>,
-}
-
 /// A content of ours that is about to be put in place.
 #[derive(Debug, Clone)]
 struct Announced {
@@ -166,8 +158,8 @@ struct State {
     announced_document: Option<Announced>,
     announced_config: Option<Announced>,
     /// Who proposed what is held.
-    document_proposals: Vec<Proposal>,
-    config_proposals: Vec<Proposal>,
+    document_proposals: Proposals,
+    config_proposals: Proposals,
     /// Whether a gateway run began since a content was last accepted.
     began: bool,
     /// When that was.
@@ -199,8 +191,8 @@ struct Copy {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     lost: Vec<LostRules>,
     /// Who proposed what is held.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    proposals: Vec<Proposal>,
+    #[serde(skip_serializing_if = "Proposals::is_empty", default)]
+    proposals: Proposals,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -248,8 +240,10 @@ impl PolicyHold {
                 writer: None,
             })
         };
-        let proposals =
-            |copy: &Option<Copy>| copy.as_ref().map_or_else(Vec::new, |copy| copy.proposals.clone());
+        let proposals = |copy: &Option<Copy>| {
+            copy.as_ref()
+                .map_or_else(Proposals::default, |copy| copy.proposals.clone())
+        };
         let state = State {
             announced_document: announced(&document),
             announced_config: announced(&config),
@@ -394,7 +388,7 @@ impl PolicyHold {
                 // Whoever accepts it answers for what it lacks.
                 state.lost.clear();
             }
-            state.proposals(file).clear();
+            *state.proposals(file) = Proposals::default();
             state.revision += 1;
             state.standing = None;
             state.calm_down(is_idle, now);
@@ -413,7 +407,7 @@ impl PolicyHold {
     }
 
     fn is_own(&self, state: &mut State, file: PolicyFile, by: &Actor) -> bool {
-        self.takes_two() && state.proposals(file).iter().any(|own| own.by.is_same_party(by))
+        self.takes_two() && state.proposals(file).are_of(by)
     }
 
     /// Whether nobody widens the policy alone.
@@ -505,7 +499,7 @@ impl PolicyHold {
             Step::Held => {
                 state.revision += 1;
                 let now = self::told(state.config.held());
-                if note_proposal(&mut state.config_proposals, proposer, &told, &now) {
+                if state.config_proposals.note(proposer, &told, &now) {
                     self.keep(state, PolicyFile::Config);
                 }
             }
@@ -563,7 +557,7 @@ impl PolicyHold {
             Step::Held => {
                 state.revision += 1;
                 let now = self::told(state.document.held());
-                if note_proposal(&mut state.document_proposals, proposer, &told, &now) || restated {
+                if state.document_proposals.note(proposer, &told, &now) || restated {
                     self.keep(state, PolicyFile::Document);
                 }
             }
@@ -734,7 +728,7 @@ impl State {
         }
     }
 
-    fn proposals(&mut self, file: PolicyFile) -> &mut Vec<Proposal> {
+    fn proposals(&mut self, file: PolicyFile) -> &mut Proposals {
         match file {
             PolicyFile::Document => &mut self.document_proposals,
             PolicyFile::Config => &mut self.config_proposals,
@@ -859,7 +853,7 @@ impl Copy {
                     quiet_since_ms: i64::MIN,
                     coming: None,
                     lost: Vec::new(),
-                    proposals: Vec::new(),
+                    proposals: Proposals::default(),
                 })
             }
         }
@@ -914,47 +908,12 @@ fn widens<T>(held: Option<&Held<T>>, content: &T, allows: impl FnOnce(&T, &T) ->
     held.is_none_or(|held| !allows(&held.content.value, content).is_empty())
 }
 
-/// Remembers whose part of what is held is whose, and forgets those of whom no part is left. Says whether anything of that
-/// is new.
-fn note_proposal(
-    proposals: &mut Vec<Proposal>,
-    by: Option<Actor>,
-    before: &[String],
-    now: &[String],
-) -> bool {
-    let is_cut = |lines: &[String]| lines.len() > MAX_LINES;
-    let was = proposals.clone();
-    if let Some(by) = by {
-        let new = |line: &&String| !before.contains(line);
-        let mut part: Vec<String> = now.iter().filter(new).cloned().collect();
-        if part.is_empty() {
-            // It allows more in words that were told already: which of them cannot be said.
-            part = now.to_vec();
-        }
-        let has_room = proposals.len() < MAX_PROPOSERS;
-        match proposals.iter_mut().find(|known| known.by.is_same_party(&by)) {
-            Some(known) => {
-                part.retain(|line| !known.allows.contains(line));
-                known.allows.append(&mut part);
-                known.allows.truncate(MAX_LINES + 1);
-            }
-            None if has_room => proposals.push(Proposal { by, allows: part }),
-            None => {}
-        }
-    }
-    // Of a list that is cut not everything is known.
-    if !is_cut(now) {
-        proposals.retain(|known| is_cut(&known.allows) || known.allows.iter().any(|line| now.contains(line)));
-    }
-    *proposals != was
-}
-
-fn held_edit<T>(held: &Held<T>, proposals: &[Proposal]) -> HeldEdit {
+fn held_edit<T>(held: &Held<T>, proposals: &Proposals) -> HeldEdit {
     HeldEdit {
         hash: held.content.hash.clone(),
         since: UnixMillis::new(held.since_ms),
         allows: held.allows.clone(),
-        proposed_by: proposals.iter().map(|proposal| proposal.by.clone()).collect(),
+        proposed_by: proposals.people(),
     }
 }
 

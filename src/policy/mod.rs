@@ -9,6 +9,7 @@ pub mod host;
 pub mod layers;
 pub mod node_select;
 pub mod preset;
+pub mod proposals;
 
 pub mod allowlist;
 pub mod pattern;

@@ -217,11 +217,10 @@ async fn changes_of_ours_count_while_an_edit_is_held_and_accept_nothing_of_it() 
     // Whoever sends the whole document answers for the whole document.
     let shown = operator.get("/v1/policy/document").await;
     let tag = shown.header("etag").unwrap().to_owned();
-    let put = operator
-        .request(reqwest::Method::PUT, "/v1/policy/document")
-        .header("If-Match", tag)
-        .json(&shown.json());
-    operator.send(put).await.expect(200);
+    operator
+        .put_matching("/v1/policy/document", &tag, &shown.json())
+        .await
+        .expect(200);
     runs(&server, "id").await;
     assert_eq!(is_denied(&server, "date").await, "denylist");
 }
@@ -257,11 +256,10 @@ async fn a_whole_document_accepts_no_socket_that_its_sender_cannot_know() {
     let mut edited = document(&["/**/date"]);
     edited["socket"] = json!({ "path": "/tmp/theirs.sock", "token": "known" });
     server.edit_document(&edited.to_string());
-    let put = operator
-        .request(reqwest::Method::PUT, "/v1/policy/document")
-        .header("If-Match", "*")
-        .json(&document(&["/**/date", "/**/id"]));
-    operator.send(put).await.expect(200);
+    operator
+        .put_matching("/v1/policy/document", "*", &document(&["/**/date", "/**/id"]))
+        .await
+        .expect(200);
     runs(&server, "id").await;
     let socket = server.document_on_disk()["socket"].clone();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, ServerBuilder, TestServer, eventually};
+use crate::support::{Answer, Api, ServerBuilder, TestServer, eventually};
 
 const ACCEPT: &str = "/v1/policy/document/accept";
 const EFFECTIVE: &str = "/v1/policy/effective";
@@ -16,6 +16,15 @@ fn two_needed() -> ServerBuilder {
 async fn admin(server: &TestServer, name: &str) -> Api {
     let wanted = json!({ "name": name, "scopes": ["admin"] });
     server.token_with(wanted).await.1
+}
+
+/// Adds an entry, which waits.
+async fn propose(by: &Api, pattern: &str) -> Value {
+    by.post(ENTRIES, json!({ "pattern": pattern })).await.expect(201)
+}
+
+async fn accept(by: &Api, hash: &Value) -> Answer {
+    by.post(ACCEPT, json!({ "hash": hash })).await
 }
 
 async fn held(server: &TestServer, member: &str) -> Value {
@@ -51,10 +60,7 @@ async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
     let server = two_needed().start().await;
     let operator = server.operator();
     let other = admin(&server, "second").await;
-    let added = operator
-        .post(ENTRIES, json!({ "pattern": "/**/id" }))
-        .await
-        .expect(201);
+    let added = propose(&operator, "/**/id").await;
     let mut warnings = added["warnings"].as_array().unwrap().iter();
     assert!(warnings.any(|warning| warning["code"] == "held"), "{added}");
     is_denied(&server, "id").await;
@@ -92,54 +98,37 @@ async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() 
     let server = two_needed().start().await;
     let operator = server.operator();
     let other = admin(&server, "second").await;
-    operator
-        .post(ENTRIES, json!({ "pattern": "/**/id" }))
-        .await
-        .expect(201);
-    let second_entry = operator
-        .post(ENTRIES, json!({ "pattern": "/**/uname" }))
-        .await
-        .expect(201);
+    propose(&operator, "/**/id").await;
+    let second_entry = propose(&operator, "/**/uname").await;
     let id = second_entry["id"].as_str().unwrap();
     other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
     let hash = held_hash(&server, "/document/held").await;
-    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    accept(&other, &hash).await.expect(200);
     runs(&server, "id").await;
     is_denied(&server, "uname").await;
 
     // Both have a part in this one, so it takes a third.
     for (by, pattern) in [(&operator, "/**/uname"), (&other, "/**/nproc")] {
-        by.post(ENTRIES, json!({ "pattern": pattern })).await.expect(201);
+        propose(by, pattern).await;
     }
     let hash = held_hash(&server, "/document/held").await;
     for by in [&operator, &other] {
-        by.post(ACCEPT, json!({ "hash": hash }))
-            .await
-            .problem(403, "own-request");
+        accept(by, &hash).await.problem(403, "own-request");
     }
     is_denied(&server, "nproc").await;
     let third = admin(&server, "third").await;
-    third.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    accept(&third, &hash).await.expect(200);
     runs(&server, "nproc").await;
     runs(&server, "uname").await;
 
     // Or one of them takes their part back.
-    operator
-        .post(ENTRIES, json!({ "pattern": "/**/whoami" }))
-        .await
-        .expect(201);
-    let own = other
-        .post(ENTRIES, json!({ "pattern": "/**/tty" }))
-        .await
-        .expect(201);
+    propose(&operator, "/**/whoami").await;
+    let own = propose(&other, "/**/tty").await;
     let id = own["id"].as_str().unwrap();
     other.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
     let hash = held_hash(&server, "/document/held").await;
-    operator
-        .post(ACCEPT, json!({ "hash": hash }))
-        .await
-        .problem(403, "own-request");
-    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    accept(&operator, &hash).await.problem(403, "own-request");
+    accept(&other, &hash).await.expect(200);
     runs(&server, "whoami").await;
 }
 
@@ -147,10 +136,7 @@ async fn whoever_takes_a_part_back_proposes_nothing_and_whoever_adds_one_does() 
 async fn taking_everything_back_leaves_nothing_that_waits() {
     let server = two_needed().start().await;
     let operator = server.operator();
-    let added = operator
-        .post(ENTRIES, json!({ "pattern": "/**/id" }))
-        .await
-        .expect(201);
+    let added = propose(&operator, "/**/id").await;
     assert_ne!(held(&server, "/document/held").await, Value::Null);
     let id = added["id"].as_str().unwrap();
     operator.delete(&format!("{ENTRIES}/{id}")).await.expect(204);
@@ -161,10 +147,7 @@ async fn taking_everything_back_leaves_nothing_that_waits() {
 async fn a_document_that_cannot_be_read_for_a_moment_forgets_nobody() {
     let server = two_needed().start().await;
     let operator = server.operator();
-    operator
-        .post(ENTRIES, json!({ "pattern": "/**/id" }))
-        .await
-        .expect(201);
+    propose(&operator, "/**/id").await;
     let hash = held_hash(&server, "/document/held").await;
     let text = std::fs::read_to_string(server.document_path()).unwrap();
     server.edit_document("{");
@@ -172,10 +155,7 @@ async fn a_document_that_cannot_be_read_for_a_moment_forgets_nobody() {
     assert_eq!(answer.problem(403, "exec-denied")["reason"], "document-refused");
     server.edit_document(&text);
     is_denied(&server, "id").await;
-    operator
-        .post(ACCEPT, json!({ "hash": hash }))
-        .await
-        .problem(403, "own-request");
+    accept(&operator, &hash).await.problem(403, "own-request");
 }
 
 #[tokio::test]
@@ -185,11 +165,14 @@ async fn what_comes_after_a_document_that_was_never_readable_waits_too() {
     let sent = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/id" }] } } });
     let refused = operator.get("/v1/policy/document").await;
     let hash = refused.problem(409, "document-refused")["currentHash"].clone();
-    let forced = operator
-        .request(reqwest::Method::PUT, "/v1/policy/document?force=true")
-        .header("If-Match", format!("\"{}\"", hash.as_str().unwrap()))
-        .json(&sent);
-    operator.send(forced).await.expect(200);
+    operator
+        .put_matching(
+            "/v1/policy/document?force=true",
+            &format!("\"{}\"", hash.as_str().unwrap()),
+            &sent,
+        )
+        .await
+        .expect(200);
     let answer = server.agent().exec(json!({ "argv": ["id"] })).await;
     assert_eq!(
         answer.problem(403, "exec-denied")["reason"],
@@ -197,12 +180,9 @@ async fn what_comes_after_a_document_that_was_never_readable_waits_too() {
         "nothing that was accepted allows anything"
     );
     let hash = held_hash(&server, "/document/held").await;
-    operator
-        .post(ACCEPT, json!({ "hash": hash }))
-        .await
-        .problem(403, "own-request");
+    accept(&operator, &hash).await.problem(403, "own-request");
     let other = admin(&server, "second").await;
-    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    accept(&other, &hash).await.expect(200);
     runs(&server, "id").await;
 }
 
@@ -211,11 +191,10 @@ async fn a_token_of_the_socket_is_not_changed_alone_with_the_first_document() {
     let server = two_needed().start().await;
     let operator = server.operator();
     let sent = json!({ "version": 1, "socket": { "token": "known" } });
-    let put = operator
-        .request(reqwest::Method::PUT, "/v1/policy/document")
-        .header("If-Match", "*")
-        .json(&sent);
-    operator.send(put).await.expect(200);
+    operator
+        .put_matching("/v1/policy/document", "*", &sent)
+        .await
+        .expect(200);
     assert_eq!(
         held(&server, "/document/held").await["allows"],
         json!(["approvals are answered over another socket or with another token"])
@@ -233,11 +212,10 @@ async fn a_whole_document_is_accepted_by_whoever_else_sends_the_same() {
             .await
             .header("etag")
             .map(str::to_owned);
-        let request = by
-            .request(reqwest::Method::PUT, "/v1/policy/document")
-            .header("If-Match", tag.unwrap_or_default())
-            .json(&document);
-        by.send(request).await.expect(200);
+        let tag = tag.unwrap_or_default();
+        by.put_matching("/v1/policy/document", &tag, &document)
+            .await
+            .expect(200);
     };
     for _ in 0..2 {
         put(&operator).await;
@@ -252,10 +230,7 @@ async fn settings_wait_too_and_a_restart_forgets_nobody() {
     let mut server = two_needed().start().await;
     let operator = server.operator();
     let other = admin(&server, "second").await;
-    operator
-        .post(ENTRIES, json!({ "pattern": "/**/id" }))
-        .await
-        .expect(201);
+    propose(&operator, "/**/id").await;
     let config = operator.get("/v1/config").await;
     let change = operator
         .request(reqwest::Method::PATCH, "/v1/config")
@@ -271,11 +246,8 @@ async fn settings_wait_too_and_a_restart_forgets_nobody() {
     let other = operator.with_token(other.token());
     for member in ["/document/held", "/configHeld"] {
         let hash = held_hash(&server, member).await;
-        operator
-            .post(ACCEPT, json!({ "hash": hash }))
-            .await
-            .problem(403, "own-request");
-        other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+        accept(&operator, &hash).await.problem(403, "own-request");
+        accept(&other, &hash).await.expect(200);
     }
     runs(&server, "uname").await;
 }
@@ -289,11 +261,7 @@ async fn an_edit_of_the_file_waits_before_any_command_ran() {
     is_denied(&server, "id").await;
     let hash = held_hash(&server, "/document/held").await;
     // Nobody knows who made it, so any administrator may accept it.
-    server
-        .operator()
-        .post(ACCEPT, json!({ "hash": hash }))
-        .await
-        .expect(200);
+    accept(&server.operator(), &hash).await.expect(200);
     runs(&server, "id").await;
 }
 
@@ -313,12 +281,10 @@ async fn what_an_answer_remembers_waits_while_its_own_run_goes_on() {
     .await["hash"]
         .clone();
     let again = server.asked(command.clone()).await;
-    server
-        .operator()
-        .post(ACCEPT, json!({ "hash": hash }))
+    accept(&server.operator(), &hash)
         .await
         .problem(403, "own-request");
-    other.post(ACCEPT, json!({ "hash": hash })).await.expect(200);
+    accept(&other, &hash).await.expect(200);
     server.agent().exec(command).await.expect(200);
     server.answered(&again, "deny").await;
 }

@@ -111,6 +111,12 @@ impl Api {
         self.send(self.request(Method::PATCH, path).json(&body)).await
     }
 
+    /// Replaces what has this tag, or anything with `*`.
+    pub(crate) async fn put_matching(&self, path: &str, tag: &str, body: &Value) -> Answer {
+        let request = self.request(Method::PUT, path).header("If-Match", tag);
+        self.send(request.json(body)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Answer {
         self.send(self.request(Method::DELETE, path)).await
     }

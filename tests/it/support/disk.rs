@@ -7,18 +7,26 @@ use std::{
     thread,
 };
 
-use super::{Invocation, run_program};
+use super::{Invocation, is_root, run_program, skip};
 
 /// A small file system of its own, unmounted with it.
 #[derive(Debug)]
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None` where that is not possible.
+    /// `None` where that is not possible: then the test is skipped.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
+        if !is_root() {
+            skip("mounting a small disk needs root");
+            return None;
+        }
         let options = ["-t", "tmpfs", "-o", "size=12m,mode=0700", "countersign-test"];
         let mounted = run_program(&Invocation::new("mount").args(&options).arg(at));
-        (mounted.code == Some(0)).then(|| Self(at.to_owned()))
+        if mounted.code != Some(0) {
+            skip("a small disk cannot be mounted here");
+            return None;
+        }
+        Some(Self(at.to_owned()))
     }
 
     /// Takes all the room that is left, to the last byte.
