@@ -1,6 +1,6 @@
 //! Nothing that a run started outlives it, whatever it does to hide and whoever is killed; and what may go on goes on.
 
-use std::{fs, path::PathBuf};
+use std::{fs, io, path::PathBuf};
 
 use countersign::sys::process::{inspect, list};
 use rustix::process::Signal;
@@ -322,12 +322,27 @@ async fn a_lost_supervisor_a_lost_runner_and_a_lost_server_leave_nobody_alone() 
 }
 
 /// Kills all of them before any can see that another one is gone.
-fn kill_together(pids: &[i32]) {
-    for kind in [Signal::STOP, Signal::KILL] {
-        for pid in pids {
-            signal(*pid, kind);
-        }
+async fn kill_together(pids: &[i32]) {
+    for pid in pids {
+        signal(*pid, Signal::STOP);
     }
+    // One thread takes the signal and the others go on until it does.
+    let all_stand = || async { pids.iter().all(|pid| stands_still(*pid)) };
+    eventually("they stand still", all_stand, |stand| *stand).await;
+    for pid in pids {
+        signal(*pid, Signal::KILL);
+    }
+}
+
+/// Whether every thread of a process is stopped (`proc(5)`, the field after the name).
+fn stands_still(pid: i32) -> bool {
+    let is_stopped = |thread: io::Result<fs::DirEntry>| {
+        let status = fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default();
+        status
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    fs::read_dir(format!("/proc/{pid}/task")).unwrap().all(is_stopped)
 }
 
 #[tokio::test]
@@ -341,7 +356,7 @@ async fn a_server_and_its_runner_that_die_at_the_same_moment_leave_nobody_alone(
         async move { Api::try_send(agent.request(reqwest::Method::POST, "/v1/exec").json(&call)).await }
     });
     front.all_there().await;
-    kill_together(&[server.pid(), runner(supervisor(&agent, &run).await)]);
+    kill_together(&[server.pid(), runner(supervisor(&agent, &run).await)]).await;
     server.wait_killed().await;
     drop(call.await.unwrap());
     // Nobody waits for it any more, so its supervisor ended it without being told.
@@ -379,7 +394,7 @@ async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_ser
         skip("no control group of the second version is delegated to this process");
         return;
     }
-    kill_together(&[server.pid(), runner(supervisor), supervisor]);
+    kill_together(&[server.pid(), runner(supervisor), supervisor]).await;
     server.wait_killed().await;
     // The first process goes with its supervisor, and nobody is left who could end the others.
     assert!(alive(&fugitives.mark).len() >= 7, "{:?}", alive(&fugitives.mark));

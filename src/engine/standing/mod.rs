@@ -1,0 +1,609 @@
+//! Which policy is in force: the files as they are, or what was accepted of them (`design/trust.md`).
+//!
+//! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
+//! edit from outside that allows more than what was accepted is held, and any change that does where nobody may widen
+//! alone (`[approvals] widening`): whoever judges asks the accepted policy and the edited one, and the stricter answer
+//! counts. What was accepted is kept in private files beside the ledger, so that a restart accepts nothing. This owns
+//! those files and the memory of what is ours; it never decides about a command.
+//! Entry point: [`PolicyHold::look`].
+
+mod kept;
+mod watched;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    approvals::{
+        document::{Document, LostRules},
+        store::{DocumentStatus, DocumentStore, Pending, Snapshot},
+    },
+    clock::Clock,
+    domain::{Actor, UnixMillis},
+    ledger::PolicyStamp,
+    policy::hold::{Content, Hold, Origin, Step},
+    settings::{
+        ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
+    },
+};
+
+pub use kept::{edits_since_accepted, lost_rules};
+
+use kept::{ConfigContent, Copy, add_lost, config_allows, document_allows, document_text, still_missing};
+use watched::{Announced, Watched};
+
+/// The policy of one moment.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The settings that count.
+    pub settings: Arc<Settings>,
+    /// The approvals document that counts.
+    pub document: Arc<Snapshot>,
+    /// The files as they are, while an edit of one is held: what they forbid counts too.
+    pub edited: Option<(Arc<Settings>, Arc<Snapshot>)>,
+    /// The edit of the document that is held.
+    pub held_document: Option<HeldEdit>,
+    /// The edit of `openclaw.json` that is held.
+    pub held_config: Option<HeldEdit>,
+    /// The document as it is on disk.
+    pub on_disk: Arc<Snapshot>,
+    /// Generation of the settings on disk.
+    pub generation: u64,
+    /// Counts every change of what is in force.
+    revision: u64,
+}
+
+/// An edit that waits to be accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldEdit {
+    /// The hash of the file as it is.
+    pub hash: String,
+    /// Since when something is held.
+    pub since: UnixMillis,
+    /// What it would newly allow, in words.
+    pub allows: Vec<String>,
+    /// Who changed the file through this server while nobody may widen alone. None of them can accept it.
+    pub proposed_by: Vec<Actor>,
+}
+
+impl HeldEdit {
+    /// Who can let it count, in words.
+    pub(super) const fn who_accepts(&self) -> &'static str {
+        if self.proposed_by.is_empty() {
+            "an admin"
+        } else {
+            "another admin"
+        }
+    }
+}
+
+/// Which of the two files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PolicyFile {
+    /// The approvals document.
+    Document,
+    /// `openclaw.json`.
+    Config,
+}
+
+/// What we write ourselves, and how much of it an operator answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ours {
+    /// A change of a part.
+    Part,
+    /// The whole content.
+    Whole,
+    /// Something that allows nothing.
+    Note,
+}
+
+/// What came of accepting a held edit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Accepted {
+    /// It counts.
+    Yes,
+    /// There is no such edit.
+    NoSuchEdit,
+    /// It takes somebody else than those who proposed it.
+    OwnProposal,
+}
+
+/// The two files, and what of them is accepted.
+#[derive(Debug)]
+pub struct PolicyHold {
+    settings: Arc<SettingsStore>,
+    documents: Arc<DocumentStore>,
+    clock: Arc<dyn Clock>,
+    document_copy: PathBuf,
+    config_copy: PathBuf,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    document: Watched<Arc<Snapshot>>,
+    config: Watched<Arc<ConfigContent>>,
+    /// Whether a gateway run began since a content was last accepted.
+    began: bool,
+    /// When that was.
+    quiet_since: i64,
+    /// Deny rules and grants that somebody else's writing took out of the document and that nobody missed yet.
+    lost: Vec<LostRules>,
+    revision: u64,
+    standing: Option<Arc<Standing>>,
+}
+
+impl Standing {
+    /// What names this policy.
+    pub fn stamp(&self) -> PolicyStamp {
+        PolicyStamp {
+            document_hash: self.on_disk.hash.clone(),
+            // Both only ever grow, so that no two policies have one sum.
+            settings_generation: self.generation + self.revision,
+        }
+    }
+}
+
+impl PolicyHold {
+    /// Reads what an earlier server had accepted. Until `begin` every edit counts as one of a command.
+    pub fn open(
+        settings: Arc<SettingsStore>,
+        documents: Arc<DocumentStore>,
+        clock: Arc<dyn Clock>,
+        state_dir: &StateDir,
+    ) -> Self {
+        let (document_copy, config_copy) = (state_dir.accepted_document(), state_dir.accepted_config());
+        let (document, config) = (Copy::read(&document_copy), Copy::read(&config_copy));
+        let quiet_since = [&document, &config].into_iter().flatten();
+        let quiet_since = quiet_since
+            .map(|copy| copy.quiet_since_ms)
+            .max()
+            .unwrap_or(i64::MIN);
+        let state = State {
+            lost: document.as_ref().map_or_else(Vec::new, |copy| copy.lost.clone()),
+            document: document.map_or_else(Watched::default, |copy| copy.restore(Copy::into_snapshot)),
+            config: config.map_or_else(Watched::default, |copy| {
+                copy.restore(|copy| copy.into_config(&settings))
+            }),
+            began: true,
+            quiet_since,
+            revision: 0,
+            standing: None,
+        };
+        Self {
+            settings,
+            documents,
+            clock,
+            document_copy,
+            config_copy,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Since when a gateway run counts.
+    pub(super) fn quiet_since(&self) -> UnixMillis {
+        UnixMillis::new(self.lock().quiet_since)
+    }
+
+    /// Says whether a gateway run began since [`Self::quiet_since`], and looks for the first time.
+    pub(super) fn begin(&self, began: bool) {
+        {
+            let mut state = self.lock();
+            // A clock that went back says nothing.
+            state.began = began || state.quiet_since > self.clock.now().get();
+        }
+        drop(self.look());
+        let mut state = self.lock();
+        state.document.announced = None;
+        state.config.announced = None;
+        if state.document.forget_proposals() {
+            self.keep(&state, PolicyFile::Document);
+        }
+        if state.config.forget_proposals() {
+            self.keep(&state, PolicyFile::Config);
+        }
+    }
+
+    /// Looks at both files. A few stats when nothing changed.
+    pub fn look(&self) -> Arc<Standing> {
+        // What it found is in `current` and `config_error`, and told of from there.
+        drop(self.settings.refresh());
+        let mut state = self.lock();
+        self.look_with(&mut state)
+    }
+
+    /// Looks just before a run begins: from then on an edit may be the run's.
+    pub(super) fn look_and_launch(&self) -> Arc<Standing> {
+        drop(self.settings.refresh());
+        let mut state = self.lock();
+        let standing = self.look_with(&mut state);
+        state.began = true;
+        standing
+    }
+
+    /// A document of ours is about to be put in place. What it is made from is judged first: nobody may have looked at
+    /// it yet, and being built upon accepts nothing of it.
+    pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: Option<&Actor>) {
+        let mut state = self.lock();
+        self.see_document(&mut state, pending.before);
+        state.standing = None;
+        state.document.announced = Some(Announced {
+            drew_token: pending.drew_token,
+            ..Announced::here(pending.hash, ours, by)
+        });
+        if ours != Ours::Note {
+            self.keep(&state, PolicyFile::Document);
+        }
+    }
+
+    /// The same of `openclaw.json`, of which only a part is ever changed.
+    pub(super) fn announce_config(&self, base: &ConfigFile, staged: &StagedConfig, by: Option<&Actor>) {
+        let mut state = self.lock();
+        if let Ok(policy) = self.settings.policy_of(base.text()) {
+            let text = PolicyText {
+                text: base.text().map(str::to_owned),
+                hash: base.hash().to_owned(),
+            };
+            self.see_config(&mut state, text, policy);
+            state.standing = None;
+        }
+        state.config.announced = Some(Announced::here(staged.hash(), Ours::Part, by));
+        self.keep(&state, PolicyFile::Config);
+    }
+
+    /// What this thread announced is in place, or will not be. `is_idle` says that no gateway run is under way.
+    pub(super) fn settle(&self, file: PolicyFile, is_idle: impl FnOnce() -> bool) {
+        drop(self.look());
+        let mut state = self.lock();
+        let own = state.announced(file).take_if(Announced::is_of_this_thread);
+        let Some(Announced { hash, .. }) = own else {
+            return;
+        };
+        let accepted = match file {
+            PolicyFile::Document => state.document.hold.accepted().map(|content| &content.hash),
+            PolicyFile::Config => state.config.hold.accepted().map(|content| &content.hash),
+        };
+        if accepted == Some(&hash) {
+            state.calm_down(is_idle, self.clock.now().get());
+        }
+        self.keep(&state, file);
+    }
+
+    /// Forgets a note that this thread announced.
+    pub(super) fn settle_note(&self) {
+        drop(self.look());
+        drop(
+            self.lock()
+                .document
+                .announced
+                .take_if(Announced::is_of_this_thread),
+        );
+    }
+
+    /// Accepts a held edit with this hash.
+    pub(super) fn accept(
+        &self,
+        file: PolicyFile,
+        hash: &str,
+        by: &Actor,
+        is_idle: impl FnOnce() -> bool,
+    ) -> Accepted {
+        drop(self.look());
+        let mut state = self.lock();
+        if self.is_own(&state, file, by) {
+            return Accepted::OwnProposal;
+        }
+        let now = self.clock.now().get();
+        let is_held = match file {
+            PolicyFile::Document => state.document.accept(hash, now),
+            PolicyFile::Config => state.config.accept(hash, now),
+        };
+        if is_held {
+            if file == PolicyFile::Document {
+                // Whoever accepts it answers for what it lacks.
+                state.lost.clear();
+            }
+            state.revision += 1;
+            state.standing = None;
+            state.calm_down(is_idle, now);
+            self.keep(&state, file);
+        }
+        if is_held {
+            Accepted::Yes
+        } else {
+            Accepted::NoSuchEdit
+        }
+    }
+
+    /// Whether what is held takes somebody else than this one.
+    pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
+        self.is_own(&self.lock(), file, by)
+    }
+
+    fn is_own(&self, state: &State, file: PolicyFile, by: &Actor) -> bool {
+        let proposals = match file {
+            PolicyFile::Document => &state.document.proposals,
+            PolicyFile::Config => &state.config.proposals,
+        };
+        self.takes_two() && proposals.are_of(by)
+    }
+
+    /// Whether nobody widens the policy alone.
+    pub(super) fn takes_two(&self) -> bool {
+        self.settings.current().server.approvals.widening == Widening::Ask
+    }
+
+    /// Whether rules were taken out of the document from outside, and nobody missed them yet.
+    pub(super) fn has_lost_rules(&self) -> bool {
+        !self.lock().lost.is_empty()
+    }
+
+    /// An operator knows of the rules that were taken out.
+    pub(super) fn forget_lost_rules(&self) {
+        let mut state = self.lock();
+        state.lost.clear();
+        self.keep(&state, PolicyFile::Document);
+    }
+
+    /// Makes a change of ours in the accepted document too while an edit of it is held. What cannot be done there is
+    /// left until the edit is accepted, and so is what widens where nobody may do that alone.
+    pub(super) fn amend_document<E>(&self, ours: Ours, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
+        let mut state = self.lock();
+        if state.document.hold.held().is_none() {
+            return;
+        }
+        let accepted = state
+            .document
+            .hold
+            .accepted()
+            .and_then(|content| content.value.document());
+        let Some(before) = accepted.cloned() else { return };
+        let mut document = before.clone();
+        if edit(&mut document).is_err() || document == before {
+            return;
+        }
+        let snapshot = Arc::new(Snapshot::of_edited(&document));
+        if ours != Ours::Note && self.takes_two() && !before.difference(&document).allows.is_empty() {
+            return;
+        }
+        let content = Content {
+            hash: snapshot.hash.clone(),
+            value: snapshot,
+        };
+        if state.document.hold.amend(content, document_allows) != Step::Same {
+            state.revision += 1;
+            state.standing = None;
+            self.keep(&state, PolicyFile::Document);
+        }
+    }
+
+    fn look_with(&self, state: &mut State) -> Arc<Standing> {
+        let document = self.documents.snapshot();
+        let generation = self.settings.current().generation;
+        if let Some(standing) = &state.standing {
+            if standing.generation == generation && Arc::ptr_eq(&standing.on_disk, &document) {
+                return Arc::clone(standing);
+            }
+            // The same content may be refused now, or not be any more: who owns a file or may write it counts too.
+            if standing.on_disk.status != document.status {
+                state.revision += 1;
+            }
+        }
+        let (settings, text) = self.settings.with_policy_text();
+        if let Some(text) = text {
+            self.see_config(state, text, settings.policy.clone());
+        }
+        self.see_document(state, &document);
+        let standing = Arc::new(state.stand(settings, document));
+        state.standing = Some(Arc::clone(&standing));
+        standing
+    }
+
+    fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, policy: PolicyConfig) {
+        let origin = state.config.seen_as(&hash, state.began, self.takes_two());
+        let value = Arc::new(ConfigContent {
+            text,
+            policy: Some(policy),
+        });
+        let before = state.config.accepted();
+        let now = self.clock.now().get();
+        let (step, is_new) = state
+            .config
+            .see(Content { hash, value }, origin, now, config_allows);
+        if step == Step::Same {
+            return;
+        }
+        state.revision += 1;
+        let is_same = before
+            .zip(state.config.accepted())
+            .is_some_and(|(before, now)| before.policy.is_some() && before.policy == now.policy);
+        if is_new || (step == Step::Accepted && !is_same) {
+            self.keep(state, PolicyFile::Config);
+        }
+    }
+
+    fn see_document(&self, state: &mut State, document: &Arc<Snapshot>) {
+        if let DocumentStatus::Refused(_) = document.status {
+            if state.document.hold.forget_edit() != Step::Same {
+                state.revision += 1;
+            }
+            if state.document.hold.accepted().is_none() {
+                // Whatever comes later allows more than this.
+                let nothing = Snapshot::of_accepted(Some(b""), String::new());
+                state.document.hold = Hold::of(Some(Content {
+                    hash: nothing.hash.clone(),
+                    value: Arc::new(nothing),
+                }));
+                self.keep(state, PolicyFile::Document);
+            }
+            return;
+        }
+        let origin = state.document.origin(&document.hash, state.began);
+        let seen_as = state
+            .document
+            .seen_as(&document.hash, state.began, self.takes_two());
+        let content = Content {
+            hash: document.hash.clone(),
+            value: Arc::clone(document),
+        };
+        let before = state.document.accepted();
+        let is_restated = state.restate_with_token(document);
+        let now = self.clock.now().get();
+        let (step, is_new) = state.document.see(content, seen_as, now, document_allows);
+        if step == Step::Same {
+            return;
+        }
+        state.revision += 1;
+        let is_worth_keeping = match step {
+            Step::Accepted => {
+                // Notes of use are written every second while commands run; they allow nothing and need no copy.
+                let is_same = before.as_ref().is_some_and(|before| {
+                    document_allows(before, document).is_empty()
+                        && document_allows(document, before).is_empty()
+                });
+                state.note_lost_rules(before.as_ref(), document, origin) || !is_same
+            }
+            Step::Held | Step::Same => is_restated,
+        };
+        if is_new || is_worth_keeping {
+            self.keep(state, PolicyFile::Document);
+        }
+    }
+
+    /// Keeps what counts, so that a restart does not accept anything else. A copy that cannot be written leaves the
+    /// one before: the next server may hold more than this one does, never less.
+    fn keep(&self, state: &State, file: PolicyFile) {
+        let (path, copy) = match file {
+            PolicyFile::Document => (
+                &self.document_copy,
+                Copy::of(&state.document, document_text, state.quiet_since, &state.lost),
+            ),
+            PolicyFile::Config => (
+                &self.config_copy,
+                Copy::of(
+                    &state.config,
+                    |content| content.text.clone(),
+                    state.quiet_since,
+                    &[],
+                ),
+            ),
+        };
+        let Some(copy) = copy else { return };
+        if let Err(error) = copy.write(path) {
+            tracing::error!(
+                file.path = %path.display(),
+                error = &error as &dyn std::error::Error,
+                "the accepted policy cannot be kept; after a restart edits may have to be accepted again"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Notes what a new content that counts lacks. Says whether that is something new.
+    fn note_lost_rules(&mut self, before: Option<&Arc<Snapshot>>, now: &Snapshot, origin: Origin) -> bool {
+        let was = self.lost.clone();
+        match origin {
+            // An operator answers for the whole.
+            Origin::Whole => self.lost.clear(),
+            Origin::Part | Origin::Proposed => {}
+            Origin::OutsideQuiet | Origin::OutsideRisky => {
+                let before = before.and_then(|before| before.document());
+                if let (Some(before), Some(now)) = (before, now.document()) {
+                    let lost = before.lost_rules(now);
+                    for rules in &lost {
+                        tracing::error!(
+                            agent = %rules.agent,
+                            rules = rules.deny_rules.len(),
+                            grants = rules.grants,
+                            "another program took deny rules or grants out of the approvals document"
+                        );
+                    }
+                    add_lost(&mut self.lost, lost);
+                }
+            }
+        }
+        self.lost = still_missing(std::mem::take(&mut self.lost), now);
+        self.lost != was
+    }
+
+    fn announced(&mut self, file: PolicyFile) -> &mut Option<Announced> {
+        match file {
+            PolicyFile::Document => &mut self.document.announced,
+            PolicyFile::Config => &mut self.config.announced,
+        }
+    }
+
+    /// The token that was drawn for a document of ours is no change of what counts.
+    fn restate_with_token(&mut self, document: &Snapshot) -> bool {
+        let drew = |announced: &Announced| announced.drew_token;
+        let token = document.document().and_then(Document::socket_token);
+        let accepted = self
+            .document
+            .hold
+            .accepted()
+            .and_then(|content| content.value.document());
+        let (Some(token), Some(accepted)) = (token, accepted) else {
+            return false;
+        };
+        if !self.document.announcement(&document.hash).is_some_and(drew) || accepted.socket_token().is_some()
+        {
+            return false;
+        }
+        let mut restated = accepted.clone();
+        restated.set_socket_token(token.clone());
+        let snapshot = Arc::new(Snapshot::of_edited(&restated));
+        self.document.hold.restate(Content {
+            hash: snapshot.hash.clone(),
+            value: snapshot,
+        });
+        true
+    }
+
+    /// From here on only runs that begin later count, unless one is under way or something is held. Whoever begins one
+    /// has its place before it looks here, so that none comes in between.
+    fn calm_down(&mut self, is_idle: impl FnOnce() -> bool, now: i64) {
+        if is_idle() && !self.is_held() {
+            self.began = false;
+            self.quiet_since = now;
+        }
+    }
+
+    fn is_held(&self) -> bool {
+        self.document.hold.held().is_some() || self.config.hold.held().is_some()
+    }
+
+    fn stand(&self, settings: Arc<Settings>, document: Arc<Snapshot>) -> Standing {
+        let accepted = self
+            .config
+            .accepted()
+            .filter(|_| self.config.hold.held().is_some());
+        let is_unknown = accepted.as_ref().is_some_and(|content| content.policy.is_none());
+        let counted = match accepted.and_then(|content| content.policy.clone()) {
+            Some(policy) => Arc::new(settings.with_policy(policy)),
+            // Nothing is held, or only the edit is known, and then the document below denies.
+            None => Arc::clone(&settings),
+        };
+        let counted_document = match (self.document.hold.held(), self.document.accepted()) {
+            _ if is_unknown => Arc::new(Snapshot::of_accepted(Some(b""), document.hash.clone())),
+            (Some(_), Some(accepted)) => accepted,
+            (_, _) => Arc::clone(&document),
+        };
+        Standing {
+            on_disk: Arc::clone(&document),
+            generation: settings.generation,
+            revision: self.revision,
+            held_document: self.document.held_edit(),
+            held_config: self.config.held_edit(),
+            settings: counted,
+            document: counted_document,
+            edited: self.is_held().then_some((settings, document)),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What is known of one of the two files: which content counts, which of ours is coming, and whose part is whose.
+//! Entry point: [`Watched::see`].
+
+use std::thread::{self, ThreadId};
+
+use crate::{
+    domain::{Actor, UnixMillis},
+    policy::{
+        hold::{Content, Held, Hold, Origin, Step},
+        proposals::Proposals,
+    },
+};
+
+use super::{HeldEdit, Ours};
+
+#[derive(Debug)]
+pub(super) struct Watched<T> {
+    pub(super) hold: Hold<T>,
+    /// What we are about to put in its place.
+    pub(super) announced: Option<Announced>,
+    /// Who proposed what is held.
+    pub(super) proposals: Proposals,
+}
+
+/// A content of ours that is about to be put in place.
+#[derive(Debug, Clone)]
+pub(super) struct Announced {
+    pub(super) hash: String,
+    pub(super) ours: Ours,
+    pub(super) by: Option<Actor>,
+    /// Whether the token of the socket in it was drawn for it.
+    pub(super) drew_token: bool,
+    /// Whoever writes it says when that is done; `None` for one of an earlier server.
+    pub(super) writer: Option<ThreadId>,
+}
+
+impl Announced {
+    pub(super) fn here(hash: &str, ours: Ours, by: Option<&Actor>) -> Self {
+        Self {
+            hash: hash.to_owned(),
+            ours,
+            by: by.cloned(),
+            drew_token: false,
+            writer: Some(thread::current().id()),
+        }
+    }
+
+    pub(super) fn is_of_this_thread(&mut self) -> bool {
+        self.writer == Some(thread::current().id())
+    }
+}
+
+impl<T> Default for Watched<T> {
+    fn default() -> Self {
+        Self {
+            hold: Hold::default(),
+            announced: None,
+            proposals: Proposals::default(),
+        }
+    }
+}
+
+impl<T> Watched<T> {
+    /// The content that counts.
+    pub(super) fn accepted(&self) -> Option<T>
+    where
+        T: Clone,
+    {
+        self.hold.accepted().map(|content| content.value.clone())
+    }
+
+    /// Takes note of what lies on the disk, and of whose it is when it is held. Says also whether anything changed about
+    /// who proposed what. `allows` is that of [`Hold::see`].
+    pub(super) fn see(
+        &mut self,
+        content: Content<T>,
+        origin: Origin,
+        now_ms: i64,
+        allows: impl Fn(&T, &T) -> Vec<String>,
+    ) -> (Step, bool) {
+        let by = self.proposer(origin, &content, &allows);
+        let before = self.told();
+        let step = self.hold.see(content, origin, now_ms, allows);
+        let is_new = match step {
+            Step::Same => false,
+            Step::Held => {
+                let now = self.told();
+                self.proposals.note(by, &before, &now)
+            }
+            Step::Accepted => self.forget_proposals(),
+        };
+        (step, is_new)
+    }
+
+    /// Accepts the edit with this hash. Says whether that one was held.
+    pub(super) fn accept(&mut self, hash: &str, now_ms: i64) -> bool
+    where
+        T: Clone,
+    {
+        let held = self.hold.held().filter(|held| held.content.hash == hash);
+        let Some(content) = held.map(|held| held.content.clone()) else {
+            return false;
+        };
+        let step = self.hold.see(content, Origin::Whole, now_ms, |_, _| Vec::new());
+        let is_accepted = step == Step::Accepted;
+        if is_accepted {
+            self.proposals = Proposals::default();
+        }
+        is_accepted
+    }
+
+    /// Forgets who proposed something when nothing is held any more. Says whether there was anybody.
+    pub(super) fn forget_proposals(&mut self) -> bool {
+        self.hold.held().is_none() && !std::mem::take(&mut self.proposals).is_empty()
+    }
+
+    /// Whose a content is. `began` says that a command may have written one that is not ours.
+    pub(super) fn origin(&self, hash: &str, began: bool) -> Origin {
+        match self.announcement(hash).map(|announced| announced.ours) {
+            Some(Ours::Part | Ours::Note) => Origin::Part,
+            Some(Ours::Whole) => Origin::Whole,
+            None if began => Origin::OutsideRisky,
+            None => Origin::OutsideQuiet,
+        }
+    }
+
+    /// The same where it may take two people to widen.
+    pub(super) fn seen_as(&self, hash: &str, began: bool, takes_two: bool) -> Origin {
+        let is_note = |announced: &Announced| announced.ours == Ours::Note;
+        if takes_two && !self.announcement(hash).is_some_and(is_note) {
+            Origin::Proposed
+        } else {
+            self.origin(hash, began)
+        }
+    }
+
+    /// The content of ours with this hash, if it is about to be put in place.
+    pub(super) fn announcement(&self, hash: &str) -> Option<&Announced> {
+        self.announced.as_ref().filter(|announced| announced.hash == hash)
+    }
+
+    /// The edit that is held.
+    pub(super) fn held_edit(&self) -> Option<HeldEdit> {
+        self.hold.held().map(|held| HeldEdit {
+            hash: held.content.hash.clone(),
+            since: UnixMillis::new(held.since_ms),
+            allows: held.allows.clone(),
+            proposed_by: self.proposals.people(),
+        })
+    }
+
+    /// Whoever is to be remembered when a content is held: nobody for one that only takes from what is held.
+    fn proposer(
+        &self,
+        origin: Origin,
+        content: &Content<T>,
+        allows: impl Fn(&T, &T) -> Vec<String>,
+    ) -> Option<Actor> {
+        let announced = self
+            .announcement(&content.hash)
+            .filter(|_| origin == Origin::Proposed)?;
+        let widens = |held: &Held<T>| !allows(&held.content.value, &content.value).is_empty();
+        announced
+            .by
+            .clone()
+            .filter(|_| self.hold.held().is_none_or(widens))
+    }
+
+    /// What the edit that is held would newly allow.
+    fn told(&self) -> Vec<String> {
+        self.hold.held().map_or_else(Vec::new, |held| held.allows.clone())
+    }
+}
