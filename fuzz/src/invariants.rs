@@ -415,7 +415,13 @@ fn arg_pattern(data: &[u8]) {
     };
     let found = parsed.matches(&[arguments]);
     // The oracle has no limit of its own steps, and joins the escapes of two halves into one character.
-    if pattern.len() > 24 || arguments.len() > 12 || pattern.contains('\0') || pattern.contains(r"\ud") {
+    let repeats = pattern.matches(['*', '+', '{']).count();
+    if repeats > 4
+        || pattern.len() > 24
+        || arguments.len() > 12
+        || pattern.contains('\0')
+        || pattern.contains(r"\ud")
+    {
         return;
     }
     let units = pattern.encode_utf16().map(u32::from);

@@ -20,6 +20,18 @@ struct Rule {
     beginnings: &'static [&'static str],
 }
 
+/// Lisp in arguments of Emacs, or a file of it.
+const EMACS_CODE: &[&str] = &[
+    "eval",
+    "execute",
+    "funcall",
+    "load",
+    "directory",
+    "script",
+    "batch",
+    "insert",
+];
+
 const NONE: Rule = Rule {
     programs: &[],
     subcommands: &[],
@@ -95,22 +107,45 @@ const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["man"],
-        short: "PH",
-        long: &["pager", "html"],
+        short: "CPH",
+        long: &["config-file", "pager", "html"],
         ..NONE
     },
     Rule {
         programs: &[
-            "vi", "vim", "nvim", "view", "vimdiff", "gvim", "gview", "rvim", "rview", "ex", "evim",
+            "vi", "vim", "nvim", "view", "vimdiff", "gvim", "gview", "rvim", "rview", "evim",
         ],
-        short: "cSsu",
+        short: "cSsueE",
         long: &["cmd"],
         beginnings: &["+"],
         ..NONE
     },
     Rule {
+        programs: &[
+            "emacs",
+            "emacs-gtk",
+            "emacs-lucid",
+            "emacs-nox",
+            "emacs-pgtk",
+            "emacsclient",
+        ],
+        short: "eflL",
+        long: EMACS_CODE,
+        words: &[
+            "-eval",
+            "-execute",
+            "-funcall",
+            "-load",
+            "-directory",
+            "-script",
+            "-batch",
+        ],
+        ..NONE
+    },
+    Rule {
         programs: &["less", "more"],
         short: "k",
+        long: &["lesskey-content", "lesskey-file", "lesskey-src"],
         beginnings: &["+"],
         ..NONE
     },
@@ -121,7 +156,35 @@ const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["openssl"],
-        words: &["-engine", "-provider", "--engine", "--provider"],
+        words: &[
+            "-engine",
+            "-provider",
+            "-config",
+            "--engine",
+            "--provider",
+            "--config",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["openssl"],
+        subcommands: &["engine"],
+        ..NONE
+    },
+    Rule {
+        programs: &["coreutils", "gnu-coreutils"],
+        beginnings: &["--coreutils-prog"],
+        ..NONE
+    },
+    Rule {
+        programs: &["cmake"],
+        words: &["-E", "-P"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nc", "ncat", "netcat"],
+        short: "ce",
+        long: &["exec", "lua-exec", "sh-exec"],
         ..NONE
     },
     Rule {
@@ -138,7 +201,7 @@ const RULES: &[Rule] = &[
     Rule {
         programs: &["wget"],
         short: "e",
-        long: &["use-askpass", "execute"],
+        long: &["use-askpass", "execute", "config"],
         ..NONE
     },
     Rule {
@@ -149,7 +212,23 @@ const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["npm"],
-        subcommands: &["exec", "x"],
+        // It takes any beginning of a subcommand that is no other's.
+        subcommands: &[
+            "exec", "exe", "x", "explore", "explor", "explo", "create", "creat", "crea", "cre", "innit",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["npm"],
+        long: &[
+            "browser",
+            "editor",
+            "git",
+            "node-options",
+            "script-shell",
+            "shell",
+            "viewer",
+        ],
         ..NONE
     },
     Rule {
@@ -179,7 +258,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["bundle"],
-        subcommands: &["exec"],
+        subcommands: &["exec", "exe", "ex", "e"],
         ..NONE
     },
     Rule {
@@ -254,8 +333,29 @@ const GIT_RULES: &[Rule] = &[
     },
 ];
 
-/// Git subcommands that start what the repository or its configuration names.
-const GIT_DELEGATING: &[&str] = &["mergetool", "filter-branch"];
+/// Git subcommands that start what their arguments, their input, the repository or its configuration names.
+const GIT_DELEGATING: &[&str] = &[
+    "mergetool",
+    "filter-branch",
+    "for-each-repo",
+    "hook",
+    "instaweb",
+    "merge-index",
+    "remote-ext",
+    "send-email",
+    "shell",
+    "web--browse",
+];
+
+/// Options of `git config` that only read.
+const GIT_CONFIG_READS: &[&str] = &[
+    "--get",
+    "--get-all",
+    "--get-regexp",
+    "--get-urlmatch",
+    "--list",
+    "-l",
+];
 
 /// Keys of `git -c` that only change how things look or who is named.
 const GIT_HARMLESS_KEYS: &[&str] = &["user.name", "user.email", "core.quotepath", "core.abbrev"];
@@ -277,8 +377,19 @@ const GIT_VALUE_OPTIONS: &[&str] = &[
 pub fn delegating_argument(names: &[&str], arguments: &[&str]) -> Option<usize> {
     let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
     let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));
-    if is(&["git"]) {
-        return git(arguments);
+    // A link may have the name of another program of these, so that all of its names are asked.
+    if is(&["git"])
+        && let Some(at) = git(arguments)
+    {
+        return Some(at);
+    }
+    // `git-remote-ext` is `git remote-ext`.
+    if let Some(at) = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("git-"))
+        .find_map(|subcommand| git_subcommand(subcommand, arguments))
+    {
+        return Some(at);
     }
     if is(&["zip"])
         && let Some(at) = arguments
@@ -290,10 +401,57 @@ pub fn delegating_argument(names: &[&str], arguments: &[&str]) -> Option<usize> 
     if is(&["tar", "gtar", "bsdtar"]) && arguments.first().is_some_and(|bundle| is_old_bundle(bundle)) {
         return Some(0);
     }
+    // It reads its commands from standard input.
+    if is(&["ex"]) {
+        return Some(0);
+    }
+    if is(&["npm"])
+        && let Some(at) = npm_init(arguments)
+    {
+        return Some(at);
+    }
+    if is(&["socat"])
+        && let Some(at) = arguments.iter().position(|word| is_socat_program(word))
+    {
+        return Some(at);
+    }
     RULES
         .iter()
         .filter(|rule| is(rule.programs))
         .find_map(|rule| rule.find(arguments))
+}
+
+/// The letters of short options behind which a program's name may be glued (`tar -xIrm`).
+pub fn handing_letters(names: &[&str]) -> String {
+    let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
+    let is_git = names
+        .iter()
+        .any(|name| *name == "git" || name.starts_with("git-"));
+    let own = RULES
+        .iter()
+        .filter(|rule| names.iter().any(|name| rule.programs.contains(name)));
+    own.chain(GIT_RULES.iter().filter(|_| is_git))
+        .map(|rule| rule.short)
+        .collect()
+}
+
+/// `npm init NAME` runs the package `create-NAME`.
+fn npm_init(arguments: &[&str]) -> Option<usize> {
+    let at = subcommand_candidates(arguments)
+        .into_iter()
+        .find(|at| arguments.get(*at) == Some(&"init"))?;
+    let rest = arguments.get(at + 1..).unwrap_or_default();
+    rest.iter()
+        .position(|word| !word.starts_with('-'))
+        .map(|found| at + 1 + found)
+}
+
+/// An address of socat that is a program. Keywords have any case.
+fn is_socat_program(word: &str) -> bool {
+    let word = word.to_ascii_lowercase();
+    ["exec:", "system:", "shell:"]
+        .iter()
+        .any(|keyword| word.contains(keyword))
 }
 
 impl Rule {
@@ -396,11 +554,54 @@ fn git(arguments: &[&str]) -> Option<usize> {
         return Some(at);
     }
     let rest = arguments.get(at + 1..).unwrap_or_default();
+    git_subcommand(subcommand, rest).map(|found| at + 1 + found)
+}
+
+/// What one subcommand is told to start, by the arguments behind it.
+fn git_subcommand(subcommand: &str, rest: &[&str]) -> Option<usize> {
+    if GIT_DELEGATING.contains(&subcommand) {
+        return Some(0);
+    }
+    if subcommand == "config" {
+        return git_config(rest);
+    }
     GIT_RULES
         .iter()
-        .filter(|rule| rule.subcommands.is_empty() || rule.subcommands.contains(subcommand))
+        .filter(|rule| rule.subcommands.is_empty() || rule.subcommands.contains(&subcommand))
         .find_map(|rule| rest.iter().position(|word| rule.is_in(word)))
-        .map(|found| at + 1 + found)
+}
+
+/// What is written to git's configuration has the power of `-c`, moving a section too, and an editor is a program.
+fn git_config(arguments: &[&str]) -> Option<usize> {
+    let edits = |word: &&str| {
+        *word == "-e"
+            || long_name(word)
+                .is_some_and(|name| "edit".starts_with(name) || "rename-section".starts_with(name))
+    };
+    if let Some(at) = arguments.iter().position(edits) {
+        return Some(at);
+    }
+    // Behind the first operand an option is none.
+    let mut options = arguments.iter().take_while(|word| word.starts_with('-'));
+    if options.any(|word| GIT_CONFIG_READS.contains(word)) {
+        return None;
+    }
+    let operands: Vec<(usize, &str)> = arguments
+        .iter()
+        .enumerate()
+        .filter(|(_, word)| !word.starts_with('-'))
+        .map(|(at, word)| (at, *word))
+        .collect();
+    let written = match operands.as_slice() {
+        [(at, "edit" | "rename-section"), ..] => return Some(*at),
+        [(_, "get" | "list" | "unset" | "remove-section"), ..] => return None,
+        [(_, "set"), written @ ..] | written => written,
+    };
+    // One operand is a question. Of more the last is a value, and any of the others may be the key.
+    let (_, keys) = written.split_last()?;
+    keys.iter()
+        .find(|(_, key)| !is_harmless_setting(key))
+        .map(|(at, _)| *at)
 }
 
 /// Git compares sections and keys without case.
@@ -450,6 +651,19 @@ mod tests {
             "git mergetool",
             "git --shallow-file f mergetool",
             "git filter-branch",
+            "git remote-ext x y",
+            "git-remote-ext x y",
+            "git-grep -Ox y",
+            "git merge-index x -a",
+            "git config alias.x !y",
+            "git config --global core.pager y",
+            "git config --add core.sshCommand y",
+            "git config set alias.x !y",
+            "git config alias.x !y -l",
+            "git config color.ui alias.x -e",
+            "git config --edit",
+            "git config --rename-section color alias",
+            "git config rename-section color alias",
             "git fetch ext::x",
             "tar -I x",
             "tar xfI a b",
@@ -466,6 +680,26 @@ mod tests {
             "ip -br vrf ex v x",
             "ip -force -b f",
             "man -Hx ls",
+            "man -C f ls",
+            "vim -e f",
+            "ex f",
+            "emacs --batch --eval x",
+            "emacs-nox -l f",
+            "openssl engine ./x.so",
+            "openssl req -config f",
+            "coreutils --coreutils-prog=rm x",
+            "cmake -E env x",
+            "ncat -e x h 1",
+            "socat - EXEC:x",
+            "socat - system:x",
+            "npm exe x",
+            "npm explore q -- x",
+            "npm --script-shell=x run r",
+            "npm --script-sh x run r",
+            "npm init x",
+            "npm init -y x",
+            "bundle e x",
+            "wget --config=f u",
             "vim.basic +q",
             "vim --cmd x",
             "nvim -c x",
@@ -509,6 +743,25 @@ mod tests {
             "git push -u origin main",
             "git --exec-path",
             "git log --oneline",
+            "git config user.name x",
+            "git config --global user.email x",
+            "git config core.editor",
+            "git config --get core.editor",
+            "git config -l",
+            "git config list",
+            "git config get core.pager",
+            "git config set user.name x",
+            "git config unset alias.x",
+            "git remote add x u",
+            "npm init -y",
+            "npm install x",
+            "npm explain x",
+            "emacs f",
+            "cmake --build b",
+            "openssl dgst -sha256 f",
+            "nc h 1",
+            "socat - TCP:h:1",
+            "wget -q u",
             "git switch -c x",
             "tar -czf a b",
             "tar xf a",

@@ -1,6 +1,6 @@
 //! Code in arguments or on standard input of an interpreter (I1, I2), as data.
 
-use super::names::without_version;
+use super::{names::without_version, paths};
 
 /// Why an interpreter's arguments are code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ struct Interpreter {
     values: &'static str,
     /// Letters that take the rest of the word and never the next one.
     attached: &'static str,
+    /// Letters behind which it reads code from a person or from standard input, whatever else it runs.
+    interactive: &'static str,
     /// Letters whose value names what is run, so that the rest are arguments of that.
     scripts: &'static str,
     /// Long options that are code; abbreviations count.
@@ -33,6 +35,10 @@ struct Interpreter {
     subcommands: &'static [&'static str],
     /// Subcommands before the script.
     runs: &'static [&'static str],
+    /// Modules behind `-m` that take code from their arguments or from standard input.
+    modules: &'static [&'static str],
+    /// Whether a `data:` address is a module whose text is code.
+    loads_addresses: bool,
     /// What it reads when no operand is given.
     operand: Operand,
 }
@@ -43,8 +49,8 @@ enum Operand {
     Script,
     /// The program text, unless an option of this letter or `--file` names a file.
     Program(char),
-    /// Nothing that is code.
-    Other,
+    /// Targets and variables of make.
+    Target,
 }
 
 const NONE: Interpreter = Interpreter {
@@ -53,14 +59,30 @@ const NONE: Interpreter = Interpreter {
     flags: "",
     values: "",
     attached: "",
+    interactive: "",
     scripts: "",
     long: &[],
     long_values: &[],
     words: &[],
     subcommands: &[],
     runs: &[],
+    modules: &[],
+    loads_addresses: false,
     operand: Operand::Script,
 };
+
+/// Modules of Python that run another one, or code.
+const MODULE_RUNNERS: &[&str] = &["cProfile", "coverage", "debugpy", "profile", "trace", "viztracer"];
+
+/// Variables of make whose value it runs, or reads as its own options.
+const MAKE_CODE: &[&str] = &[
+    "SHELL",
+    ".SHELLFLAGS",
+    "MAKEFLAGS",
+    "GNUMAKEFLAGS",
+    "MAKEFILES",
+    "MFLAGS",
+];
 
 /// Forms of a family of interpreters that each has some of. Whichever is meant, it is asked about.
 const EVAL_WORDS: &[&str] = &["-e", "-E", "-c", "-s", "-eval", "-run"];
@@ -68,19 +90,47 @@ const EVAL_LONG: &[&str] = &["eval", "print", "rpc-eval"];
 
 const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
-        names: &["python", "pypy"],
+        names: &[
+            "python",
+            "pypy",
+            "micropython",
+            "graalpy",
+            "jython",
+            "ipython",
+            "bpython",
+            "ptpython",
+        ],
         code: "c",
-        flags: "BEIOPRSbdiqsuvxhV?",
+        flags: "BEIOPRSbdqsuvxhV?",
         values: "WXQ",
+        interactive: "i",
         scripts: "m",
         long_values: &["check-hash-based-pycs"],
+        modules: &[
+            "IPython",
+            "_pyrepl",
+            "asyncio",
+            "bpython",
+            "code",
+            "codeop",
+            "idlelib",
+            "ipykernel",
+            "jupyter_console",
+            "pdb",
+            "ptpython",
+            "pyrepl",
+            "runpy",
+            "timeit",
+        ],
         ..NONE
     },
     Interpreter {
-        names: &["node", "nodejs"],
+        names: &["node", "nodejs", "tsx", "ts-node", "ts-node-esm", "jiti"],
         code: "epr",
-        flags: "ichv",
+        flags: "chv",
         values: "C",
+        interactive: "i",
+        loads_addresses: true,
         long: &[
             "eval",
             "print",
@@ -88,6 +138,7 @@ const INTERPRETERS: &[Interpreter] = &[
             "import",
             "loader",
             "experimental-loader",
+            "interactive",
         ],
         long_values: &[
             "conditions",
@@ -118,13 +169,16 @@ const INTERPRETERS: &[Interpreter] = &[
         long: &["eval"],
         subcommands: &["eval", "repl"],
         runs: &["run"],
+        loads_addresses: true,
         ..NONE
     },
     Interpreter {
         names: &["bun"],
         code: "ep",
         long: &["eval", "print"],
+        subcommands: &["exec", "repl"],
         runs: &["run"],
+        loads_addresses: true,
         ..NONE
     },
     Interpreter {
@@ -144,16 +198,17 @@ const INTERPRETERS: &[Interpreter] = &[
     },
     Interpreter {
         names: &["perl"],
-        code: "eEMmI",
-        flags: "aCcDdfglnpsStTuUvwWXh0123456789",
+        code: "deEMmI",
+        flags: "aCcDfglnpsStTuUvwWXh0123456789",
         attached: "FiVx",
         ..NONE
     },
     Interpreter {
         names: &["php"],
         code: "rBRE",
-        flags: "aCeHhilmnqsvw",
+        flags: "CeHhilmnqsvw",
         values: "cdStTz",
+        interactive: "a",
         scripts: "fF",
         long: &["run", "process-begin", "process-code", "process-end"],
         ..NONE
@@ -161,9 +216,10 @@ const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         names: &["lua", "luajit"],
         code: "e",
-        flags: "ivEW",
+        flags: "vEW",
         values: "l",
         attached: "jO",
+        interactive: "i",
         ..NONE
     },
     Interpreter {
@@ -187,8 +243,9 @@ const INTERPRETERS: &[Interpreter] = &[
     Interpreter {
         names: &["julia"],
         code: "eE",
-        flags: "iqhv",
+        flags: "qhv",
         values: "pCtJHLm",
+        interactive: "i",
         attached: "Og",
         words: EVAL_WORDS,
         long: EVAL_LONG,
@@ -248,33 +305,55 @@ const INTERPRETERS: &[Interpreter] = &[
         ..NONE
     },
     Interpreter {
-        names: &["make", "gmake"],
+        names: &["make", "gmake", "bmake", "pmake", "remake"],
         code: "fE",
         flags: "bmBdehikLnpqrRsStvw",
         values: "CIoW",
         attached: "jlO",
         long: &["file", "makefile", "eval"],
-        operand: Operand::Other,
+        operand: Operand::Target,
         ..NONE
     },
 ];
 
 /// Whether a program with any of these names reads code, so that an entry for it trusts any code.
 pub fn is_interpreter(names: &[&str]) -> bool {
-    of(names).is_some()
+    of(names).next().is_some()
 }
 
 /// How a program with these names would take code from its arguments or from standard input.
 pub fn inline_eval(names: &[&str], arguments: &[&str]) -> Option<InlineEval> {
-    of(names)?.inline_eval(arguments)
+    of(names).find_map(|interpreter| interpreter.inline_eval(arguments))
 }
 
-fn of(names: &[&str]) -> Option<&'static Interpreter> {
+/// Every interpreter that one of the names stands for: a link may have the name of another than it leads to.
+fn of(names: &[&str]) -> impl Iterator<Item = &'static Interpreter> {
     let spellings: Vec<[&str; 3]> = names.iter().map(|name| spellings_of(name)).collect();
-    INTERPRETERS.iter().find(|interpreter| {
+    INTERPRETERS.iter().filter(move |interpreter| {
         let mut candidates = spellings.iter().flatten();
         candidates.any(|candidate| interpreter.names.contains(candidate))
     })
+}
+
+/// Whether a file is standard input, by that or another name.
+fn is_input(file: &str) -> bool {
+    if file == "-" {
+        return true;
+    }
+    let file = paths::normalise(file);
+    file == "/dev/stdin"
+        || file.starts_with("/dev/fd/")
+        || (file.starts_with("/proc/") && file.contains("/fd/"))
+}
+
+/// Whether a word of make's command line is more than a target or a plain value.
+fn is_make_code(word: &str) -> bool {
+    let Some((name, value)) = word.split_once('=') else {
+        return word.contains(['$', '`']);
+    };
+    let runs = name.ends_with('!');
+    let name = name.trim_end_matches(['!', ':', '?', '+']).trim();
+    runs || MAKE_CODE.contains(&name) || value.contains(['$', '`', ';', '|', '&', '<', '>', '\n'])
 }
 
 /// A name without what may be behind it: versions and flavours do not hide an interpreter, `python3.12-dbg` is python.
@@ -296,7 +375,7 @@ fn spellings_of(name: &str) -> [&str; 3] {
 enum Reading {
     /// Code.
     Code,
-    /// The end of a reading: what is run is named here.
+    /// The end of a reading: what is run is named by this value, or by the next word.
     Script,
     /// The next word is its value.
     TakesNext,
@@ -306,14 +385,25 @@ enum Reading {
     Unknown,
 }
 
-/// A read option, and whether it named a file with the program.
-struct Read {
+/// A read option.
+struct Read<'a> {
     reading: Reading,
+    /// Whether its value names a file with the program.
     program_file: bool,
+    /// Whether it makes the interpreter ask for code.
+    interactive: bool,
+    /// Its value, as far as that stands in the same word.
+    value: Option<&'a str>,
 }
 
 impl Interpreter {
     fn inline_eval(&self, arguments: &[&str]) -> Option<InlineEval> {
+        let mut interactive = false;
+        self.search(arguments, &mut interactive)
+            .or_else(|| interactive.then_some(InlineEval::StandardInput))
+    }
+
+    fn search(&self, arguments: &[&str], interactive: &mut bool) -> Option<InlineEval> {
         let mut words = arguments.iter().enumerate();
         let mut program_file = false;
         // The last option may take the word behind it, or not.
@@ -328,20 +418,41 @@ impl Interpreter {
             if *word != "-" && word.starts_with('-') {
                 let read = self.read(word);
                 program_file |= read.program_file;
+                *interactive |= read.interactive;
                 unknown = read.reading == Reading::Unknown;
+                let takes_next = matches!(read.reading, Reading::TakesNext | Reading::Script);
+                let value = if takes_next && read.value.is_none() {
+                    words.next().map(|(_, word)| *word)
+                } else {
+                    read.value
+                };
+                let is_code = value.is_some_and(|value| self.is_address(value));
                 match read.reading {
                     Reading::Code => return Some(InlineEval::Argument(at)),
-                    Reading::Script => return None,
-                    Reading::TakesNext => drop(words.next()),
-                    Reading::Whole | Reading::Unknown => {}
+                    _ if is_code => return Some(InlineEval::Argument(at)),
+                    Reading::Script => {
+                        let mut behind = words.map(|(_, word)| *word);
+                        let found = value.and_then(|script| self.script(script, at, &mut behind));
+                        return found;
+                    }
+                    Reading::TakesNext | Reading::Whole | Reading::Unknown => {}
+                }
+                if read.program_file && value.is_some_and(is_input) {
+                    return Some(InlineEval::StandardInput);
                 }
                 continue;
             }
-            if self.subcommands.contains(word) {
+            if self.subcommands.contains(word) || self.is_address(word) {
                 return Some(InlineEval::Argument(at));
             }
-            if self.runs.contains(word) || self.operand == Operand::Other {
-                // Options and targets of make mix in any order.
+            if self.operand == Operand::Target {
+                // Options, variables and targets mix in any order.
+                if is_make_code(word) {
+                    return Some(InlineEval::Argument(at));
+                }
+                continue;
+            }
+            if self.runs.contains(word) {
                 continue;
             }
             let is_doubtful = unknown && *word != "-" && self.operand == Operand::Script;
@@ -357,29 +468,72 @@ impl Interpreter {
         self.operand(doubtful, program_file)
     }
 
+    /// What an option's value runs: a file that is standard input, or a module that takes code.
+    fn script<'a>(
+        &self,
+        script: &str,
+        at: usize,
+        behind: &mut impl Iterator<Item = &'a str>,
+    ) -> Option<InlineEval> {
+        if is_input(script) {
+            return Some(InlineEval::StandardInput);
+        }
+        let takes_code = |module: &str| {
+            let package = module.split_once('.').map_or(module, |(package, _)| package);
+            self.modules.contains(&package)
+        };
+        let mut runs_code = takes_code(script);
+        if MODULE_RUNNERS.contains(&script) {
+            // `python -m cProfile -m timeit CODE`
+            while let Some(word) = behind.next() {
+                runs_code |= match word.strip_prefix("-m") {
+                    Some("") => behind.next().is_some_and(takes_code),
+                    Some(module) => takes_code(module),
+                    None => word.starts_with("-c"),
+                };
+            }
+        }
+        runs_code.then_some(InlineEval::Argument(at))
+    }
+
+    /// Whether a word is an address that holds the text of a module.
+    fn is_address(&self, word: &str) -> bool {
+        self.loads_addresses && word.contains("data:")
+    }
+
     /// Programs whose options may follow the operand are searched to the end.
     fn later(&self, arguments: &[&str], from: usize) -> Option<InlineEval> {
         let Operand::Program(_) = self.operand else {
             return None;
         };
-        let rest = arguments.get(from + 1..)?;
-        rest.iter()
-            .position(|word| {
-                word.len() > 1 && word.starts_with('-') && self.read(word).reading == Reading::Code
-            })
-            .map(|at| InlineEval::Argument(from + 1 + at))
+        for (at, word) in arguments.iter().enumerate().skip(from + 1) {
+            if word.len() < 2 || !word.starts_with('-') {
+                continue;
+            }
+            let read = self.read(word);
+            if read.reading == Reading::Code {
+                return Some(InlineEval::Argument(at));
+            }
+            // The next word may be its value, and an option all the same where options end at the operand.
+            let next = || arguments.get(at + 1).copied();
+            if read.program_file && read.value.or_else(next).is_some_and(is_input) {
+                return Some(InlineEval::StandardInput);
+            }
+        }
+        None
     }
 
     fn operand(&self, operand: Option<(usize, &str)>, program_file: bool) -> Option<InlineEval> {
         match (self.operand, operand) {
-            (Operand::Script, None | Some((_, "-"))) => Some(InlineEval::StandardInput),
+            (Operand::Script, None) => Some(InlineEval::StandardInput),
+            (Operand::Script, Some((_, script))) if is_input(script) => Some(InlineEval::StandardInput),
             (Operand::Program(_), Some((at, _))) if !program_file => Some(InlineEval::Argument(at)),
             (Operand::Program(_), None) if !program_file => Some(InlineEval::StandardInput),
-            (Operand::Script | Operand::Program(_) | Operand::Other, _) => None,
+            (Operand::Script | Operand::Program(_) | Operand::Target, _) => None,
         }
     }
 
-    fn read(&self, word: &str) -> Read {
+    fn read<'a>(&self, word: &'a str) -> Read<'a> {
         if self.words.contains(&word) {
             return Read::of(Reading::Code);
         }
@@ -389,62 +543,75 @@ impl Interpreter {
         }
     }
 
-    fn read_long(&self, long: &str) -> Read {
+    fn read_long<'a>(&self, long: &'a str) -> Read<'a> {
         let (name, value) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (long, None),
         };
-        if self.long.iter().any(|code| code.starts_with(name)) {
+        // Node takes one for the other.
+        let name = name.replace('_', "-");
+        if self.long.iter().any(|code| code.starts_with(&name)) {
             return Read::of(Reading::Code);
         }
         let names_file = matches!(self.operand, Operand::Program(_)) && name == "file";
         Read {
             reading: match value {
                 Some(_) => Reading::Whole,
-                None if names_file || self.long_values.contains(&name) => Reading::TakesNext,
+                None if names_file || self.long_values.contains(&name.as_str()) => Reading::TakesNext,
                 None => Reading::Unknown,
             },
             program_file: names_file,
+            value,
+            interactive: false,
         }
     }
 
-    fn read_cluster(&self, word: &str) -> Read {
-        let mut known = true;
+    fn read_cluster<'a>(&self, word: &'a str) -> Read<'a> {
+        let mut read = Read::of(Reading::Whole);
         let mut letters = word.chars();
         letters.next();
         while let Some(letter) = letters.next() {
-            let names_file = self.operand == Operand::Program(letter);
             if self.code.contains(letter) {
                 return Read::of(Reading::Code);
             }
-            if self.scripts.contains(letter) {
-                return Read::of(Reading::Script);
-            }
-            if names_file || self.values.contains(letter) {
-                let reading = if letters.as_str().is_empty() {
-                    Reading::TakesNext
-                } else {
-                    Reading::Whole
-                };
+            let is_script = self.scripts.contains(letter);
+            let names_file = self.operand == Operand::Program(letter);
+            if is_script || names_file || self.values.contains(letter) {
+                let value = Some(letters.as_str()).filter(|rest| !rest.is_empty());
                 return Read {
-                    reading,
+                    reading: match value {
+                        _ if is_script => Reading::Script,
+                        None => Reading::TakesNext,
+                        Some(_) => Reading::Whole,
+                    },
                     program_file: names_file,
+                    value,
+                    ..read
                 };
             }
             if self.attached.contains(letter) {
-                return Read::of(Reading::Whole);
+                return Read {
+                    reading: Reading::Whole,
+                    ..read
+                };
             }
-            known &= self.flags.contains(letter);
+            let is_interactive = self.interactive.contains(letter);
+            read.interactive |= is_interactive;
+            if !is_interactive && !self.flags.contains(letter) {
+                read.reading = Reading::Unknown;
+            }
         }
-        Read::of(if known { Reading::Whole } else { Reading::Unknown })
+        read
     }
 }
 
-impl Read {
+impl Read<'_> {
     const fn of(reading: Reading) -> Self {
         Self {
             reading,
             program_file: false,
+            interactive: false,
+            value: None,
         }
     }
 }
@@ -513,6 +680,29 @@ mod tests {
             "make all -f x",
             "gmake --eval=x",
             "make --makef x",
+            "make A!=x all",
+            "make A:=$(shell.x)",
+            "make SHELL=x all",
+            "make .SHELLFLAGS=x",
+            "make MAKEFLAGS=--eval=x",
+            "make CC=x;y",
+            "bmake -f x",
+            "python3 -m timeit x",
+            "python3 -mtimeit x",
+            "python3 -m idlelib.idle x",
+            "python3 -m cProfile -m timeit x",
+            "python3 -m pdb x.py",
+            "python3 -ic x",
+            "python3 -i -c x",
+            "node --experimental_loader x a.js",
+            "node --test --test-reporter=data:text/javascript,x a.js",
+            "node --test-reporter data:text/javascript,x a.js",
+            "deno run data:text/javascript,x",
+            "bun exec x",
+            "tsx -e x",
+            "ipython -c x",
+            "perl -d:X;x a.pl",
+            "perl -d a.pl",
         ] {
             assert!(
                 matches!(eval(line), Some(InlineEval::Argument(_))),
@@ -536,6 +726,20 @@ mod tests {
             "python3 --version",
             "node --input-type module",
             "php -S localhost:8000",
+            "python3 /dev/stdin",
+            "python3 -u /dev/./fd/0",
+            "perl /proc/self/fd/0",
+            "ruby ../../../dev/stdin",
+            "python3 -i x.py",
+            "node -i a.js",
+            "php -a",
+            "php -f -",
+            "awk -f - data",
+            "awk -f/dev/stdin data",
+            "awk --file=- data",
+            "sed -nf - data",
+            "sed -f p data -f -",
+            "sed -f p data --file=-",
         ] {
             let words: Vec<&str> = line.split(' ').collect();
             assert_eq!(
@@ -544,6 +748,15 @@ mod tests {
                 "{line}"
             );
         }
+    }
+
+    #[test]
+    fn every_name_of_a_link_is_asked() {
+        assert_eq!(
+            inline_eval(&["python", "python", "perl"], &["-E", "x"]),
+            Some(InlineEval::Argument(0))
+        );
+        assert_eq!(inline_eval(&["python", "python", "perl"], &["x"]), None);
     }
 
     #[test]
@@ -573,6 +786,13 @@ mod tests {
             "ruby --yjit bin/rails server -e production",
             "git status",
             "deno run x.ts",
+            "make CFLAGS=-O2 all",
+            "make PREFIX=/usr/local install",
+            "python3 -m pytest -m asyncio",
+            "python3 -m cProfile -o x app.py",
+            "node app.js data:x",
+            "python3 x.py /dev/stdin",
+            "awk -f p /dev/stdin",
         ] {
             assert_eq!(eval(line), None, "{line}");
         }

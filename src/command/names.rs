@@ -84,6 +84,65 @@ const CARRIERS: &[&str] = &[
     "bunx",
     "uvx",
     "pipx",
+    "aa-exec",
+    "cgexec",
+    "chronic",
+    "coresched",
+    "envdir",
+    "envuidgid",
+    "execlineb",
+    "fakechroot",
+    "gdbserver",
+    "hyperfine",
+    "ifne",
+    "lckdo",
+    "lldb",
+    "mispipe",
+    "pee",
+    "pipesz",
+    "rr",
+    "run0",
+    "s6-applyuidgid",
+    "s6-envdir",
+    "s6-setsid",
+    "s6-setuidgid",
+    "s6-softlimit",
+    "s6-sudo",
+    "sshpass",
+    "systemd-cat",
+    "systemd-inhibit",
+    "uclampset",
+    "watchexec",
+    "xterm",
+];
+
+/// What distributions write behind or before the name of a program that is built or packaged in another way.
+const FLAVOURS_BEHIND: &[&str] = &["-static", "-rs", ".ws", ".distrib"];
+const FLAVOURS_BEFORE: &[&str] = &["gnu", "g"];
+/// The carriers among what has a flavour before its name; all wrappers may have one.
+const GNU_CARRIERS: &[&str] = &["chroot", "parallel", "runcon", "xargs"];
+
+/// Binaries that are many programs, and run the one that their first argument names when they are called by their own
+/// name.
+const BOXES: &[&str] = &[
+    "coreutils",
+    "gnu-coreutils",
+    "uutils",
+    "uu-coreutils",
+    "sbase-box",
+    "ubase-box",
+];
+
+/// Emulators of other machines that run any file given to them are named after the machine; these are something else.
+const NO_EMULATORS: &[&str] = &[
+    "qemu-edid",
+    "qemu-ga",
+    "qemu-img",
+    "qemu-io",
+    "qemu-keymap",
+    "qemu-nbd",
+    "qemu-pr-helper",
+    "qemu-storage-daemon",
 ];
 
 /// Builtins that change or reach around the shell; a file of such a name is never what was meant (W2, G9).
@@ -170,6 +229,14 @@ const OTHER_SHELLS: &[&str] = &[
     "rzsh",
     "sash",
     "ysh",
+    "bsd-csh",
+    "es",
+    "mrsh",
+    "murex",
+    "nushell",
+    "oil",
+    "posh",
+    "rc",
 ];
 
 /// Binaries that hold many programs, shells among them (S3).
@@ -208,12 +275,20 @@ impl NameClass {
     /// The class of one base name.
     pub fn of(name: &str) -> Self {
         let name = name.strip_suffix(".exe").unwrap_or(name);
+        if let Some(plain) = plain_name(name) {
+            // What such a build accepts beyond the plain one is not known.
+            return match Self::of(plain) {
+                Self::PayloadShell | Self::OtherShell => Self::OtherShell,
+                Self::Wrapper | Self::Carrier => Self::Carrier,
+                class @ (Self::Program | Self::RefusedBuiltin | Self::Multiplexer) => class,
+            };
+        }
         let unversioned = without_version(name);
         if MULTIPLEXERS.contains(&unversioned) || name.starts_with("busybox") || name.starts_with("toybox") {
             Self::Multiplexer
         } else if let Some(class) = BY_NAME.get(name) {
             *class
-        } else if is_loader(name) {
+        } else if is_loader(name) || is_emulator(name) || CARRIERS.contains(&unversioned) {
             Self::Carrier
         } else if OTHER_SHELLS.contains(&unversioned) {
             Self::OtherShell
@@ -230,16 +305,49 @@ impl NameClass {
 
     /// The strictest class among several names of one file.
     pub fn of_all<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        names.into_iter().map(Self::of).max().unwrap_or(Self::Program)
+        let mut is_box = true;
+        let class = names
+            .into_iter()
+            .inspect(|name| is_box &= BOXES.contains(name))
+            .map(Self::of)
+            .max();
+        match class {
+            Some(Self::Program) if is_box => Self::Carrier,
+            Some(class) => class,
+            None => Self::Program,
+        }
     }
 }
 
-/// Whether a name is a dynamic loader's, which runs any file given to it: `ld(-linux*|-musl*)?.so*`.
+/// The name without the flavour that a distribution gave it, if that is one of a program that is known here.
+fn plain_name(name: &str) -> Option<&str> {
+    let behind = FLAVOURS_BEHIND
+        .iter()
+        .find_map(|flavour| name.strip_suffix(flavour));
+    let before = || {
+        FLAVOURS_BEFORE
+            .iter()
+            .filter_map(|flavour| name.strip_prefix(flavour))
+            .find(|plain| super::wrapper::Wrapper::named(plain).is_some() || GNU_CARRIERS.contains(plain))
+    };
+    behind
+        .or_else(before)
+        .filter(|plain| !plain.is_empty() && !BY_NAME.contains_key(name))
+}
+
+/// Whether a name is a dynamic loader's, which runs any file given to it: `ld(-linux*|-musl*)?.so*`, and what older
+/// and other systems call theirs.
 fn is_loader(name: &str) -> bool {
-    name.strip_prefix("ld").is_some_and(|rest| {
-        rest.starts_with(".so")
-            || ((rest.starts_with("-linux") || rest.starts_with("-musl")) && rest.contains(".so"))
-    })
+    let is_ld = |rest: &str| {
+        let rest = rest.trim_start_matches(|character: char| character.is_ascii_digit());
+        rest.starts_with(".so") || (rest.starts_with('-') && rest.contains(".so"))
+    };
+    name.strip_prefix("ld").is_some_and(is_ld) || (name.starts_with("libc.musl-") && name.contains(".so"))
+}
+
+/// Whether a name is that of an emulator which runs a program of another machine (`qemu-aarch64`).
+fn is_emulator(name: &str) -> bool {
+    name.starts_with("qemu-") && !name.starts_with("qemu-system-") && !NO_EMULATORS.contains(&name)
 }
 
 /// Interpreters whose first operand is a script. (Filters such as awk and sed name data there.)
@@ -280,7 +388,7 @@ pub fn runs_scripts(path: &str) -> bool {
 pub fn without_version(name: &str) -> &str {
     let stripped = name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
     let stripped = if stripped.len() < name.len() {
-        stripped.trim_end_matches('-')
+        stripped.trim_end_matches(['-', '_'])
     } else {
         stripped
     };
@@ -315,6 +423,33 @@ mod tests {
             ("ld-musl-x86_64.so.1", NameClass::Carrier),
             ("ld.so", NameClass::Carrier),
             ("ldd", NameClass::Program),
+            ("ld", NameClass::Program),
+            ("ld.bfd", NameClass::Program),
+            ("ld-2.31.so", NameClass::Carrier),
+            ("ld64.so.2", NameClass::Carrier),
+            ("libc.musl-x86_64.so.1", NameClass::Carrier),
+            ("perf_6.1", NameClass::Carrier),
+            ("x86_64", NameClass::Carrier),
+            ("x86_64-linux-gnu-gcc-12", NameClass::Program),
+            ("sudo-rs", NameClass::Carrier),
+            ("sudo.ws", NameClass::Carrier),
+            ("tini-static", NameClass::Carrier),
+            ("bash-static", NameClass::OtherShell),
+            ("zsh-static", NameClass::OtherShell),
+            ("sh.distrib", NameClass::OtherShell),
+            ("busybox-static", NameClass::Multiplexer),
+            ("gtimeout", NameClass::Carrier),
+            ("gnuenv", NameClass::Carrier),
+            ("gxargs", NameClass::Carrier),
+            ("gsed", NameClass::Program),
+            ("gperf", NameClass::Program),
+            ("git", NameClass::Program),
+            ("rustc", NameClass::Program),
+            ("qemu-aarch64-static", NameClass::Carrier),
+            ("qemu-img", NameClass::Program),
+            ("qemu-system-x86_64", NameClass::Program),
+            ("systemd-cat", NameClass::Carrier),
+            ("posh", NameClass::OtherShell),
             (".", NameClass::RefusedBuiltin),
             ("eval", NameClass::RefusedBuiltin),
             ("busybox", NameClass::Multiplexer),
@@ -323,6 +458,12 @@ mod tests {
             assert_eq!(NameClass::of(name), expected, "{name}");
         }
         assert_eq!(NameClass::of_all(["rg", "rg", "busybox"]), NameClass::Multiplexer);
+        // By its own name it runs any of its programs, by another only that one.
+        assert_eq!(
+            NameClass::of_all(["coreutils", "coreutils", "coreutils"]),
+            NameClass::Carrier
+        );
+        assert_eq!(NameClass::of_all(["ls", "ls", "coreutils"]), NameClass::Program);
     }
 
     #[test]

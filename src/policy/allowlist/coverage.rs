@@ -89,9 +89,13 @@ impl Coverage<'_> {
         self.skill(executable).ok_or(miss)
     }
 
-    /// Whether a file lies in a directory whose programs are what their name says.
-    pub(super) fn is_trusted(&self, file: &str) -> bool {
-        self.is_trusted_directory(paths::directory(file))
+    /// Whether a program is what its name says: its file lies in a trusted directory, and so does the name, unless the
+    /// file has the same one. Anybody can make a link to a trusted file and call it what they like.
+    pub(super) fn is_trusted(&self, executable: &Executable) -> bool {
+        let is_trusted = |file: &str| self.is_trusted_directory(paths::directory(file));
+        is_trusted(&executable.real)
+            && (is_trusted(&executable.resolved)
+                || paths::base_name(&executable.resolved) == paths::base_name(&executable.real))
     }
 
     fn is_trusted_directory(&self, directory: &str) -> bool {
@@ -189,10 +193,41 @@ impl Coverage<'_> {
             (ExecutablePattern::File(_) | ExecutablePattern::Glob { .. }, Some(executable)) => {
                 // A pattern that is the very link that was followed leads to the same file.
                 let matches = pattern == ExecutablePattern::File(executable.resolved.clone())
-                    || pattern.matches_path(&executable.real, case, cache, |path| self.lookup.real(path))
-                        == Some(true);
+                    || (pattern.matches_path(&executable.real, case, cache, |path| self.lookup.real(path))
+                        == Some(true)
+                        && self.means_this_name(&pattern, rule, executable));
                 self.rules.holds(Rule::M1, matches)
             }
+        }
+    }
+
+    /// Whether a pattern that matches the real file means it by this name too. A file that is several programs is
+    /// meant as the one that the pattern names, or as all of them by the file's own name unless arguments are named,
+    /// which say nothing about the others.
+    fn means_this_name(
+        &self,
+        pattern: &ExecutablePattern,
+        rule: ArgumentRule<'_>,
+        executable: &Executable,
+    ) -> bool {
+        if executable.is_settled_by_path() {
+            return true;
+        }
+        let name = paths::base_name(&executable.resolved);
+        match pattern {
+            ExecutablePattern::File(file) => {
+                let meant = paths::base_name(file);
+                meant == name || (meant == paths::base_name(&executable.real) && rule == ArgumentRule::Any)
+            }
+            ExecutablePattern::Glob { .. } => {
+                let (case, cache) = (self.path_case(), self.policy.cache);
+                let real = |path: &str| self.lookup.real(path);
+                let directory = paths::directory(&executable.resolved);
+                let directory = real(directory).unwrap_or_else(|| directory.to_owned());
+                let named = paths::join_normalised(&directory, name);
+                pattern.matches_path(&named, case, cache, real) == Some(true)
+            }
+            ExecutablePattern::Name(_) | ExecutablePattern::Any => true,
         }
     }
 
@@ -281,7 +316,7 @@ impl Coverage<'_> {
             .names()
             .into_iter()
             .all(|name| may_be_safe_under(self.rules, name));
-        let is_trusted = self.is_trusted(&executable.real);
+        let is_trusted = self.is_trusted(executable);
         if !is_filter || !self.rules.holds(Rule::Sb5, is_trusted) {
             return Some(Err(Code::SafeBinUntrusted));
         }

@@ -3,10 +3,12 @@
 use super::{AnalysisPolicy, DenyHit, DenyRule, directory::Directory};
 use crate::{
     command::{
-        Executable, PathLookup, Span, parser, paths,
+        Executable, PathLookup, Span, multi_call,
+        names::NameClass,
+        parser, paths,
         syntax::{List, Word},
     },
-    policy::pattern::{ArgumentMatch, ExecutablePattern, PathCase},
+    policy::pattern::{ArgumentMatch, ExecutablePattern, PathCase, has_wildcard},
 };
 
 /// Words of an opaque segment that are looked up as programs; more make the segment count as not understood.
@@ -31,6 +33,8 @@ pub(super) enum Scan {
 pub(super) struct Program<'a> {
     base_names: Vec<String>,
     files: Vec<String>,
+    /// The real paths of those that are there.
+    reals: Vec<String>,
     /// Whether these are all.
     pub(super) is_certain: bool,
     lookup: &'a dyn PathLookup,
@@ -82,6 +86,7 @@ impl Denial<'_> {
         let mut program = Program {
             base_names: vec![paths::base_name(&typed).to_owned()],
             files: Vec::new(),
+            reals: Vec::new(),
             is_certain: true,
             lookup: self.lookup,
         };
@@ -101,20 +106,21 @@ impl Denial<'_> {
         program
     }
 
-    /// Looks at every word as if it were a program, and into words that are text for a shell.
-    pub(super) fn scan(&self, words: &[Word], directory: &Directory) -> Scan {
+    /// Looks at every word as if it were a program, and into words that are text for a shell. `letters` are options that
+    /// a program may be glued to, besides the first of its word.
+    pub(super) fn scan(&self, words: &[Word], directory: &Directory, letters: &str) -> Scan {
         if !self.has_rules() {
             return Scan::Clear;
         }
         let mut opaque = words.len() > MAX_SCANNED_WORDS;
         for (at, word) in words.iter().take(MAX_SCANNED_WORDS).enumerate() {
             let rest = words.get(at + 1..).unwrap_or_default();
-            match self.candidate(word, rest, directory) {
+            match self.candidate(word, rest, directory, letters) {
                 Scan::Hit(hit) => return Scan::Hit(hit),
                 Scan::Opaque => opaque = true,
                 Scan::Clear => {}
             }
-            for text in texts_of(&word.value).filter(|text| is_shell_text(text)) {
+            for text in texts_of(&word.value, letters).filter(|text| is_shell_text(text)) {
                 // Only of the whole word the places are known.
                 let list = if text == word.value {
                     parser::parse_mapped(text, &word.map)
@@ -142,7 +148,7 @@ impl Denial<'_> {
         for segment in list.segments() {
             for (at, word) in segment.words.iter().take(MAX_SCANNED_WORDS).enumerate() {
                 let rest = segment.words.get(at + 1..).unwrap_or_default();
-                match self.candidate(word, rest, directory) {
+                match self.candidate(word, rest, directory, "") {
                     Scan::Hit(hit) => return Scan::Hit(hit),
                     Scan::Opaque => scan = Scan::Opaque,
                     Scan::Clear => {}
@@ -153,10 +159,10 @@ impl Denial<'_> {
     }
 
     /// One word as a program with the words behind it as its arguments.
-    fn candidate(&self, word: &Word, rest: &[Word], directory: &Directory) -> Scan {
+    fn candidate(&self, word: &Word, rest: &[Word], directory: &Directory, letters: &str) -> Scan {
         let arguments: Vec<&str> = rest.iter().map(|word| word.value.as_str()).collect();
         let mut scan = Scan::Clear;
-        for text in texts_of(&word.value) {
+        for text in texts_of(&word.value, letters) {
             let executable =
                 Executable::resolve(&Word::literal(text, word.span), directory.known(), self.lookup).ok();
             let program = self.program(text, executable.as_ref(), directory);
@@ -177,6 +183,11 @@ impl Denial<'_> {
             return false;
         };
         let real = |path: &str| self.lookup.real(path);
+        if let ExecutablePattern::Name(name) = &pattern
+            && program.is_meant_by(name)
+        {
+            return true;
+        }
         // A pattern that cannot be compiled denies rather than allows.
         program.base_names.iter().any(|name| {
             pattern
@@ -201,12 +212,32 @@ impl Denial<'_> {
 }
 
 impl Program<'_> {
+    /// Whether a plain name leads to the same file: who denies `python3` means what it is a link to. Not of a file that
+    /// is several programs, of which one is meant.
+    fn is_meant_by(&self, name: &str) -> bool {
+        if self.reals.is_empty() || has_wildcard(name) {
+            return false;
+        }
+        let Some(file) = self
+            .lookup
+            .search(name)
+            .and_then(|path| self.lookup.inspect(&path))
+        else {
+            return false;
+        };
+        let own = paths::base_name(&file.real);
+        self.reals.contains(&file.real)
+            && !multi_call::tells_by_name(own)
+            && NameClass::of(own) != NameClass::Multiplexer
+    }
+
     fn look_up(&mut self, path: &str) {
         let inspected = self.lookup.inspect(path);
         self.add(path, inspected.as_ref().map(|file| file.real.as_str()));
     }
 
     fn add(&mut self, path: &str, real: Option<&str>) {
+        self.reals.extend(real.map(str::to_owned));
         for file in [Some(path), real].into_iter().flatten() {
             self.base_names.push(paths::base_name(file).to_owned());
             self.files.push(file.to_owned());
@@ -214,20 +245,24 @@ impl Program<'_> {
     }
 }
 
-/// What of a word may be a program or text for a shell: the word, and what options and settings hold behind their
-/// names (`--to-command=rm`, `-Irm`, `alias.x=!rm`).
-fn texts_of(value: &str) -> impl Iterator<Item = &str> {
+/// What of a word may be a program or text for a shell: the word, and what options, settings and commands of an editor
+/// hold behind their names and marks (`--to-command=rm`, `-xIrm`, `alias.x=!rm`, `+:!rm`).
+fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> {
     let behind = value.match_indices('=').map(|(at, _)| at + 1).take(MAX_PARTS);
-    let glued = value
-        .strip_prefix('-')
-        .and_then(|rest| Some(1 + rest.chars().next()?.len_utf8()))
-        .filter(|_| !value.starts_with("--"));
+    let is_cluster = value.starts_with('-') && !value.starts_with("--");
+    let cluster = if is_cluster { value } else { "" };
+    let glued = cluster
+        .char_indices()
+        .skip(1)
+        .enumerate()
+        .filter(|(nth, (_, letter))| *nth == 0 || letters.contains(*letter))
+        .map(|(_, (at, letter))| at + letter.len_utf8())
+        .take(MAX_PARTS);
     std::iter::once(0)
         .chain(behind)
         .chain(glued)
         .filter_map(|at| value.get(at..))
-        .flat_map(|text| [Some(text), text.strip_prefix(['!', '|'])])
-        .flatten()
+        .flat_map(|text| [text, text.trim_start_matches(['!', '|', '+', ':'])])
         .filter(|text| !text.is_empty())
 }
 

@@ -1,9 +1,10 @@
 //! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
 
+use percent_encoding::percent_decode_str;
+
 use super::{
     Match, MatchKind, SegmentReport,
     denial::Scan,
-    directory::Directory,
     evaluation::Evaluation,
     proposal::Proposal,
     work::{Judged, Place, Target, Work},
@@ -51,7 +52,10 @@ impl Evaluation<'_> {
         let bases = self.bases(work);
         let mut words = work.values.iter().zip(&work.segment.words);
         let hit = words.find(|(value, _)| {
-            parts_of(value).any(|text| self.is_protected(text, directory, &bases)) || self.holds_root(value)
+            let mut texts = parts_of(value);
+            texts.any(|text| self.is_protected(text, work.place, &bases))
+                || self.holds_root(value)
+                || self.is_protected_address(value, work.place, &bases)
         });
         let span = match hit {
             Some((_, word)) => word.span,
@@ -81,6 +85,12 @@ impl Evaluation<'_> {
         })
     }
 
+    fn names_root(&self, path: &str) -> bool {
+        let roots = &self.policy.protected.roots;
+        let mut components = path.split('/').filter(|component| !component.is_empty());
+        components.any(|component| roots.iter().any(|root| paths::base_name(root) == component))
+    }
+
     fn holds(&self, path: &str) -> bool {
         self.policy.protected.holds(path, self.policy.path_case)
     }
@@ -108,7 +118,17 @@ impl Evaluation<'_> {
         bases
     }
 
-    fn is_protected(&self, text: &str, directory: &Directory, bases: &[String]) -> bool {
+    /// An address of a file, in which a path may be written in other ways: `file:///st%61te`, and curl's `{a,b}` and
+    /// `[a-z]`, which are not tried.
+    fn is_protected_address(&self, value: &str, place: Place<'_>, bases: &[String]) -> bool {
+        let is_file = value.to_ascii_lowercase().contains("file:");
+        let decoded = percent_decode_str(value).decode_utf8_lossy();
+        let mut texts = parts_of(&decoded);
+        (is_file && value.contains(['{', '[']))
+            || (decoded != value && texts.any(|text| self.is_protected(text, place, bases)))
+    }
+
+    fn is_protected(&self, text: &str, place: Place<'_>, bases: &[String]) -> bool {
         if text.is_empty() {
             return false;
         }
@@ -117,17 +137,18 @@ impl Evaluation<'_> {
         }
         let path = paths::expand_home(text, self.lookup.home());
         if path.starts_with('/') {
-            return self.leads_to_protected("/", &path);
+            return self.leads_to_protected("/", &path, place);
         }
-        directory.candidates().is_none_or(|candidates| {
-            let mut places = candidates.iter().chain(bases);
-            places.any(|base| self.leads_to_protected(base, &path))
+        place.directory.candidates().is_none_or(|candidates| {
+            let mut bases = candidates.iter().chain(bases);
+            bases.any(|base| self.leads_to_protected(base, &path, place))
         })
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
-    /// part that is counts. Also when there was too much to look at.
-    fn leads_to_protected(&self, base: &str, path: &str) -> bool {
+    /// part that is counts, and where a command before may make the rest, a link among it, the name of the server's
+    /// directory in it. Also when there was too much to look at.
+    fn leads_to_protected(&self, base: &str, path: &str, place: Place<'_>) -> bool {
         if self.holds(&paths::join_normalised(base, path)) {
             return true;
         }
@@ -143,6 +164,9 @@ impl Evaluation<'_> {
         }
         if let Some(real) = self.lookup.real(&whole) {
             return self.holds(&real);
+        }
+        if place.operator.is_some() && self.names_root(path) {
+            return true;
         }
         let mut reached = None;
         for prefix in whole
@@ -265,7 +289,11 @@ impl Evaluation<'_> {
         let delegates = delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
         if delegates {
             // What it runs may be denied, whether or not its entry has to name the arguments.
-            match self.denial().scan(work.argument_words(), work.place.directory) {
+            let letters = delegation::handing_letters(&work.names());
+            match self
+                .denial()
+                .scan(work.argument_words(), work.place.directory, &letters)
+            {
                 Scan::Hit(hit) => work.deny(hit),
                 // What else stands in such arguments need not be text for a shell, so it is not called opaque by
                 // itself.
@@ -303,7 +331,10 @@ impl Evaluation<'_> {
 
     /// Looks for denied programs in a segment that runs what its words say, and notes what cannot be seen.
     pub(super) fn scan(&mut self, work: &mut Work<'_>) {
-        match self.denial().scan(work.argument_words(), work.place.directory) {
+        match self
+            .denial()
+            .scan(work.argument_words(), work.place.directory, "")
+        {
             Scan::Hit(hit) => work.deny(hit),
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}

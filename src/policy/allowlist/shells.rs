@@ -77,7 +77,7 @@ impl Evaluation<'_> {
         self.shell_payload = true;
         let trusted = work
             .executable()
-            .is_some_and(|executable| self.coverage().is_trusted(&executable.real));
+            .is_some_and(|executable| self.coverage().is_trusted(executable));
         if !self.rules.holds(Rule::W4, trusted) {
             work.fail(
                 Code::WrapperUntrusted,

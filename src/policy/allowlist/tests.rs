@@ -346,6 +346,14 @@ fn deny_rules_look_behind_options_and_settings() {
             "git -c alias.x='!rm y' x",
             "git -c core.pager='|rm' log",
             "env -Srm",
+            "tar -cf o.tar -xIrm a",
+            "git grep -iOrm x",
+            "man -aPrm ls",
+            "vim '+!rm x' f",
+            "vim -c ':!rm x' f",
+            "less '+!rm x' f",
+            "chronic rm x",
+            "bash-static -c 'rm x'",
             "env --split-string='rm x'",
             "ssh -o ProxyCommand='rm x' host",
             "sudo --user=me -- RM x",
@@ -389,6 +397,17 @@ fn deny_rules_see_real_files_and_arguments() {
     let mut world = World::allowing(&["*"]).denying(&["rm"]);
     world.machine.links.insert("/opt/tidy", "/usr/bin/rm");
     world.denies("/opt/tidy x");
+
+    // Who denies a link means what it leads to, but not every program of a file that is several.
+    let mut world = World::allowing(&["*"]).denying(&["rg"]);
+    world.machine.files.push("/usr/bin/rg-14");
+    world.machine.links.insert("/usr/bin/rg", "/usr/bin/rg-14");
+    world.denies("/usr/bin/rg-14 x");
+    let mut world = World::allowing(&["*"]).denying(&["rg"]);
+    world.machine.links.insert("/usr/bin/rg", "/usr/bin/coreutils");
+    world.machine.links.insert("/usr/bin/cat", "/usr/bin/coreutils");
+    world.denies("rg x");
+    world.allows("cat x");
 
     let mut world = World::allowing(&["*"]);
     world.deny_rules = vec![DenyRule {

@@ -46,7 +46,7 @@ impl Evaluation<'_> {
     fn take_wrapper(&self, work: &mut Work<'_>) -> Result<(), (Code, &'static str, &'static str)> {
         let name = paths::base_name(work.typed()).to_owned();
         let wrapper = Wrapper::named(&name).filter(|wrapper| {
-            // A link from one wrapper to another would be read by the wrong table.
+            // A link from one wrapper to another would be read by the wrong table; one to anything else is not trusted.
             let mut others = work.names().into_iter().filter_map(Wrapper::named);
             self.rules.holds(Rule::W4, others.all(|other| other == *wrapper))
         });
@@ -59,7 +59,7 @@ impl Evaluation<'_> {
         };
         let trusted = work
             .executable()
-            .filter(|executable| self.coverage().is_trusted(&executable.real))
+            .filter(|executable| self.coverage().is_trusted(executable))
             .map(|executable| executable.resolved.clone());
         let is_shell_word = is_word_of_the_shell(work, wrapper);
         if !self.rules.holds(Rule::W4, trusted.is_some() || is_shell_word) {

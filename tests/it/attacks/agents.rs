@@ -66,14 +66,59 @@ async fn the_servers_own_state_is_out_of_reach_by_links_directories_and_glued_op
 }
 
 #[tokio::test]
+async fn a_link_is_not_the_program_whose_name_it_has() {
+    let server = TestServer::allowlist_only()
+        .document(
+            &json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/printf" }] } } }),
+        )
+        .start()
+        .await;
+    let work = server.scratch().dir("work");
+    write_file(&work.join("secret"), "x\n");
+    let run = |command: &'static str| {
+        let (agent, work) = (server.agent(), work.clone());
+        async move { agent.exec(json!({ "command": command, "workdir": work })).await }
+    };
+    // The true ones are covered without an entry.
+    assert_eq!(run("printf ab | tr a c").await.expect(200)["stdout"], "cb");
+    assert_eq!(run("nohup printf ab").await.expect(200)["stdout"], "ab");
+    for (link, target) in [
+        ("tr", "cp"),
+        ("nohup", "cp"),
+        ("timeout", "cp"),
+        ("env", "cp"),
+        ("sh", "cp"),
+    ] {
+        symlink(format!("/usr/bin/{target}"), work.join(link)).unwrap();
+    }
+    for command in [
+        "./tr secret copied",
+        "./nohup printf secret",
+        "./timeout 5 printf",
+        "./env printf secret",
+        "sh -c './tr secret copied'",
+        "./sh -c 'printf ab'",
+    ] {
+        run(command).await.problem(403, "exec-denied");
+    }
+    assert!(!work.join("copied").exists());
+    // And a link to what the name says is it.
+    symlink("/usr/bin/wc", work.join("wc")).unwrap();
+    assert_eq!(run("printf ab | ./wc -c").await.expect(200)["stdout"], "2\n");
+}
+
+#[tokio::test]
 async fn no_spelling_of_the_servers_own_state_is_covered() {
     let server = TestServer::allowlist_only()
-        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/cat" }] } } }))
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+            { "pattern": "/**/cat" }, { "pattern": "/**/ln" }
+        ] } } }))
         .start()
         .await;
     let work = server.scratch().dir("work");
     write_file(&work.join("plain"), "x\n");
     let state = server.state().display().to_string();
+    let encoded = state.replace("state", "st%61te");
     symlink(&state, work.join("link")).unwrap();
     symlink("/proc/self/cwd", work.join("here")).unwrap();
     symlink(server.scratch().path(), work.join("up")).unwrap();
@@ -90,6 +135,7 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
         "cat ../work/plain".to_owned(),
         "cat up/work/plain".to_owned(),
         "cat ~/../work/plain".to_owned(),
+        "ln -s . later && cat later/plain".to_owned(),
     ] {
         let answer = run(command.clone()).await;
         assert_eq!(answer.expect(200)["stdout"], "x\n", "{command}");
@@ -115,6 +161,13 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
         format!("cat a:{state}/{token}"),
         format!("cat 'a b {state}/{token}'"),
         format!("cat file://{state}/{token}"),
+        format!("cat file://{encoded}/{token}"),
+        format!(
+            "cat 'file://{}/st[a-b]te/{token}'",
+            server.scratch().path().display()
+        ),
+        format!("ln -s .. out && cat out/state/{token}"),
+        format!("ln -s .. out; cd out && cat state/{token}"),
         format!("cat {state}/exec-approvals.json"),
         format!("cat {state}/countersign/api.sock"),
         format!("cat {state}/workspace/../{token}"),
