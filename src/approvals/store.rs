@@ -95,6 +95,9 @@ pub enum StoreError {
         /// The hash of what is there.
         current: String,
     },
+    /// The agent cannot be written about: what stands under its name is read as that of `main`.
+    #[error("in the approvals document that name is the old one of main")]
+    OldNameOfMain,
     /// Another writer holds the lock; trying again later may help.
     #[error("another writer holds the lock of the approvals document")]
     Locked,

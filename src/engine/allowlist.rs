@@ -13,7 +13,7 @@ use crate::{
     domain::{Actor, EntryId, Precondition, UnixMillis},
     engine::{
         Engine,
-        document::{ChangeError, Telling, readable, subject_of},
+        document::{ChangeError, Telling, check_writable, readable, subject_of},
         lint::GrantUses,
         reply::StorageTrouble,
     },
@@ -349,6 +349,7 @@ impl Engine {
         agent: &str,
         edit: impl FnMut(&mut Document) -> Result<(T, Option<Change>), E> + Send + 'static,
     ) -> Result<(T, Arc<Snapshot>), ChangeError<E>> {
+        check_writable(agent).map_err(ChangeError::Store)?;
         let subject = subject_of(agent);
         let whom = by.clone();
         let tell = move |(_value, change): &(T, Option<Change>), _pending: &Pending<'_>| {

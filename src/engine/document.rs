@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     approvals::{
-        document::{Document, Incoming, PolicyFields, PolicyTarget, Refusal},
+        document::{Document, Incoming, PolicyFields, PolicyTarget, Refusal, is_old_name_of_main},
         store::{Base, DocumentStatus, Pending, Snapshot, StoreError, UpdateError},
     },
     domain::{Actor, AgentId, Precondition},
@@ -316,6 +316,7 @@ impl Engine {
         expected: Precondition,
         policy: PolicyFields,
     ) -> Result<Hashed<PolicyFields>, DocumentError> {
+        check_writable(agent)?;
         let (owner, subject, whom) = (agent.to_owned(), subject_of(agent), by.clone());
         let edit = move |document: &mut Document| {
             document.set_policy(PolicyTarget::Agent(&owner), policy);
@@ -417,6 +418,14 @@ pub(super) fn subject_of(agent: &str) -> Subject {
         agent: AgentId::parse(agent).ok(),
         ..Subject::default()
     }
+}
+
+/// Refuses to write about an agent whose rules would be read as those of another.
+pub(super) fn check_writable(agent: &str) -> Result<(), StoreError> {
+    if is_old_name_of_main(agent) {
+        return Err(StoreError::OldNameOfMain);
+    }
+    Ok(())
 }
 
 /// The document, unless it is refused.

@@ -8,7 +8,7 @@ use std::{cmp::Reverse, sync::Arc};
 use crate::{
     approvals::{
         binding,
-        document::{DenyRule, Listed},
+        document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
     command::{PathLookup as _, env_policy},
@@ -580,10 +580,14 @@ impl Judgement {
         }
     }
 
-    /// What `allow-always` could store.
+    /// What `allow-always` could store: nothing for an agent about which nothing can be written.
     pub(super) fn proposed(&self, spec: AskSpec) -> Vec<Pattern> {
         match &self.analysis {
-            Some(analysis) if spec.allow_always_offered => analysis.proposed_patterns.clone(),
+            Some(analysis)
+                if spec.allow_always_offered && !is_old_name_of_main(self.binding.agent.as_str()) =>
+            {
+                analysis.proposed_patterns.clone()
+            }
             Some(_) | None => Vec::new(),
         }
     }

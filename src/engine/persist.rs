@@ -19,6 +19,7 @@ use crate::{
     engine::{
         Engine,
         call::Call,
+        document::check_writable,
         judge::Judgement,
         standing::{Ours, PolicyFile},
     },
@@ -92,6 +93,7 @@ impl Engine {
         let (agent, whom) = (approval.card.binding.agent.clone(), by.clone());
         let engine = Arc::clone(self);
         let added = tokio::task::spawn_blocking(move || {
+            check_writable(agent.as_str())?;
             let mut edit = |document: &mut Document| {
                 let added = entries
                     .iter()

@@ -19,7 +19,7 @@ use crate::{
     engine::{
         Engine,
         config::ConfigError,
-        document::{DocumentError, Telling},
+        document::{DocumentError, Telling, check_writable},
         reply::StorageTrouble,
         standing::{Ours, PolicyFile},
     },
@@ -117,6 +117,9 @@ impl Engine {
         preset: Preset,
         agent: Option<&AgentId>,
     ) -> Result<bool, PresetError> {
+        if let Some(agent) = agent {
+            check_writable(agent.as_str()).map_err(DocumentError::Store)?;
+        }
         let state_dir = self.settings.state_dir();
         let config = ConfigFile::hold(state_dir).map_err(ConfigError::from)?;
         let unchanged = |error| ConfigError::of_edit(error, &config);

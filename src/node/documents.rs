@@ -77,6 +77,7 @@ fn refused(error: &StoreError) -> Answer {
         StoreError::Refused { .. } | StoreError::Invalid(_) => {
             Answer::unavailable("the approvals document of this node is refused; repair it on the node")
         }
+        StoreError::OldNameOfMain => Answer::invalid(format!("Error: INVALID_REQUEST: {error}")),
         StoreError::Locked
         | StoreError::LockStale { .. }
         | StoreError::Directory(_)

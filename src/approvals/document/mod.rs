@@ -25,4 +25,5 @@ pub use json::{Json, Number};
 pub use model::{
     Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Listed, Members, PolicyFields, Socket,
 };
+pub use normalise::is_old_name_of_main;
 pub use read::{Loaded, MAX_BYTES, Refusal, RefusalReason, Warning};

@@ -17,6 +17,11 @@ use super::{
 const LEGACY_MAIN: &str = "default";
 const MAIN: &str = "main";
 
+/// Whether an agent of this name cannot have rules of its own: what stands under it in a document is read as `main`'s.
+pub fn is_old_name_of_main(agent: &str) -> bool {
+    agent == LEGACY_MAIN
+}
+
 /// A document whose agents may still lack ids and carry the legacy name.
 pub(super) struct DraftDocument {
     pub(super) socket: Option<Socket>,

@@ -130,6 +130,7 @@ fn of_store(error: &StoreError) -> WireError {
             "the approvals document is refused and stays as it is: run countersign doctor",
         ),
         StoreError::Invalid(refusal) => WireError::invalid(format!("invalid exec approvals file: {refusal}")),
+        StoreError::OldNameOfMain => WireError::invalid(error.to_string()),
         StoreError::Locked => WireError::unavailable(error.to_string()).retryable(None),
         StoreError::LockStale { .. } | StoreError::Directory(_) | StoreError::Io { .. } => {
             WireError::unavailable("the approvals document cannot be written: run countersign doctor")

@@ -544,6 +544,10 @@ impl From<StoreError> for Problem {
                 Self::new(Code::BaseHashRequired, "send the document's ETag as If-Match")
                     .with("currentHash", current)
             }
+            StoreError::OldNameOfMain => Self::field(
+                "agentId",
+                "default is the old name of main in the approvals document, so no rule can be written for an agent of that name; write main",
+            ),
             StoreError::Locked => Self::new(Code::DocumentLocked, "another program is changing the document"),
             StoreError::LockStale { .. } => Self::new(
                 Code::DocumentLockStale,

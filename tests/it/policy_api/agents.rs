@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{policy_events, put, tag_of};
+use super::{patch, policy_events, put, tag_of};
 use crate::support::{TestServer, only};
 
 #[tokio::test]
@@ -134,4 +134,71 @@ async fn an_agents_policy_is_the_four_members_as_written() {
             .await
             .problem(400, "invalid-request");
     }
+}
+
+#[tokio::test]
+async fn nothing_is_written_under_the_old_name_of_main() {
+    let config =
+        json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } });
+    let document = json!({ "version": 1, "agents": { "main": { "ask": "on-miss" } } });
+    let server = TestServer::asking()
+        .config(&config)
+        .document(&document)
+        .start()
+        .await;
+    let operator = server.operator();
+    let before = operator.get("/v1/policy/document").await.expect(200);
+    let policy = json!({ "security": "full", "ask": "off" });
+    let entry = format!("/v1/agents/default/allowlist/{}", uuid::Uuid::nil());
+    let refused = [
+        put(&operator, "/v1/agents/default/policy", None, &policy).await,
+        put(&operator, "/v1/agents/default/policy", None, &json!({})).await,
+        operator
+            .post("/v1/agents/default/allowlist", json!({ "pattern": "/bin/date" }))
+            .await,
+        operator
+            .post("/v1/agents/default/denylist", json!({ "pattern": "/bin/date" }))
+            .await,
+        patch(&operator, &entry, None, &json!({ "note": "mine" })).await,
+        operator.delete(&entry).await,
+        operator
+            .post(
+                "/v1/policy/preset",
+                json!({ "name": "yolo", "agentId": "default" }),
+            )
+            .await,
+    ];
+    for answer in refused {
+        let problem = answer.problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], "agentId", "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("the old name of main"), "{detail}");
+    }
+    // An agent may be called so. It asks as itself, and what it is allowed is not remembered for another one.
+    let call = json!({ "argv": ["/bin/date", "--version"] });
+    server.asked(call.clone()).await;
+    let mut named = call;
+    named["agentId"] = json!("default");
+    let asked = server.asked(named).await;
+    let approval = asked["approvalId"].as_str().unwrap();
+    let shown = operator
+        .get(&format!("/v1/approvals/{approval}"))
+        .await
+        .expect(200);
+    assert_eq!(
+        only(&shown, &["agentId", "allowedDecisions", "proposedPatterns"]),
+        json!({ "agentId": "default", "allowedDecisions": ["allow-once", "deny"], "proposedPatterns": [] })
+    );
+    operator
+        .decide(approval, "allow-always")
+        .await
+        .problem(422, "decision-not-allowed");
+    assert_eq!(
+        operator.get("/v1/policy/document").await.expect(200),
+        before,
+        "nothing was written"
+    );
+    let configured: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(server.state().join("openclaw.json")).unwrap()).unwrap();
+    assert_eq!(configured, config);
 }
