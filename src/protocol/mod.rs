@@ -2,7 +2,9 @@
 //! from outside.
 
 pub mod bridge;
+mod by_name;
 pub mod ipc;
 mod json;
 
+pub(crate) use by_name::ByName;
 pub use json::{Bounds, JsonError, parse_json};

@@ -45,6 +45,59 @@ async fn malformed_bodies_are_refused() {
 }
 
 #[tokio::test]
+async fn a_list_of_values_is_no_object_with_members() {
+    let server = TestServer::asking().start().await;
+    let (agent, operator) = (server.agent(), server.operator());
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let id = pending["approvalId"].as_str().unwrap();
+    let decision = format!("/v1/approvals/{id}/decision");
+    let command = "/v1/sessions/agent:main:main/commands";
+    for (api, path, body, member) in [
+        (
+            &agent,
+            "/v1/exec",
+            json!([null, ["/bin/true"], null, null, null, null]),
+            "",
+        ),
+        (&agent, "/v1/process", json!(["list"]), ""),
+        (&operator, &decision, json!(["allow-once", null, null]), ""),
+        (
+            &operator,
+            &decision,
+            json!({ "decision": "allow-always", "patterns": [["/bin/date", null]] }),
+            "patterns[0]",
+        ),
+        (
+            &operator,
+            command,
+            json!({ "text": "/exec", "sender": ["test", "1", null, null, null, null] }),
+            "sender",
+        ),
+        (&operator, "/v1/login-links", json!([]), ""),
+        (&operator, "/v1/policy/preset", json!(["yolo", null]), ""),
+    ] {
+        let problem = api.post(path, body.clone()).await.problem(400, "invalid-request");
+        assert_eq!(problem["fields"][0]["path"], member, "{path} {body}: {problem}");
+    }
+    let entry = operator
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/date" }))
+        .await;
+    let entry = entry.expect(201)["id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/agents/main/allowlist/{entry}");
+    operator
+        .patch(&path, json!([]))
+        .await
+        .problem(400, "invalid-request");
+    assert_eq!(server.operator().pending().await.len(), 1, "nobody has answered");
+    let runs = operator.get("/v1/runs").await.expect(200);
+    assert_eq!(
+        runs["items"].as_array().map(Vec::len),
+        Some(1),
+        "nothing else ran"
+    );
+}
+
+#[tokio::test]
 async fn wrong_members_are_refused_by_name() {
     let server = TestServer::full().start().await;
     for (body, member) in [

@@ -26,7 +26,10 @@ use crate::{
         reply::{Denial, EndedRun, ExecError, ExecReply},
     },
     hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
-    protocol::bridge::{Protocol, WireError},
+    protocol::{
+        ByName,
+        bridge::{Protocol, WireError},
+    },
 };
 
 /// How long a person is waited for when the caller does not say how long it waits.
@@ -261,7 +264,8 @@ async fn must_not_be_refused(session: &OperatorSession, request: ExecRequest) ->
 }
 
 fn read<T: DeserializeOwned>(method: &str, params: Value) -> Result<T, WireError> {
-    serde_json::from_value(params).map_err(|error| refusal::params(method, &error.to_string()))
+    let read = serde_json::from_value(params).map(|ByName(members)| members);
+    read.map_err(|error| refusal::params(method, &error.to_string()))
 }
 
 async fn run(

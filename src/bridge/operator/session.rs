@@ -23,7 +23,10 @@ use crate::{
     auth::Key,
     bridge::{Bridge, Outbox, places::Place},
     domain::{Principal, UnixMillis},
-    protocol::bridge::{Event, Protocol, Request, WireError},
+    protocol::{
+        ByName,
+        bridge::{Event, Protocol, Request, WireError},
+    },
 };
 
 /// Questions of one connection that may be unanswered at once. Some wait for a person.
@@ -269,6 +272,7 @@ impl Params {
             None | Some(Value::Null) => Value::Object(serde_json::Map::new()),
             Some(value) => value,
         };
-        serde_json::from_value(given).map_err(|error| refusal::params(method.as_str(), &error.to_string()))
+        let read = serde_json::from_value(given).map(|ByName(members)| members);
+        read.map_err(|error| refusal::params(method.as_str(), &error.to_string()))
     }
 }

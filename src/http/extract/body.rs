@@ -10,9 +10,12 @@ use axum::{
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 
-use crate::http::{
-    problem::{Code, Problem},
-    state::BodyLimit,
+use crate::{
+    http::{
+        problem::{Code, Problem},
+        state::BodyLimit,
+    },
+    protocol::ByName,
 };
 
 /// How long a body may take to arrive.
@@ -173,16 +176,17 @@ async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem>
     }
 }
 
-/// Reads a JSON text; a refusal names the member that is wrong. Parses without tracking the path first: it costs time that only refusals need to spend.
+/// Reads a JSON text, an object with the members of `T`; a refusal names the member that is wrong. Parses without tracking the path first: it costs time that only refusals need to spend.
 pub(in crate::http) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|error| {
+    let read = serde_json::from_slice(bytes).map(|ByName(value)| value);
+    read.map_err(|error| {
         // Of null or a number where a word belongs, serde_json says that the text is no JSON.
         let reads = || serde_json::from_slice::<serde_json::Value>(bytes).is_ok();
         if !error.is_data() && !reads() {
             return Problem::new(Code::InvalidRequest, format!("not valid JSON: {error}"));
         }
         let deserializer = &mut serde_json::Deserializer::from_slice(bytes);
-        match serde_path_to_error::deserialize::<_, T>(deserializer) {
+        match serde_path_to_error::deserialize::<_, ByName<T>>(deserializer) {
             Err(located) => {
                 let path = located.path().to_string();
                 explain(
@@ -306,6 +310,10 @@ mod tests {
             ),
             (r#"{"ask":null}"#, "[ask] ask: expected a word"),
             (r#"{"ask":7}"#, "[ask] ask: expected a word"),
+            (
+                r#"["a",null,"off"]"#,
+                "[] invalid type: sequence, expected struct Sample",
+            ),
             ("7", "[] invalid type: integer `7`, expected struct Sample"),
         ] {
             assert_eq!(

@@ -17,6 +17,7 @@ use crate::{
         schema::SenderText,
         state::AppState,
     },
+    protocol::ByName,
     session::{
         ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
         directive::node_name,
@@ -132,7 +133,8 @@ struct CommandBody {
     /// At most 65,536 bytes.
     #[schema(max_length = 65_536)]
     text: String,
-    sender: SenderBody,
+    #[schema(value_type = SenderBody)]
+    sender: ByName<SenderBody>,
 }
 
 /// Who wrote it; the token vouches for that.
@@ -275,7 +277,10 @@ async fn command(
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
-    JsonBody(CommandBody { text, sender }): JsonBody<CommandBody>,
+    JsonBody(CommandBody {
+        text,
+        sender: ByName(sender),
+    }): JsonBody<CommandBody>,
 ) -> Result<JsonReply<CommandAnswer>, Problem> {
     let name = named(key, query)?;
     if text.len() > MAX_TEXT_BYTES {

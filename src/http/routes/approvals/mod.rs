@@ -25,6 +25,7 @@ use crate::{
         state::AppState,
     },
     ledger::ApprovalFilter,
+    protocol::ByName,
 };
 
 /// Fewer characters of an id fit too many approvals.
@@ -144,8 +145,8 @@ struct DecisionBody {
     #[schema(max_length = 2000)]
     reason: Option<String>,
     /// Only with `allow-always`: which of the proposed patterns to remember; the default ones unless given.
-    #[schema(min_items = 1)]
-    patterns: Option<Vec<ChosenPattern>>,
+    #[schema(value_type = Option<Vec<ChosenPattern>>, min_items = 1)]
+    patterns: Option<Vec<ByName<ChosenPattern>>>,
 }
 
 /// One of an approval's proposed patterns.
@@ -215,7 +216,7 @@ impl DecisionBody {
                 "patterns: only with decision allow-always",
             ));
         }
-        let chosen = |ChosenPattern { pattern, arg_pattern }| (pattern, arg_pattern);
+        let chosen = |ByName(ChosenPattern { pattern, arg_pattern })| (pattern, arg_pattern);
         Ok(Answer {
             decision,
             reason,
