@@ -25,6 +25,7 @@ use crate::{
     },
     hosts,
     ledger::{self, Admission, DirectLaunch, Kept, KeyState, launch::LaunchOutcome},
+    output::{self, Captured},
     policy::gate::Verdict,
     settings::Settings,
     sys::{hooks, process::monotonic},
@@ -51,10 +52,39 @@ pub struct IdempotencyKey {
 struct Patience {
     /// For a person's answer.
     approval: Duration,
-    /// For the run, once it started; `None` for as long as it takes.
-    run: Option<Duration>,
+    /// For the run.
+    run: RunWait,
     /// Whether the run ends when its follower leaves.
     leaving: Leaving,
+}
+
+/// How long whoever follows a run waits for its end, once it started.
+#[derive(Debug, Clone, Copy)]
+enum RunWait {
+    /// As long as it takes.
+    ToTheEnd,
+    /// So long; then it goes to the background.
+    For(Duration),
+    /// Not at all: it begins in the background, and the answer says so however soon it ends. A caller whose answer
+    /// depended on who is faster would have to expect both.
+    Background,
+}
+
+impl RunWait {
+    fn of(call: &Call) -> Self {
+        if call.background {
+            return Self::Background;
+        }
+        call.yield_after.map_or(Self::ToTheEnd, Self::For)
+    }
+
+    const fn limit(self) -> Option<Duration> {
+        match self {
+            Self::ToTheEnd => None,
+            Self::For(wait) => Some(wait),
+            Self::Background => Some(Duration::ZERO),
+        }
+    }
 }
 
 /// What becomes of a run in the foreground when its caller goes away.
@@ -107,7 +137,8 @@ impl Engine {
             };
             let patience = Patience {
                 approval: request.approval_wait,
-                run: Some(wait),
+                // What is asked for again is answered with its end once it has one.
+                run: RunWait::For(wait),
                 leaving: keyed.unwrap_or(Leaving::Leaves),
             };
             return self.follow(&run_id, patience).await;
@@ -167,7 +198,7 @@ impl Engine {
             } = look;
             let patience = Patience {
                 approval: call.approval_wait,
-                run: call.yield_after,
+                run: RunWait::of(&call),
                 // Half of a patch is worse than all of it, and it is soon done.
                 leaving: if call.background || matches!(call.command, Command::Patch(_)) {
                     Leaving::Leaves
@@ -420,7 +451,7 @@ impl Engine {
             changes: Some(self.broker.subscribe(run_id)),
         };
         let answer_by = Instant::now() + patience.approval;
-        let start_by = patience.run.map(|wait| answer_by + wait);
+        let start_by = patience.run.limit().map(|wait| answer_by + wait);
         loop {
             if let Some(live) = self.live.get(run_id) {
                 return self.follow_live(&live, patience).await;
@@ -433,7 +464,7 @@ impl Engine {
                 | RunStatus::Failed
                 | RunStatus::Denied
                 | RunStatus::Cancelled
-                | RunStatus::Lost => return self.ended_reply(run).await,
+                | RunStatus::Lost => return self.ended_reply(run, patience.run).await,
             };
             if !follower.sees_change_before(give_up).await {
                 follower.leaving = Leaving::Leaves;
@@ -454,13 +485,14 @@ impl Engine {
             leaving: patience.leaving,
         };
         let ended = match patience.run {
-            None => Some(live.ended().await),
-            Some(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
+            RunWait::ToTheEnd => Some(live.ended().await),
+            RunWait::For(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
+            RunWait::Background => None,
         };
         waiting.end();
         match ended {
             Some(ended) => reply_to_end(&ended.run, &ended.output),
-            None => self.move_to_background(live).await,
+            None => self.move_to_background(live, patience.run).await,
         }
     }
 
@@ -479,7 +511,7 @@ impl Engine {
         }
     }
 
-    async fn move_to_background(&self, live: &Arc<LiveRun>) -> Result<ExecReply, ExecError> {
+    async fn move_to_background(&self, live: &Arc<LiveRun>, wait: RunWait) -> Result<ExecReply, ExecError> {
         let session_id = live.to_background(|| self.new_session_id());
         // "Running" is said of what runs: a process, its id and its start.
         live.started().await;
@@ -487,7 +519,7 @@ impl Engine {
             // It ended in between.
             let ended = live.ended().await;
             self.release_unused(live, &ended.run);
-            return reply_to_end(&ended.run, &ended.output);
+            return reply_after_end(&ended.run, &ended.output, wait);
         }
         let run = self.fetch_run(&live.run_id).await?;
         let tail = live.with_capture(|capture| capture.tail(RUNNING_TAIL_CHARS));
@@ -517,9 +549,9 @@ impl Engine {
         })
     }
 
-    async fn ended_reply(&self, run: Run) -> Result<ExecReply, ExecError> {
+    async fn ended_reply(&self, run: Run, wait: RunWait) -> Result<ExecReply, ExecError> {
         let output = self.output_text(&run).await?;
-        reply_to_end(&run, &output)
+        reply_after_end(&run, &output, wait)
     }
 
     pub(super) async fn fetch_run(&self, run_id: &RunId) -> Result<Run, ExecError> {
@@ -605,8 +637,21 @@ fn ledger_key(caller: &Principal, key: IdempotencyKey) -> Result<ledger::Idempot
     })
 }
 
+/// The answer about a run that ended before it was given. One that began in the background is the session that it was
+/// asked to be; one that never began is no session.
+fn reply_after_end(run: &Run, output: &Captured, wait: RunWait) -> Result<ExecReply, ExecError> {
+    match wait {
+        RunWait::Background if run.session_id.is_some() => Ok(ExecReply::Running(RunningRun {
+            run: run.clone(),
+            tail: output::tail(&output.tail, RUNNING_TAIL_CHARS),
+            warnings: Vec::new(),
+        })),
+        RunWait::Background | RunWait::For(_) | RunWait::ToTheEnd => reply_to_end(run, output),
+    }
+}
+
 /// The answer about a run that has ended: what it did, or why it never ran.
-fn reply_to_end(run: &Run, output: &crate::output::Captured) -> Result<ExecReply, ExecError> {
+fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
     match (run.status, run.reason) {
         (RunStatus::Denied, reason) => Err(ExecError::Denied(Box::new(Denial {
             run_id: run.id.clone(),

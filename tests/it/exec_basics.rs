@@ -236,6 +236,43 @@ async fn a_background_run_answers_at_once_and_ends_by_itself() {
 }
 
 #[tokio::test]
+async fn a_background_run_is_a_session_however_soon_it_ends() {
+    let server = TestServer::full().start().await;
+    let agent = server.agent();
+    for _ in 0..20 {
+        let answer = agent
+            .exec(json!({ "command": "echo quick", "background": true }))
+            .await
+            .expect(202);
+        assert_eq!(answer["status"], "running");
+        assert!(
+            answer["pid"].is_i64() && answer["startedAtMs"].is_i64(),
+            "{answer}"
+        );
+        let run = agent.finished(answer["runId"].as_str().unwrap()).await;
+        assert_eq!(
+            only(&run, &["status", "stdout", "background", "sessionId"]),
+            json!({
+                "status": "completed", "stdout": "quick\n", "background": true, "sessionId": answer["sessionId"],
+            })
+        );
+        let session = answer["sessionId"].as_str().unwrap();
+        let polled = json!({ "action": "poll", "sessionId": session });
+        let polled = agent.post("/v1/process", polled).await.expect(200);
+        assert_eq!(polled["stdout"], "quick\n");
+    }
+    // What was never launched is no session.
+    let missing = json!({ "argv": ["/nowhere/program"], "background": true });
+    let failed = agent.exec(missing).await.expect(200);
+    assert_eq!(
+        only(&failed, &["status", "reason", "sessionId"]),
+        json!({
+            "status": "failed", "reason": "spawn-failed", "sessionId": null,
+        })
+    );
+}
+
+#[tokio::test]
 async fn a_foreground_run_dies_with_its_client() {
     let server = TestServer::full().start().await;
     let agent = server.agent();

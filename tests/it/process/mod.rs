@@ -30,13 +30,7 @@ async fn start(api: &Api, command: &str) -> String {
 }
 
 async fn start_with(api: &Api, body: Value) -> String {
-    let started = api.exec(body).await;
-    if started.status == 202 {
-        return text(&started.json(), "sessionId");
-    }
-    // It had ended by the time of the answer, which is the whole result then.
-    let run = text(&started.expect(200), "runId");
-    text(&api.run(&run).await, "sessionId")
+    text(&api.exec(body).await.expect(202), "sessionId")
 }
 
 fn text(value: &Value, member: &str) -> String {
