@@ -41,6 +41,11 @@ use crate::{
 const ATTEMPTS: usize = 8;
 /// Pause before an approved launch is tried again that failed for a reason which may pass.
 const LAUNCH_AGAIN: Duration = Duration::from_secs(1);
+/// Why a run is denied about which a person would be asked.
+const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
+/// What changes that.
+const HOW_TO_BE_THERE: &str =
+    "run: countersign approvals watch, or set [approvals] always_reachable = true in countersign.toml";
 
 impl Engine {
     /// Asks a person; when nobody can be reached the fallback counts at once (`exec-tool.md` 3).
@@ -134,7 +139,10 @@ impl Engine {
                 }
                 (Some(slot), Fallback::Run(judged.terms(settings)))
             }
-            FallbackVerdict::Deny(reason) => (None, Fallback::deny(reason)),
+            FallbackVerdict::Deny(reason) => {
+                let detail = Some(NOBODY_THERE.to_owned());
+                (None, Fallback::Deny { reason, detail })
+            }
         };
         let outcome = match admitted(
             self.ledger
@@ -143,6 +151,7 @@ impl Engine {
                     approval,
                     key,
                     fallback,
+                    hint: Some(HOW_TO_BE_THERE.to_owned()),
                 })
                 .await?,
         )? {
@@ -172,12 +181,8 @@ impl Engine {
                 Err(ExecError::Denied(Box::new(Denial {
                     run_id,
                     reason,
-                    detail: Some("a person would have to be asked, and nobody can be reached".to_owned()),
-                    hint: Some(
-                        "run: countersign approvals watch, or set [approvals] always_reachable = true in \
-                         countersign.toml"
-                            .to_owned(),
-                    ),
+                    detail: Some(NOBODY_THERE.to_owned()),
+                    hint: Some(HOW_TO_BE_THERE.to_owned()),
                 })))
             }
         }

@@ -240,6 +240,7 @@ impl Engine {
                 approval,
                 key: None,
                 fallback: Fallback::deny(Reason::NoApprover),
+                hint: None,
             };
             return match self
                 .ledger

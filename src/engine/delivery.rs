@@ -448,7 +448,7 @@ pub(super) fn expect_in_time(delivery: Option<&Delivery>, now: UnixMillis) -> Re
 
 fn state_of(kept: Kept) -> InvocationState {
     match kept {
-        Kept::Run(run_id) => InvocationState::Run(run_id),
+        Kept::Run { run, hint: _ } => InvocationState::Run(run),
         Kept::Answer { status: _, body } => InvocationState::Refused(body),
     }
 }

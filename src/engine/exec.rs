@@ -141,8 +141,11 @@ impl Engine {
                 run: RunWait::For(wait),
                 leaving: keyed.unwrap_or(Leaving::Leaves),
             };
-            return self.follow(&run_id, patience).await;
+            return self
+                .as_kept(self.follow(&run_id, patience).await, key.as_ref())
+                .await;
         }
+        let kept = key.clone();
         let Begun {
             way,
             patience,
@@ -154,7 +157,8 @@ impl Engine {
                 // From before anybody is told: who answers at once must find that the run is waited for.
                 let _awaited = self.broker.subscribe(&run_id);
                 followed(&run_id);
-                self.follow(&run_id, patience).await
+                self.as_kept(self.follow(&run_id, patience).await, kept.as_ref())
+                    .await
             }
         };
         reply.map(|reply| match not_diverted {
@@ -341,6 +345,27 @@ impl Engine {
         }
     }
 
+    /// A refusal that is told again, with what the record of its run does not have.
+    async fn as_kept(
+        &self,
+        reply: Result<ExecReply, ExecError>,
+        key: Option<&ledger::IdempotencyKey>,
+    ) -> Result<ExecReply, ExecError> {
+        let (Err(ExecError::Denied(denial)), Some(key)) = (&reply, key) else {
+            return reply;
+        };
+        let KeyState::Known(Kept::Run { run, hint }) = self.ledger.key_state(key).await? else {
+            return reply;
+        };
+        if run != denial.run_id {
+            return reply;
+        }
+        Err(ExecError::Denied(Box::new(Denial {
+            hint,
+            ..(**denial).clone()
+        })))
+    }
+
     pub(super) async fn deny(
         &self,
         call: &Call,
@@ -361,6 +386,7 @@ impl Engine {
             key,
             reason,
             detail: detail.clone(),
+            hint: hint.clone(),
         };
         match admitted(self.ledger.admit_denied(denial).await?)? {
             Admitted::New(()) => Err(ExecError::Denied(Box::new(Denial {
@@ -619,7 +645,7 @@ pub(super) fn admitted<T>(admission: Admission<T>) -> Result<Admitted<T>, ExecEr
 
 fn kept_run(kept: Kept) -> Result<RunId, ExecError> {
     match kept {
-        Kept::Run(run_id) => Ok(run_id),
+        Kept::Run { run, hint: _ } => Ok(run),
         // Exec calls keep runs only.
         Kept::Answer { .. } => Err(ExecError::IdempotencyMismatch),
     }

@@ -110,6 +110,8 @@ pub struct Denial {
     pub reason: Reason,
     /// In words.
     pub detail: Option<String>,
+    /// What would change it; kept with the key.
+    pub hint: Option<String>,
 }
 
 impl Job for Denial {
@@ -135,6 +137,7 @@ impl Job for Denial {
             key,
             reason,
             detail,
+            hint,
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
@@ -152,7 +155,7 @@ impl Job for Denial {
                 launch: None,
             };
             run.insert(tx, &entrance)?;
-            idempotency::keep_run(tx, key, &run.id)?;
+            idempotency::keep_refused(tx, key, &run.id, hint.as_deref())?;
             finish::tell_denied(
                 tx,
                 run.subject(),

@@ -139,6 +139,8 @@ pub struct NoRoute {
     pub key: Option<IdempotencyKey>,
     /// What happens instead.
     pub fallback: Fallback,
+    /// What would change it; kept with the key.
+    pub hint: Option<String>,
 }
 
 /// What became of it.
@@ -194,6 +196,7 @@ impl Job for NoRoute {
             approval,
             key,
             fallback,
+            hint: _,
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
@@ -251,6 +254,7 @@ impl Job for NoRoute {
             approval,
             key: _,
             fallback,
+            hint: _,
         } = self;
         let expired = |at| ApprovalState::Expired {
             at,
@@ -276,7 +280,7 @@ impl Job for NoRoute {
 
 impl NoRoute {
     fn record_expired(&self, tx: &mut Tx<'_>, state: &ApprovalState) -> Result<(), Fault> {
-        idempotency::keep_run(tx, self.key.as_ref(), &self.run.id)?;
+        idempotency::keep_refused(tx, self.key.as_ref(), &self.run.id, self.hint.as_deref())?;
         insert(tx, &self.run, &self.approval, state, None)?;
         let kind = EventKind::ApprovalResolved(Resolution {
             status: ApprovalStatus::Expired,

@@ -31,7 +31,12 @@ pub struct IdempotencyKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kept {
     /// A run; its record has the answer, or will.
-    Run(RunId),
+    Run {
+        /// The run.
+        run: RunId,
+        /// What the answer said besides: what would change a refusal.
+        hint: Option<String>,
+    },
     /// The answer of a call that got no run.
     Answer {
         /// HTTP status.
@@ -92,12 +97,29 @@ pub(super) fn admit<T>(
 
 /// Ties a key to a run.
 pub(super) fn keep_run(tx: &mut Tx<'_>, key: Option<&IdempotencyKey>, run: &RunId) -> Result<(), Fault> {
+    keep_refused(tx, key, run, None)
+}
+
+/// Ties a key to a run that was refused, with what the answer says that the run's record does not.
+pub(super) fn keep_refused(
+    tx: &mut Tx<'_>,
+    key: Option<&IdempotencyKey>,
+    run: &RunId,
+    hint: Option<&str>,
+) -> Result<(), Fault> {
     let Some(key) = key else { return Ok(()) };
     let now = tx.now().get();
     tx.execute(
-        "INSERT OR REPLACE INTO idempotency (token_id, key, body_sha256, run_id, created_ms) \
-         VALUES (?1, ?2, ?3, ?4, ?5)",
-        (key.token.as_str(), &key.key, &key.body_sha256, run.as_str(), now),
+        "INSERT OR REPLACE INTO idempotency (token_id, key, body_sha256, run_id, answer, created_ms) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        (
+            key.token.as_str(),
+            &key.key,
+            &key.body_sha256,
+            run.as_str(),
+            hint,
+            now,
+        ),
     )?;
     Ok(())
 }
@@ -122,7 +144,7 @@ pub(super) fn state_of(
             let status: Option<u16> = columns.take()?;
             let answer: Option<String> = columns.take()?;
             let kept = match (run, status, answer) {
-                (Some(run), _, _) => Kept::Run(run),
+                (Some(run), _, hint) => Kept::Run { run, hint },
                 (None, Some(status), Some(body)) => Kept::Answer { status, body },
                 (None, _, _) => return columns.contradiction("run_id"),
             };

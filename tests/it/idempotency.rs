@@ -142,6 +142,31 @@ async fn a_waiting_question_is_joined_and_never_asked_twice() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_told_again_as_it_was_told_first() {
+    // Nobody to ask, nobody to be asked, and nothing at all.
+    for (security, ask) in [("allowlist", "on-miss"), ("allowlist", "off"), ("deny", "off")] {
+        let exec = json!({ "host": "gateway", "security": security, "ask": ask });
+        let mut server = TestServer::full()
+            .config(&json!({ "tools": { "exec": exec } }))
+            .start()
+            .await;
+        let body = json!({ "argv": ["/bin/date", "--version"] });
+        let refused = async |server: &TestServer| {
+            let answer = server.agent().exec_with_key("refused", body.clone()).await;
+            answer.problem(403, "exec-denied")
+        };
+        let first = refused(&server).await;
+        assert!(first["hint"].is_string(), "{first}");
+        assert_eq!(refused(&server).await, first, "{security} {ask}");
+        server.stop().await;
+        server.start().await;
+        assert_eq!(refused(&server).await, first, "{security} {ask}, after a restart");
+        let run = server.agent().run(first["runId"].as_str().unwrap()).await;
+        assert_eq!(run["detail"], first["detail"]);
+    }
+}
+
+#[tokio::test]
 async fn refusals_before_a_decision_are_not_kept() {
     let server = TestServer::full().start().await;
     let missing = server.scratch().join("later");

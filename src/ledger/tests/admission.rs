@@ -40,12 +40,15 @@ async fn the_same_key_and_body_gets_the_first_run_and_another_body_none() {
         other => panic!("{other:?}"),
     };
     let again = opened.ledger.admit_and_launch(keyed("one")).await.unwrap();
-    assert!(matches!(again, Admission::Known(Kept::Run(run)) if run == first));
+    assert!(matches!(again, Admission::Known(Kept::Run { run, hint: None }) if run == first));
     let other = opened.ledger.admit_and_launch(keyed("two")).await.unwrap();
     assert!(matches!(other, Admission::Mismatch));
     assert_eq!(
         opened.ledger.key_state(&key("k", "one")).await.unwrap(),
-        KeyState::Known(Kept::Run(first))
+        KeyState::Known(Kept::Run {
+            run: first,
+            hint: None
+        })
     );
     let listed = opened
         .ledger
@@ -112,6 +115,7 @@ async fn a_denial_is_a_final_run_with_its_reason() {
         key: None,
         reason: Reason::Denylist,
         detail,
+        hint: None,
     };
     opened.ledger.admit_denied(denial).await.unwrap();
     let run = opened.ledger.run(&id).await.unwrap().unwrap();
@@ -181,6 +185,7 @@ async fn without_a_route_the_fallback_counts_at_once() {
         approval: opened.approval(),
         key: None,
         fallback,
+        hint: None,
     };
     let denied = no_route(Fallback::deny(Reason::NoApprover));
     let run_id = denied.run.id.clone();

@@ -60,6 +60,7 @@ async fn every_unfinished_run_is_found_with_what_recovery_needs() {
         key: None,
         reason: Reason::Denylist,
         detail: None,
+        hint: None,
     };
     opened.ledger.admit_denied(denial).await.unwrap();
 

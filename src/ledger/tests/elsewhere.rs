@@ -92,6 +92,7 @@ async fn an_id_that_somebody_chose_is_taken_once() {
         approval: again.approval.clone(),
         key: None,
         fallback: Fallback::deny(Reason::NoApprover),
+        hint: None,
     };
     let taken = opened.ledger.admit_asking(again).await.unwrap();
     assert!(matches!(taken, Admission::New(AskOutcome::IdTaken)));

@@ -136,6 +136,7 @@ async fn filters_hold_for_the_log_and_the_ring() {
         key: None,
         reason: Reason::Denylist,
         detail: None,
+        hint: None,
     };
     opened.ledger.admit_denied(deny(other.clone())).await.unwrap();
     opened.ledger.admit_denied(deny(opened.run())).await.unwrap();

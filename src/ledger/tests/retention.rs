@@ -165,13 +165,14 @@ async fn keys_are_forgotten_after_a_day() {
         key: Some(key("k", "b")),
         reason: Reason::Denylist,
         detail: None,
+        hint: None,
     };
     opened.ledger.admit_denied(denial).await.unwrap();
     opened.clock.set(UnixMillis::new(START + 24 * 3_600_000 - 1));
     opened.ledger.prune().await.unwrap();
     assert_eq!(
         opened.ledger.key_state(&key("k", "b")).await.unwrap(),
-        KeyState::Known(Kept::Run(id))
+        KeyState::Known(Kept::Run { run: id, hint: None })
     );
     opened.clock.advance(Duration::from_millis(1));
     opened.ledger.prune().await.unwrap();

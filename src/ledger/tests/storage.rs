@@ -80,6 +80,7 @@ async fn a_full_disk_is_told_nothing_is_half_written_and_it_recovers() {
             key: None,
             reason: Reason::Denylist,
             detail,
+            hint: None,
         };
         match opened.ledger.admit_denied(denial).await {
             Ok(_) => admitted += 1,
