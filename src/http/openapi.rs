@@ -207,9 +207,7 @@ fn add_refusals(path: &str, operation: &mut Operation) {
     }
     for (status, response) in &mut operation.responses.responses {
         let status = status.parse().unwrap_or(StatusCode::OK);
-        // An unsatisfiable range is answered by a header alone.
-        let is_refusal = status != StatusCode::RANGE_NOT_SATISFIABLE
-            && (status.is_client_error() || status.is_server_error());
+        let is_refusal = status.is_client_error() || status.is_server_error();
         if let RefOr::T(response) = response
             && is_refusal
             && response.content.is_empty()

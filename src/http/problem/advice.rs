@@ -79,6 +79,9 @@ impl Code {
             }
             Self::BodyTooLarge => "Send less, or raise `[limits] body_bytes`.",
             Self::UnsupportedMediaType => "Send the body as `Content-Type: application/json`.",
+            Self::RangeNotSatisfiable => {
+                "The resource has fewer bytes than `Range` begins at; `Content-Range` has their number. Ask for others, or without `Range`."
+            }
             Self::MisdirectedRequest => {
                 "The `Host` header is none of this server's names. Add the name to `[http] allowed_hosts`."
             }

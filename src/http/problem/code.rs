@@ -71,6 +71,8 @@ vocabulary! {
         BodyTooLarge = "body-too-large",
         /// The body is not of the expected type.
         UnsupportedMediaType = "unsupported-media-type",
+        /// Nothing of the resource lies in the range.
+        RangeNotSatisfiable = "range-not-satisfiable",
         /// The `Host` header names somebody else.
         MisdirectedRequest = "misdirected-request",
         /// The idempotency key was used with another body.
@@ -139,6 +141,7 @@ impl Code {
             Self::BaseHashRequired => StatusCode::PRECONDITION_REQUIRED,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
             Self::IdempotencyMismatch
             | Self::UnknownField
@@ -193,6 +196,7 @@ impl Code {
             Self::BaseHashRequired => "If-Match is required",
             Self::BodyTooLarge => "The body is too large",
             Self::UnsupportedMediaType => "The body has an unsupported media type",
+            Self::RangeNotSatisfiable => "Nothing lies in the range",
             Self::MisdirectedRequest => "The Host header names another server",
             Self::IdempotencyMismatch => "The idempotency key was used with another body",
             Self::UnknownField => "The document has an unknown member",
@@ -254,6 +258,7 @@ impl Code {
             | Self::BaseHashRequired
             | Self::BodyTooLarge
             | Self::UnsupportedMediaType
+            | Self::RangeNotSatisfiable
             | Self::MisdirectedRequest
             | Self::IdempotencyMismatch
             | Self::UnknownField

@@ -21,7 +21,7 @@ use crate::{
     http::{
         caller::{Caller, ReadOrAskedOrOwn},
         extract::{AtPath, Parameters, QueryForm, QueryOf},
-        problem::Problem,
+        problem::{Code, Problem},
         state::AppState,
     },
     output::spool::{self, Selection, SpoolReader},
@@ -61,7 +61,7 @@ impl QueryForm for OutputQuery {
     responses(
         (status = OK, description = "All of it.", content_type = "application/octet-stream", body = Vec<u8>),
         (status = PARTIAL_CONTENT, description = "A range of it.", content_type = "application/octet-stream", body = Vec<u8>),
-        (status = RANGE_NOT_SATISFIABLE, description = "Nothing of it lies in the range; `Content-Range` has the length."),
+        (status = RANGE_NOT_SATISFIABLE, description = "range-not-satisfiable; `Content-Range` has the length."),
     ),
     security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
 )]
@@ -219,12 +219,12 @@ fn answer<R: Read + Seek>(
         Asked::All => (StatusCode::OK, 0..total),
         Asked::Bytes(range) => (StatusCode::PARTIAL_CONTENT, range),
         Asked::Beyond => {
-            let length = header_text(&format!("bytes */{total}"));
-            return (
-                StatusCode::RANGE_NOT_SATISFIABLE,
-                [(header::CONTENT_RANGE, length)],
+            return Problem::new(
+                Code::RangeNotSatisfiable,
+                format!("there are {total} bytes, and none of them lies in the range"),
             )
-                .into_response();
+            .with_header(header::CONTENT_RANGE, header_text(&format!("bytes */{total}")))
+            .into_response();
         }
     };
     let body = SpoolReader::open(spool, selection, range.start, range.end).and_then(to_body);
@@ -314,7 +314,10 @@ mod tests {
         if_range: Option<&str>,
     ) -> (u16, String, Option<String>) {
         let part = part_of(Cursor::new(frames()), &wanted(selection, range, if_range)).unwrap();
-        let response = in_memory(part);
+        let mut response = in_memory(part);
+        if let Some(problem) = Problem::take(&mut response) {
+            response = problem.render("/", "q");
+        }
         let status = response.status().as_u16();
         let range = response
             .headers()
@@ -340,9 +343,11 @@ mod tests {
         assert_eq!(get(only, Some("bytes=2-")).await, part("cfgh", "bytes 2-5/6"));
         assert_eq!(get(only, Some("bytes=-2")).await, part("gh", "bytes 4-5/6"));
         assert_eq!(get(only, Some("bytes=4-99")).await, part("gh", "bytes 4-5/6"));
-        let beyond = (416, String::new(), Some("bytes */6".to_owned()));
-        assert_eq!(get(only, Some("bytes=6-")).await, beyond);
-        assert_eq!(get(only, Some("bytes=-0")).await, beyond);
+        for beyond in ["bytes=6-", "bytes=-0"] {
+            let (status, body, range) = get(only, Some(beyond)).await;
+            assert_eq!((status, range.as_deref()), (416, Some("bytes */6")), "{beyond}");
+            assert!(body.contains(r#""code":"range-not-satisfiable""#), "{body}");
+        }
     }
 
     #[tokio::test]
