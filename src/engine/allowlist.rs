@@ -52,7 +52,7 @@ pub struct AllowlistEntry {
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
-    /// What is odd about it; in a list only why it never matches.
+    /// What is odd about it; before [`Engine::remark_on`] only why it never matches.
     pub warnings: Vec<EntryWarning>,
 }
 
@@ -172,15 +172,45 @@ impl Engine {
         let found = entries(document, agent, self.clock().now(), &uses)
             .into_iter()
             .find(|entry| entry.id == *id);
-        let Some(mut entry) = found else { return Ok(None) };
-        let remarks = self.remarks_on(snapshot, agent, entry.list, id).await?;
-        for warning in remarks.into_iter().map(EntryWarning::from) {
-            if entry.warnings.iter().all(|known| known.code != warning.code) {
-                entry.warnings.push(warning);
+        let found = found.into_iter().collect();
+        let mut judged = self.judged(snapshot, agent, found).await?;
+        Ok(judged.pop())
+    }
+
+    /// Entries and grants of an agent with everything that is odd about them; of those that are not there any more
+    /// nothing is. It looks at files for each of them: hand it those that are shown, not a whole list.
+    ///
+    /// # Errors
+    /// [`AllowlistError::Storage`] when the uses of grants cannot be read.
+    pub async fn remark_on(
+        self: &Arc<Self>,
+        agent: &str,
+        entries: Vec<AllowlistEntry>,
+    ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
+        let snapshot = self.documents().snapshot();
+        self.judged(&snapshot, agent, entries).await
+    }
+
+    async fn judged(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        agent: &str,
+        mut entries: Vec<AllowlistEntry>,
+    ) -> Result<Vec<AllowlistEntry>, AllowlistError> {
+        let rules = entries.iter().map(|entry| (entry.list, entry.id.clone()));
+        let remarks = self.remarks_on(snapshot, agent, rules.collect()).await?;
+        let waiting = self.waiting_change();
+        let mut remarks = remarks.into_iter();
+        for entry in &mut entries {
+            let odd = remarks.next().unwrap_or_default();
+            for warning in odd.into_iter().map(EntryWarning::from) {
+                if entry.warnings.iter().all(|known| known.code != warning.code) {
+                    entry.warnings.push(warning);
+                }
             }
+            entry.warnings.extend(waiting.clone());
         }
-        entry.warnings.extend(self.waiting_change());
-        Ok(Some(entry))
+        Ok(entries)
     }
 
     /// Adds a pattern to an agent, as an entry or, with a limit, as a grant. Says whether it is new; the same
@@ -315,10 +345,9 @@ impl Engine {
             .into_iter()
             .find(|rule| rule.id == added.id);
         let rule = rule.ok_or_else(|| gone(&snapshot))?;
-        let remarks = self
-            .remarks_on(&snapshot, agent, AllowlistList::Denylist, &rule.id)
-            .await?;
-        let warnings = remarks.into_iter().map(EntryWarning::from).collect();
+        let rules = vec![(AllowlistList::Denylist, rule.id.clone())];
+        let remarks = self.remarks_on(&snapshot, agent, rules).await?;
+        let warnings = remarks.into_iter().flatten().map(EntryWarning::from).collect();
         Ok((WrittenRule { rule, warnings }, added.created))
     }
 

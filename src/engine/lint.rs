@@ -2,9 +2,12 @@
 //!
 //! The judgement is `policy::lint`'s; this hands it the document, the files of the machine and the uses that the
 //! ledger counted. Nothing here decides about a command. Entry points: [`document_remarks`] for a whole document,
-//! `Engine::remarks_on` for one rule that was just written.
+//! `Engine::remarks_on` for rules that were just written or are shown.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use crate::{
     approvals::{
@@ -92,12 +95,13 @@ pub fn document_remarks(document: &Document, judging: Judging<'_>) -> DocumentRe
     remarks
 }
 
-/// What is odd about one rule of a document.
+/// What is odd about some rules of one owner, in the order in which they are named.
 fn remarks_on(
     document: &Document,
     judging: Judging<'_>,
-    (owner, list, id): (&str, AllowlistList, &EntryId),
-) -> Vec<Remark> {
+    owner: &str,
+    rules: &[(AllowlistList, EntryId)],
+) -> Vec<Vec<Remark>> {
     let cache = PatternCache::default();
     let everybody_rules = OwnRules::of(WILDCARD, document.agent(WILDCARD), judging.uses);
     let everybody = Linter::new(judging.surroundings(&cache), everybody_rules.lists());
@@ -110,17 +114,23 @@ fn remarks_on(
         &below
     };
     let lists = own.lists();
-    let at = match list {
-        AllowlistList::Allowlist => lists.entries.iter().position(|entry| entry.id == id.as_str()),
-        AllowlistList::Grants => lists.grants.iter().position(|grant| grant.id == id.as_str()),
-        AllowlistList::Denylist => lists.deny_rules.iter().position(|rule| rule.id == id.as_str()),
+    let entries = places(lists.entries.iter().map(|entry| entry.id));
+    let grants = places(lists.grants.iter().map(|grant| grant.id));
+    let deny_rules = places(lists.deny_rules.iter().map(|rule| rule.id));
+    let remarks = |(list, id): &(AllowlistList, EntryId)| {
+        let remarks = match list {
+            AllowlistList::Allowlist => entries.get(id.as_str()).map(|at| linter.entry(*at)),
+            AllowlistList::Grants => grants.get(id.as_str()).map(|at| linter.grant(*at)),
+            AllowlistList::Denylist => deny_rules.get(id.as_str()).map(|at| linter.deny_rule(*at)),
+        };
+        remarks.unwrap_or_default()
     };
-    match (at, list) {
-        (None, _) => Vec::new(),
-        (Some(at), AllowlistList::Allowlist) => linter.entry(at),
-        (Some(at), AllowlistList::Grants) => linter.grant(at),
-        (Some(at), AllowlistList::Denylist) => linter.deny_rule(at),
-    }
+    rules.iter().map(remarks).collect()
+}
+
+/// Where each id stands in a list.
+fn places<'a>(ids: impl Iterator<Item = &'a str>) -> HashMap<&'a str, usize> {
+    ids.enumerate().map(|(at, id)| (id, at)).collect()
 }
 
 /// What is odd about the configured safe bins of an agent, by name.
@@ -138,21 +148,20 @@ pub const fn path_case(settings: &Settings) -> PathCase {
 }
 
 impl Engine {
-    /// What is odd about a rule that was just written.
+    /// What is odd about rules of an owner, in the order in which they are named; nothing is when it cannot be said.
     pub(super) async fn remarks_on(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         owner: &str,
-        list: AllowlistList,
-        id: &EntryId,
-    ) -> Result<Vec<Remark>, StorageTrouble> {
+        rules: Vec<(AllowlistList, EntryId)>,
+    ) -> Result<Vec<Vec<Remark>>, StorageTrouble> {
         let uses = self.grant_uses_of(owner).await?;
         let (engine, snapshot) = (Arc::clone(self), Arc::clone(snapshot));
-        let (owner, id) = (owner.to_owned(), id.clone());
+        let owner = owner.to_owned();
         let looked = tokio::task::spawn_blocking(move || {
             let document = snapshot.document()?;
             Some(engine.judging(&owner, &uses, |judging| {
-                remarks_on(document, judging, (&owner, list, &id))
+                remarks_on(document, judging, &owner, &rules)
             }))
         });
         // Only a panic or the end of the process makes the task fail.

@@ -145,12 +145,17 @@ async fn list(
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<EntryBody>>, Problem> {
     let entries = state.engine().allowlist(&agent).await?;
-    Ok(JsonReply(page.cut(
+    let Page { items, next_cursor } = page.cut(
         ListName("allowlist", &agent),
         entries,
         |entry| entry.id.as_str(),
-        EntryBody::from,
-    )?))
+        |entry| entry,
+    )?;
+    let items = state.engine().remark_on(&agent, items).await?;
+    Ok(JsonReply(Page {
+        items: items.into_iter().map(EntryBody::from).collect(),
+        next_cursor,
+    }))
 }
 
 /// Adds an entry or grant. The same again is answered with the one that is there.

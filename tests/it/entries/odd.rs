@@ -52,6 +52,25 @@ async fn whoever_writes_a_rule_is_told_what_is_odd_about_it() {
             entry["warnings"]
         );
     }
+    let over = json!({ "pattern": "/usr/bin/id", "expiresAtMs": 1 });
+    let over = operator.post(list, over).await.expect(201);
+    assert_eq!(codes(&over), ["expired", "shadowed"]);
+    // The list says the same of each, page by page.
+    let mut next = format!("{list}?limit=5");
+    let mut listed = 0;
+    loop {
+        let page = operator.get(&next).await.expect(200);
+        for item in page["items"].as_array().unwrap() {
+            let path = format!("{list}/{}", item["id"].as_str().unwrap());
+            assert_eq!(*item, operator.get(&path).await.expect(200));
+            listed += 1;
+        }
+        let Some(cursor) = page["nextCursor"].as_str() else {
+            break;
+        };
+        next = format!("{list}?limit=5&cursor={cursor}");
+    }
+    assert_eq!(listed, 12);
     let deny = "/v1/agents/*/denylist";
     let rule = operator.post(deny, json!({ "pattern": "rm" })).await.expect(201);
     assert!(rule.get("warnings").is_none(), "{rule}");
