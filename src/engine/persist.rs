@@ -19,7 +19,7 @@ use crate::{
     engine::{
         Engine,
         call::Call,
-        document::check_writable,
+        document::{check_writable, subject_of},
         judge::Judgement,
         standing::{Ours, PolicyFile},
     },
@@ -60,6 +60,9 @@ struct Note {
     command: String,
     resolved_path: Option<String>,
 }
+
+/// An entry or grant whose use was noted: whose, in which list, and which.
+type Noted = (String, AllowlistList, EntryId);
 
 impl Engine {
     /// Writes the entries of an `allow-always`, once.
@@ -171,6 +174,17 @@ impl Engine {
         self.tell(Event { subject, kind }, by.clone()).await;
     }
 
+    async fn tell_used(&self, (owner, list, entry_id): Noted) {
+        let kind = EventKind::AllowlistChanged {
+            change: AllowlistChange::Used,
+            list,
+            entry_id,
+            by: None,
+        };
+        let subject = subject_of(&owner);
+        self.tell(Event { subject, kind }, Actor::system()).await;
+    }
+
     /// Notes that a run used the entries that let it through.
     pub(super) fn note_uses(&self, call: &Call, judged: &Judgement) {
         // The entries of a node are in its own document, and it notes its own uses.
@@ -235,9 +249,10 @@ impl Engine {
         let written = tokio::task::spawn_blocking(move || {
             // What is held is shown, accepted or taken back as it was written.
             if engine.look_at_policy().held_document.is_some() {
-                return Ok(());
+                return Ok(Vec::new());
             }
             let note = |document: &mut Document| {
+                let mut noted: Vec<Noted> = Vec::new();
                 for (key, note) in &notes {
                     let used = document
                         .agent(&key.owner)
@@ -256,24 +271,32 @@ impl Engine {
                             command: &note.command,
                             resolved_path: note.resolved_path.as_deref(),
                         };
-                        document.record_use(&key.owner, &id, used);
+                        if document.record_use(&key.owner, &id, used) {
+                            noted.push((key.owner.clone(), AllowlistList::Allowlist, id));
+                        }
                     }
                 }
                 for (owner, id, count) in &uses {
-                    document.record_grant_uses(owner, id, *count);
+                    if document.record_grant_uses(owner, id, *count) {
+                        noted.push((owner.clone(), AllowlistList::Grants, id.clone()));
+                    }
                 }
-                Ok::<_, std::convert::Infallible>(())
+                Ok::<_, std::convert::Infallible>(noted)
             };
-            let written = engine.documents.update_noted(Base::Any, note, |(), pending| {
+            let written = engine.documents.update_noted(Base::Any, note, |_noted, pending| {
                 engine.announce_note(pending);
                 Ok(())
             });
             engine.settle_note();
-            written.map(drop)
+            written.map(|(noted, _snapshot)| noted)
         })
         .await;
         match written {
-            Ok(Ok(())) => {}
+            Ok(Ok(noted)) => {
+                for noted in noted {
+                    self.tell_used(noted).await;
+                }
+            }
             // Best effort: it never delays or fails a run.
             Ok(Err(error)) => tracing::warn!(error = %error, "notes of used entries were not written"),
             Err(_panicked) => {}

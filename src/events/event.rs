@@ -56,32 +56,6 @@ vocabulary! {
     }
 }
 
-impl EventType {
-    /// Whether an event of this type is written to the audit chain. Notices that report nothing new are not.
-    pub const fn is_audited(self) -> bool {
-        match self {
-            Self::ExecRunning | Self::ExecOutput | Self::SystemEvent | Self::SessionWake => false,
-            Self::ExecRequested
-            | Self::ExecStarted
-            | Self::ExecFinished
-            | Self::ExecDenied
-            | Self::ApprovalRequested
-            | Self::ApprovalResolved
-            | Self::AllowlistChanged
-            | Self::PolicyChanged
-            | Self::ConfigRejected
-            | Self::DocumentRefused
-            | Self::DocumentHeld
-            | Self::NodeConnected
-            | Self::NodeDisconnected
-            | Self::NodePairingRequested
-            | Self::NodePairingResolved
-            | Self::SessionChanged
-            | Self::ServerShutdown => true,
-        }
-    }
-}
-
 vocabulary! {
     /// What became of an entry.
     pub enum AllowlistChange("added, changed, removed or used") {
@@ -382,6 +356,40 @@ impl EventKind {
             Self::NodePairingRequested(_) => EventType::NodePairingRequested,
             Self::NodePairingResolved { .. } => EventType::NodePairingResolved,
             Self::ServerShutdown { .. } => EventType::ServerShutdown,
+        }
+    }
+
+    /// Whether this is written to the audit chain. Notices that report nothing new are not: which entry let a run
+    /// through is no change of what is allowed, and the run has records of its own.
+    pub const fn is_audited(&self) -> bool {
+        match self {
+            Self::ExecRunning { .. }
+            | Self::SystemEvent { .. }
+            | Self::SessionWake { .. }
+            | Self::AllowlistChanged {
+                change: AllowlistChange::Used,
+                ..
+            } => false,
+            Self::ExecRequested { .. }
+            | Self::ExecStarted { .. }
+            | Self::ExecFinished(_)
+            | Self::ExecDenied { .. }
+            | Self::ApprovalRequested { .. }
+            | Self::ApprovalResolved(_)
+            | Self::AllowlistChanged {
+                change: AllowlistChange::Added | AllowlistChange::Changed | AllowlistChange::Removed,
+                ..
+            }
+            | Self::PolicyChanged { .. }
+            | Self::ConfigRejected { .. }
+            | Self::DocumentRefused { .. }
+            | Self::DocumentHeld { .. }
+            | Self::NodeConnected { .. }
+            | Self::NodeDisconnected { .. }
+            | Self::NodePairingRequested(_)
+            | Self::NodePairingResolved { .. }
+            | Self::SessionChanged { .. }
+            | Self::ServerShutdown { .. } => true,
         }
     }
 

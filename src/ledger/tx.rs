@@ -126,7 +126,7 @@ impl<'open> Tx<'open> {
                 &*data,
             ),
         )?;
-        if event_type.is_audited() {
+        if event.kind.is_audited() {
             self.audit(&Entry::of_event(&event, members, by))?;
         }
         self.tallies.push(Tally::of(&event.kind));

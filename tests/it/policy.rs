@@ -383,6 +383,7 @@ async fn uses_of_an_entry_are_noted_behind() {
     let document =
         json!({ "version": 1, "agents": { "main": { "allowlist": [entry], "x-kept": [1.50, null] } } });
     let server = TestServer::allowlist_only().document(&document).start().await;
+    let mut events = server.operator().events("?types=allowlist.changed", None).await;
     date(&server).await.expect(200);
     let noted = || std::future::ready(server.document_on_disk()["agents"]["main"].clone());
     let agent = eventually("noted", noted, |agent| {
@@ -394,6 +395,13 @@ async fn uses_of_an_entry_are_noted_behind() {
         json!({ "pattern": DATE, "id": entry["id"], "lastUsedCommand": DATE })
     );
     assert_eq!(agent["x-kept"], json!([1.50, null]), "members of others stay");
+    let told = events.next_of("allowlist.changed").await;
+    assert_eq!(
+        only(&told.data, &["change", "list", "entryId", "agentId", "by"]),
+        json!({ "change": "used", "list": "allowlist", "entryId": entry["id"], "agentId": "main", "by": null })
+    );
+    let audit = server.operator().get("/v1/audit?action=allowlist.changed").await;
+    assert_eq!(audit.expect(200)["items"], json!([]), "a use changes no policy");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use crate::{
 };
 
 use super::{
+    json::Number,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, PolicyFields, Rule, Socket},
     read::trim,
 };
@@ -296,11 +297,11 @@ impl Document {
     }
 
     /// Notes that an entry was used. The text of a command behind a digest stays out of the file, as in the
-    /// product. Unknown items are ignored: the note is for people and best effort.
-    pub fn record_use(&mut self, owner: &str, id: &EntryId, used: Use<'_>) {
-        let Some(part) = self.agent_mut(owner) else { return };
-        let Some(known) = find_mut(part.allowlist.as_mut(), id) else {
-            return;
+    /// product. False for unknown items, which are ignored: the note is for people and best effort.
+    pub fn record_use(&mut self, owner: &str, id: &EntryId, used: Use<'_>) -> bool {
+        let list = self.agent_mut(owner).and_then(|part| part.allowlist.as_mut());
+        let Some(known) = find_mut(list, id) else {
+            return false;
         };
         let entry = &mut known.item;
         entry.last_used_at = Some(used.at.get().into());
@@ -310,14 +311,19 @@ impl Document {
         if let Some(path) = used.resolved_path {
             entry.last_resolved_path = Some(path.to_owned());
         }
+        true
     }
 
-    /// Copies the ledger's count of a grant's uses into the document, for people.
-    pub fn record_grant_uses(&mut self, owner: &str, id: &EntryId, uses: u64) {
-        let Some(part) = self.agent_mut(owner) else { return };
-        if let Some(known) = find_mut(part.grants.as_mut(), id) {
-            known.item.uses = Some(uses.into());
-        }
+    /// Copies the ledger's count of a grant's uses into the document, for people. False when that says nothing new.
+    pub fn record_grant_uses(&mut self, owner: &str, id: &EntryId, uses: u64) -> bool {
+        let list = self.agent_mut(owner).and_then(|part| part.grants.as_mut());
+        let Some(known) = find_mut(list, id) else {
+            return false;
+        };
+        let uses = Some(Number::from(uses));
+        let is_new = known.item.uses != uses;
+        known.item.uses = uses;
+        is_new
     }
 
     /// The socket's token.

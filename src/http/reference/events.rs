@@ -57,8 +57,8 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "`status`, `decision` (optional), `resolvedBy` (optional), `reason` (optional), `terminalReason` (optional)",
         ),
         EventType::AllowlistChanged => (
-            "An entry, grant or deny rule changed, or a grant was used.",
-            "`change`, `list`, `entryId`, `by` (optional)",
+            "An entry, grant or deny rule changed, or an entry or grant was used; uses are told once a second at most.",
+            "`change`, `list`, `entryId`, `by` (optional; absent for a use)",
         ),
         EventType::PolicyChanged => (
             "What is allowed changed.",

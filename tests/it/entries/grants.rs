@@ -94,6 +94,7 @@ async fn uses_are_copied_into_the_document_for_people() {
         ] } } }))
         .start()
         .await;
+    let mut events = server.operator().events("?types=allowlist.changed", None).await;
     server
         .agent()
         .exec(json!({ "argv": ["/usr/bin/true"] }))
@@ -101,6 +102,11 @@ async fn uses_are_copied_into_the_document_for_people() {
         .expect(200);
     let noted = || async { server.document_on_disk()["agents"]["main"]["grants"][0]["uses"].clone() };
     eventually("the copy", noted, |uses| *uses == json!(1)).await;
+    let told = events.next_of("allowlist.changed").await;
+    assert_eq!(
+        only(&told.data, &["change", "list", "entryId", "agentId"]),
+        json!({ "change": "used", "list": "grants", "entryId": ID, "agentId": "main" })
+    );
     assert!(
         server.document_on_disk()["agents"]["main"]
             .get("allowlist")
