@@ -19,7 +19,7 @@ use super::{
     failure::Failure,
     value,
 };
-use crate::{domain::AgentId, policy::pattern};
+use crate::{approvals::binding::NO_ENV_HASH, domain::AgentId, policy::pattern};
 
 /// Answers that are looked at, of each kind.
 const MAX_READ: usize = 20_000;
@@ -259,7 +259,8 @@ impl Answers {
     /// Takes an answer that was yes; the newest comes first.
     fn allow(&mut self, approval: &Value) {
         // A node has a document of its own, and a changed environment is a question of its own.
-        let is_changed = approval.pointer("/boundTo/envHash").is_some();
+        let env_hash = approval.pointer("/boundTo/envHash");
+        let is_changed = env_hash.is_some_and(|hash| hash != NO_ENV_HASH);
         let is_long = value::string(approval, "command").len() > MAX_TEXT;
         if value::string(approval, "host") != "gateway" || is_changed || takes_more(approval) || is_long {
             return;
@@ -438,7 +439,7 @@ mod tests {
 
     fn approval(command: &str, patterns: &[Value]) -> Value {
         json!({"agentId": "main", "host": "gateway", "command": command, "cwd": "/srv", "createdAtMs": 1000,
-            "resolvedBy": {"name": "alice"}, "proposedPatterns": patterns, "boundTo": {"command": command}})
+            "resolvedBy": {"name": "alice"}, "proposedPatterns": patterns, "boundTo": {"command": command, "envHash": NO_ENV_HASH}})
     }
 
     fn wanted(denied: &[Value], allowed: &[Value], min: u64) -> (Vec<(String, u64)>, LeftOut) {

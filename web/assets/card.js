@@ -8,6 +8,8 @@ import { entitled, fallback, outcome, overridden, progress, rule, runStatus, who
 const URGENT_MS = 60_000;
 const ARGUMENT_CHARS = 400;
 const SEGMENTS_SHOWN = 12;
+/** `envHash` of a call that overrides nothing: SHA-256 of an empty list. */
+const NO_ENV_HASH = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
 
 /**
  * Makes the card of an entry. `act.decide(id, decision, {reason, patterns})` sends an answer, `act.mayAct(root)` says
@@ -292,7 +294,7 @@ function details(approval, overridesFact) {
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
       entitled(approval) ? fact("May allow it", h("bdi", {}, visible(entitled(approval)))) : undefined,
       fact("No answer", visible(fallback(approval.askFallback))),
-      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
+      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash !== NO_ENV_HASH && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
       fact("“Always” stores", stored(approval))));
 }
 

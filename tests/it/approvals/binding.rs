@@ -17,6 +17,22 @@ async fn allow_then_expect_mismatch(server: &TestServer, pending: &Value, marks:
 }
 
 #[tokio::test]
+async fn the_hash_of_the_environment_is_shown_also_without_any() {
+    const OF_NOTHING: &str = "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945";
+    let server = TestServer::asking().start().await;
+    let hash_of = async |env: Value| {
+        let pending = asked(&server, json!({ "argv": ["/bin/date"], "env": env })).await;
+        let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
+        let approval = server.operator().get(&path).await.expect(200);
+        id(&approval["boundTo"], "envHash")
+    };
+    assert_eq!(hash_of(Value::Null).await, OF_NOTHING);
+    assert_eq!(hash_of(json!({})).await, OF_NOTHING);
+    let some = hash_of(json!({ "TZ": "UTC" })).await;
+    assert!(some.len() == 64 && some != OF_NOTHING, "{some}");
+}
+
+#[tokio::test]
 async fn a_replaced_program_does_not_run() {
     let server = TestServer::asking().start().await;
     let marks = server.scratch().join("marks");

@@ -71,6 +71,7 @@ async fn a_changed_command_waits_in_the_place_of_the_old_one_and_runs_when_allow
     ];
     assert_eq!(only(&new, &same), only(&before, &same));
     assert_eq!(new["boundTo"]["envHash"], before["boundTo"]["envHash"]);
+    assert!(new["boundTo"]["envHash"].is_string(), "{new}");
     let denied = server.agent().run(&old_run).await;
     assert_eq!(
         only(&denied, &["status", "reason", "decision"]),

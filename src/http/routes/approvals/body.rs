@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::shown::Shown;
 use crate::{
+    approvals::binding::NO_ENV_HASH,
     command::pinning::Pinned,
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
@@ -140,9 +141,8 @@ struct BindingBody {
     cwd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     shell: Option<String>,
-    /// Hash of the environment overrides; absent without any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    env_hash: Option<String>,
+    /// Hash of the environment overrides, of the empty list without any.
+    env_hash: String,
     digest: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     executable_sha256: Option<String>,
@@ -249,17 +249,14 @@ impl From<Approval> for ApprovalBody {
             revised_by,
             binding: pinned.pinning,
             binding_detail: pinned.detail,
-            bound_to: BindingBody::new(bound, &command, cwd, digest).with_hashes(
-                env_hash,
-                executable_sha256,
-                script.map(|(_path, sha256)| sha256),
-            ),
+            bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
+                .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
         }
     }
 }
 
 impl BindingBody {
-    fn new(bound: Bound, command: &Command, cwd: String, digest: String) -> Self {
+    fn new(bound: Bound, command: &Command, cwd: String, env_hash: Option<String>, digest: String) -> Self {
         let (argv, text, shell) = match bound {
             Bound::Exec {
                 path: _,
@@ -286,16 +283,15 @@ impl BindingBody {
             command: text,
             cwd,
             shell,
-            env_hash: None,
+            env_hash: env_hash.unwrap_or_else(|| NO_ENV_HASH.to_owned()),
             digest,
             executable_sha256: None,
             script_sha256: None,
         }
     }
 
-    fn with_hashes(self, env: Option<String>, executable: Option<String>, script: Option<String>) -> Self {
+    fn with_hashes(self, executable: Option<String>, script: Option<String>) -> Self {
         Self {
-            env_hash: env,
             executable_sha256: executable,
             script_sha256: script,
             ..self
