@@ -148,7 +148,7 @@ impl Engine {
         sent: &[u8],
         refused: Refused,
     ) -> Result<Hashed<Value>, DocumentError> {
-        let sent = Document::parse(sent).map_err(DocumentError::Invalid)?.document;
+        let sent = parse_sent(sent)?;
         let snapshot = match refused {
             Refused::Replace => match self.force_document(by, &expected, &sent).await? {
                 Some(snapshot) => snapshot,
@@ -230,10 +230,7 @@ impl Engine {
     ) -> Result<Arc<Snapshot>, DocumentError> {
         let (engine, whom) = (Arc::clone(self), by.clone());
         let edit = move |document: &mut Document| {
-            let unknown = sent.unknown_members(document);
-            if !unknown.is_empty() {
-                return Err(unknown);
-            }
+            expect_known(&sent, document)?;
             // What the sender leaves out is what was accepted, not what an edit says of which they cannot know.
             let standing = engine.policy_hold.look();
             if standing.held_document.is_some()
@@ -242,12 +239,12 @@ impl Engine {
                 document.take_socket_of(accepted);
             }
             document.replace(sent.clone(), Incoming::Ours);
-            Ok(())
+            Ok::<_, DocumentError>(())
         };
         let tell = move |(): &(), pending: &Pending<'_>| Some(replaced(&whom, pending, Refused::Keep));
         let changed = self.write_document(by, expected, Ours::Whole, edit, tell).await;
         let ((), snapshot) = changed.map_err(|error| match error {
-            ChangeError::Edit(unknown) => DocumentError::UnknownMembers(unknown),
+            ChangeError::Edit(error) => error,
             ChangeError::Store(error) => error.into(),
             ChangeError::Storage(trouble) => trouble.into(),
         })?;
@@ -264,10 +261,7 @@ impl Engine {
         if !matches!(self.documents().snapshot().status, DocumentStatus::Refused(_)) {
             return Ok(None);
         }
-        let unknown = sent.unknown_members(&Document::default());
-        if !unknown.is_empty() {
-            return Err(DocumentError::UnknownMembers(unknown));
-        }
+        expect_known(sent, &Document::default())?;
         let (engine, whom) = (Arc::clone(self), by.clone());
         let (expected, sent) = (expected.clone(), sent.clone());
         let forced = tokio::task::spawn_blocking(move || {
@@ -426,6 +420,29 @@ pub(super) fn check_writable(agent: &str) -> Result<(), StoreError> {
         return Err(StoreError::OldNameOfMain);
     }
     Ok(())
+}
+
+/// Reads a document that was sent.
+///
+/// # Errors
+/// [`DocumentError::Invalid`] when nobody may use it.
+pub fn parse_sent(sent: &[u8]) -> Result<Document, DocumentError> {
+    let loaded = Document::parse(sent).map_err(DocumentError::Invalid)?;
+    Ok(loaded.document)
+}
+
+/// Refuses what was sent with members that nobody knows, typing errors for example, unless they are in the present
+/// document.
+///
+/// # Errors
+/// [`DocumentError::UnknownMembers`] with their places.
+pub fn expect_known(sent: &Document, present: &Document) -> Result<(), DocumentError> {
+    let unknown = sent.unknown_members(present);
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(DocumentError::UnknownMembers(unknown))
+    }
 }
 
 /// The document, unless it is refused.

@@ -23,6 +23,9 @@ async fn the_document_of_a_node_is_fetched_from_it_and_set_on_it() {
     let path = format!("/v1/nodes/{}/policy/document", node.id());
     node.answers(|command, params| match command {
         "system.execApprovals.get" => Ok(present()),
+        "system.execApprovals.set" if params["file"]["agents"].get("refused").is_some() => {
+            Err(("INVALID_REQUEST", "Error: INVALID_REQUEST: not this one"))
+        }
         "system.execApprovals.set" if params["baseHash"] == HASH => {
             let mut set = present();
             set["file"] = params["file"].clone();
@@ -57,7 +60,26 @@ async fn the_document_of_a_node_is_fetched_from_it_and_set_on_it() {
     );
     let stale = put(Some(&format!("\"{}\"", "b".repeat(64))), &next).await;
     assert_eq!(stale.problem(412, "base-hash-mismatch")["currentHash"], HASH);
-    put(Some("*"), &json!([])).await.problem(422, "invalid-document");
+    // As here: the node may be a program that would take what it does not know.
+    let wrong = [
+        (json!([]), ""),
+        (json!({ "version": 2 }), "/version"),
+        (
+            json!({ "version": 1, "defaults": { "security": "none" } }),
+            "/defaults/security",
+        ),
+    ];
+    for (body, pointer) in wrong {
+        let problem = put(Some("*"), &body).await.problem(422, "invalid-document");
+        assert_eq!(problem["pointer"], pointer, "{problem}");
+    }
+    let typo = json!({ "version": 1, "secuirty": "deny", "agents": { "main": { "x": 1 } } });
+    let problem = put(Some("*"), &typo).await.problem(422, "unknown-field");
+    let place = |at: usize| problem["fields"][at]["path"].clone();
+    assert_eq!([place(0), place(1)], ["/secuirty", "/agents/main/x"], "{problem}");
+    let refused = json!({ "version": 1, "agents": { "refused": {} } });
+    let problem = put(Some("*"), &refused).await.problem(422, "invalid-document");
+    assert_eq!(problem["pointer"], "");
     let answer = put(Some(&format!("\"{HASH}\"")), &next).await;
     assert_eq!(answer.expect(200), next);
     assert_eq!(

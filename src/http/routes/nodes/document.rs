@@ -6,6 +6,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     domain::{Precondition, Principal},
+    engine::document::{expect_known, parse_sent},
     hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
     http::{
         caller::{Admin, Caller},
@@ -64,7 +65,7 @@ async fn document(
         (status = NOT_FOUND, description = "node-not-found"),
         (status = PRECONDITION_FAILED, description = "base-hash-mismatch"),
         (status = PRECONDITION_REQUIRED, description = "base-hash-required"),
-        (status = UNPROCESSABLE_ENTITY, description = "invalid-document: the node refused it"),
+        (status = UNPROCESSABLE_ENTITY, description = "unknown-field, invalid-document; the second also when the node refused it"),
         (status = SERVICE_UNAVAILABLE, description = "node-unavailable"),
     ),
     security(("token" = ["admin"])),
@@ -77,16 +78,16 @@ async fn replace(
     if_match: IfMatch,
     JsonBytes(sent): JsonBytes,
 ) -> Result<Response, Problem> {
-    let file: Value = serde_json::from_slice(&sent)
-        .map_err(|error| Problem::new(Code::InvalidDocument, format!("no JSON: {error}")))?;
-    if !file.is_object() {
-        return Err(Problem::new(Code::InvalidDocument, "expected an object").with("pointer", ""));
-    }
+    let document = parse_sent(&sent)?;
+    let file: Value = serde_json::from_slice(&sent).map_err(|error| invalid(format!("no JSON: {error}")))?;
     let present = fetch(&state, &caller, &node).await?;
     let expected = if_match.required(|| present.hash.clone())?;
     if !expected.allows(&present.hash) {
         return Err(changed(present.hash));
     }
+    // A document that we would refuse has nothing that could be sent back to it.
+    let known = parse_sent(present.file.to_string().as_bytes()).unwrap_or_default();
+    expect_known(&document, &known)?;
     // The node compares once more, so that nothing is lost that somebody writes in between.
     let base = match expected {
         Precondition::Any | Precondition::OneOf(_) => present.hash,
@@ -100,11 +101,16 @@ async fn replace(
         Err(error) if error.message.contains("changed; reload") => {
             Err(changed(fetch(&state, &caller, &node).await?.hash))
         }
-        Err(error) => Err(Problem::new(
-            Code::InvalidDocument,
-            format!("the node refused the document: {}", shown(&error)),
-        )),
+        Err(error) => Err(invalid(format!(
+            "the node refused the document: {}",
+            shown(&error)
+        ))),
     }
+}
+
+/// A document that is wrong as a whole.
+fn invalid(detail: String) -> Problem {
+    Problem::new(Code::InvalidDocument, detail).with("pointer", "")
 }
 
 async fn fetch(state: &AppState, caller: &Principal, node: &str) -> Result<Fetched, Problem> {
