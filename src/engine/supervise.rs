@@ -23,7 +23,7 @@ use crate::{
     },
     ledger::{EndOutcome, Finish, Finished, LedgerError, RunOutput, Started, launch::Permit},
     output::{self, Capture, CaptureLimits, Utf8Decoder, spool},
-    runner::{RunLimits, run_file::Voided},
+    runner::{NotStarted, Obstacle, RunLimits, run_file::Voided},
     settings::Limits,
     sys::{hooks, process::monotonic},
 };
@@ -259,7 +259,7 @@ impl Engine {
                 SupervisorEvent::NotStarted(why) => match self.rule_out(&live.run_id).await {
                     Elsewhere::Nowhere => {
                         let detail = Some(format!("the supervisor reported: {why}"));
-                        let end = self.end_now(Reason::NotStarted, detail, live);
+                        let end = self.end_now(reason_unstarted(&why), detail, live);
                         self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
                     }
                     Elsewhere::Ended(ended) => self.finish_exited(live, ended, true, timeout).await,
@@ -659,6 +659,20 @@ impl Engine {
             max_chars: output.max_chars,
             tail_chars: output.tail_chars,
         }
+    }
+}
+
+/// Why a run failed that its supervisor did not start. Where the call says to start it is the call's own matter, in a
+/// sandbox as on this machine; everything else is ours.
+const fn reason_unstarted(why: &NotStarted) -> Reason {
+    match why {
+        NotStarted::Sandbox(Obstacle::Directory, _) => Reason::SpawnFailed,
+        NotStarted::Sandbox(..)
+        | NotStarted::FenceLost
+        | NotStarted::Held
+        | NotStarted::Cancelled
+        | NotStarted::System(_)
+        | NotStarted::NoReport => Reason::NotStarted,
     }
 }
 

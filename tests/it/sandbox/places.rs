@@ -153,7 +153,11 @@ async fn with_rw_the_workspace_is_the_workdir() {
         let answer = agent.exec(body.clone()).await.expect(200);
         if expected == "no" {
             // It means a directory of that name inside, where there is none.
-            assert_eq!(answer["status"], "failed", "{answer}");
+            assert_eq!(
+                only(&answer, &["status", "reason"]),
+                json!({ "status": "failed", "reason": "spawn-failed" }),
+                "{answer}"
+            );
         } else {
             assert_eq!(answer["stdout"], format!("{expected}\n"), "{named}");
         }
