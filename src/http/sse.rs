@@ -12,6 +12,8 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    clock::Clock,
+    domain::UnixMillis,
     events::{EventType, Publication, StreamItem, Subscription},
     http::{
         door::{Credentials, Origin},
@@ -44,6 +46,7 @@ pub(in crate::http) const COMMENT: Bytes = Bytes::from_static(b": \n\n");
 
 struct Stream {
     subscription: Subscription,
+    clock: Arc<dyn Clock>,
     heartbeat: tokio::time::Interval,
     stop: CancellationToken,
     ended: bool,
@@ -56,12 +59,14 @@ struct Stream {
 /// cancelled; what is ready then (the `server.shutdown` event) still goes out.
 pub(in crate::http) fn response(
     subscription: Subscription,
+    clock: Arc<dyn Clock>,
     stop: CancellationToken,
     still_open: StillOpen,
     held: Vec<Held>,
 ) -> Response {
     let state = Stream {
         subscription,
+        clock,
         heartbeat: heartbeat(),
         stop,
         ended: false,
@@ -125,7 +130,7 @@ impl Stream {
                         self.ended = event.event_type == EventType::ServerShutdown;
                         return Some(frame(&event));
                     }
-                    Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest)),
+                    Ok(Some(StreamItem::Gap { oldest })) => return Some(gap(oldest, self.clock.now())),
                     Ok(None) => return None,
                     Err(error) => {
                         tracing::warn!(%error, "an event stream waits for the log");
@@ -153,7 +158,8 @@ fn frame(event: &Arc<Publication>) -> Bytes {
     text.into()
 }
 
-fn gap(oldest: i64) -> Bytes {
-    let data = serde_json::json!({"type": "events.gap", "oldestSeq": oldest});
+/// It is in no log, so it has no number.
+fn gap(oldest: i64, now: UnixMillis) -> Bytes {
+    let data = serde_json::json!({"ts": now.get(), "type": "events.gap", "oldestSeq": oldest});
     format!("event: events.gap\ndata: {data}\n\n").into()
 }

@@ -177,7 +177,14 @@ fn stream(
         held.push(Box::new(state.engine().approver_connected()));
     }
     let subscription = state.engine().ledger().subscribe(filter, start);
-    Ok(sse::response(subscription, state.stopping(), still_open, held))
+    let clock = Arc::clone(state.engine().clock());
+    Ok(sse::response(
+        subscription,
+        clock,
+        state.stopping(),
+        still_open,
+        held,
+    ))
 }
 
 impl EventsQuery {

@@ -53,6 +53,7 @@ impl Streamed {
         let subscription = self.ledger.subscribe(EventFilter::default(), start);
         Lines::of(sse::response(
             subscription,
+            std::sync::Arc::new(SystemClock),
             self.stop.clone(),
             Box::new(|| true),
             Vec::new(),
