@@ -79,13 +79,12 @@ pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<ExitStatu
 }
 
 fn parse_path(text: &str) -> Result<KeyPath, Failure> {
-    KeyPath::parse(text)
-        .map_err(|InvalidKeyPath| Failure::usage(format!("{}: {InvalidKeyPath}", value::visible(text))))
+    KeyPath::parse(text).map_err(|InvalidKeyPath| Failure::usage(format!("{text}: {InvalidKeyPath}")))
 }
 
 fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<(), Failure> {
     let text = config_text(state_dir)
-        .map_err(|problem| Failure::new("config", value::visible(&format!("openclaw.json: {problem}"))))?;
+        .map_err(|problem| Failure::new("config", format!("openclaw.json: {problem}")))?;
     let values = config_values(text.as_deref(), state_dir).map_err(|problems| not_valid(&problems))?;
     let Some(path) = path else {
         return list(context, &values);
@@ -188,11 +187,10 @@ impl From<Unchanged> for Failure {
                 if let Some(source) = std::error::Error::source(&error) {
                     text = format!("{text}: {source}");
                 }
-                Self::new("config", value::visible(&text))
+                Self::new("config", text)
             }
             Unchanged::Edit(EditError::UnknownKey { path, nearest }) => {
-                Self::usage(format!("{}: no such key", value::visible(&path)))
-                    .hint(format!("did you mean {nearest}?"))
+                Self::usage(format!("{path}: no such key")).hint(format!("did you mean {nearest}?"))
             }
             Unchanged::Edit(EditError::Rejected(problems)) => not_valid(&problems),
             Unchanged::Edit(
@@ -201,7 +199,7 @@ impl From<Unchanged> for Failure {
                 | EditError::ReservedName { .. }
                 | EditError::NotOurs { .. }
                 | EditError::Path(_)),
-            ) => Self::new("config", value::visible(&error.to_string())),
+            ) => Self::new("config", error.to_string()),
         }
     }
 }
@@ -214,5 +212,5 @@ fn not_valid(problems: &[SettingsProblem]) -> Failure {
             None => problem.problem.to_string(),
         })
         .collect();
-    Failure::new("config", value::visible(&lines.join("; "))).hint("countersign doctor says more")
+    Failure::new("config", lines.join("; ")).hint("countersign doctor says more")
 }

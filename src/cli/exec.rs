@@ -149,7 +149,7 @@ pub(crate) fn body_of_line(arguments: &[String]) -> Result<Value, Failure> {
         .and_then(|matches| ExecArgs::from_arg_matches(&matches));
     match matches {
         Ok(args) => body_of(&args),
-        Err(error) => Err(Failure::usage(value::visible(&error.to_string()))),
+        Err(error) => Err(Failure::usage(error.to_string())),
     }
 }
 

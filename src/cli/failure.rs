@@ -118,11 +118,12 @@ fn default_hint(problem: &Value, code: &str) -> Option<String> {
     }
 }
 
+/// One line, and one for the hint, whatever a name or path in them holds.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error[{}]: {}", self.code, self.message)?;
+        write!(f, "error[{}]: {}", self.code, value::visible(&self.message))?;
         if let Some(hint) = &self.hint {
-            write!(f, "\nhint: {hint}")?;
+            write!(f, "\nhint: {}", value::visible(hint))?;
         }
         Ok(())
     }
@@ -155,6 +156,15 @@ mod tests {
             "error[exec-denied]: allowlist-miss: not covered\nhint: countersign allowlist add /usr/bin/git"
         );
         assert_eq!(failure.exit, ExitStatus::DENIED);
+    }
+
+    #[test]
+    fn no_name_in_a_failure_makes_a_line_or_moves_the_cursor() {
+        let failure = Failure::usage("a\n\u{1b}[31mx: not there").hint("b\r\nc");
+        assert_eq!(
+            failure.to_string(),
+            "error[usage]: a\\u{A}\\u{1B}[31mx: not there\nhint: b\\u{D}\\u{A}c"
+        );
     }
 
     #[test]

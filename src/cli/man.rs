@@ -11,6 +11,7 @@ use super::{
     console::{Console, Format},
     exit::ExitStatus,
     failure::Failure,
+    value,
 };
 use crate::sys;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(console: Console, args: &ManArgs) -> Result<ExitStatus, Failur
         Format::Json => console.document(&json!({ "pages": written }))?,
         Format::People => {
             for path in written {
-                console.line(&path)?;
+                console.line(&value::visible(&path))?;
             }
         }
     }

@@ -293,7 +293,7 @@ fn pick_node(nodes: &[Value], wanted: &str) -> Result<Value, Failure> {
                     "node-ambiguous",
                     format!("several nodes are meant by {}", value::visible(wanted)),
                 )
-                .hint(format!("name one by its id: {}", value::visible(&ids.join(", ")))));
+                .hint(format!("name one by its id: {}", ids.join(", "))));
             }
         }
     }

@@ -62,6 +62,36 @@ async fn refusals_have_their_own_exit_codes_and_a_hint() {
 }
 
 #[tokio::test]
+async fn an_error_is_one_line_whatever_was_typed() {
+    let server = TestServer::allowlist_only().start().await;
+    let odd = "a\n\u{1b}[31mx";
+    let shown = r"\u{1B}[31mx";
+    for words in [
+        &["allowlist", "show", odd][..],
+        &["allowlist", "remove", odd],
+        &["denylist", "show", odd],
+        &["apply-patch", odd],
+        &["policy", "test", odd],
+        &["config", "get", odd],
+        &["audit", "verify", "--witness", odd],
+        &["exec", "--workdir", odd, "--", "/bin/echo"],
+        &["runs", "list", "--url", odd],
+        &["node", "run", "--url", "ws://127.0.0.1:9", "--token-file", odd],
+    ] {
+        let done = server.cli(words).await;
+        let said = done.stderr.trim_end();
+        let (error, hint) = said.split_once('\n').unwrap_or((said, ""));
+        assert!(
+            error.starts_with("error[") && error.contains(shown) && !error.contains(char::is_control),
+            "{words:?}: {done:?}"
+        );
+        let is_hint = hint.starts_with("hint: ") && !hint.contains(char::is_control);
+        assert!(hint.is_empty() || is_hint, "{words:?}: {done:?}");
+        assert_ne!(done.code, Some(0), "{words:?}: {done:?}");
+    }
+}
+
+#[tokio::test]
 async fn exec_waits_for_the_person_and_approvals_answer() {
     let server = TestServer::asking().start().await;
     let pending = server.cli(&["exec", "--no-wait", "--", "/bin/echo", "one"]).await;

@@ -412,6 +412,9 @@ fn every_command_has_a_manual_page_that_renders() {
     let folder = scratch.join("pages/man1");
     let done = run_program(&countersign().args(&["man"]).arg(&folder));
     assert_eq!(done.code, Some(0), "{done:?}");
+    let odd = run_program(&countersign().args(&["man"]).arg(scratch.join("a\n\u{1b}[31mx")));
+    assert_eq!(odd.stdout.lines().count(), done.stdout.lines().count(), "{odd:?}");
+    assert!(!odd.stdout.contains('\u{1b}'), "{odd:?}");
     for told in commands() {
         let name = std::iter::once("countersign").chain(told.words.iter().map(String::as_str));
         let page = folder.join(format!("{}.1", name.collect::<Vec<_>>().join("-")));

@@ -59,7 +59,7 @@ impl CandidateArgs {
             Some(path) => named_document(path)?,
         };
         let environment = app::host_environment(&settings.server, context.environment.as_ref())
-            .map_err(|error| Failure::new("environment", value::visible(&error.to_string())))?;
+            .map_err(|error| Failure::new("environment", error.to_string()))?;
         Ok(Candidate::new(CandidateParts {
             clock: Arc::clone(&context.clock),
             state_dir,
@@ -113,7 +113,7 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn unusable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::usage(value::visible(&format!("{} {why}", path.display())))
+    Failure::usage(format!("{} {why}", path.display()))
 }
 
 fn in_words(problems: &[SettingsProblem]) -> String {
