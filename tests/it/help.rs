@@ -114,6 +114,8 @@ impl Stage {
         write_file_mode(&home.join("bin/deploy"), "#!/bin/sh\n", 0o755);
         let case = json!({ "command": "git status", "expect": "allow" });
         write_file_mode(&home.join("cases.jsonl"), case.to_string(), 0o644);
+        let case = "- command: git status\n  expect: allow\n";
+        write_file_mode(&home.join("cases.yaml"), case, 0o644);
         let candidate = json!({ "version": 1 });
         write_file_mode(&home.join("candidate.json"), candidate.to_string(), 0o644);
         let candidate = json!({ "tools": { "exec": { "host": "gateway", "security": "deny" } } });

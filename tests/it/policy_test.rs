@@ -6,8 +6,12 @@ use crate::support::{Finished, Scratch, TestServer, countersign, run_program, wr
 
 /// Runs it without a server or a state directory.
 fn alone(text: &str) -> Finished {
+    alone_in("cases", text)
+}
+
+fn alone_in(name: &str, text: &str) -> Finished {
     let scratch = Scratch::new();
-    let file = scratch.join("cases");
+    let file = scratch.join(name);
     write_file(&file, text);
     let call = countersign()
         .args(&["policy", "test", "--json"])
@@ -72,11 +76,53 @@ fn what_is_not_as_expected_is_told_with_its_reason() {
 }
 
 #[test]
+fn cases_may_be_yaml() {
+    let block = "# the world of a case\n\
+                 - &rg\n  command: rg x\n  expect: allow\n  path_dirs: {rg: /usr/bin/rg}\n  \
+                 allowlist:\n    - pattern: /usr/bin/rg\n\
+                 - <<: *rg\n  command: |\n    rg x > y\n\
+                 - {<<: *rg, id: 7, command: rg x, expect: reject}\n";
+    let documents = "---\ncommand: rg x\nexpect: allow\npath_dirs: {rg: /usr/bin/rg}\nallowlist: [{pattern: /usr/bin/rg}]\n\
+                     ---\ncommand: rg x\nexpect: reject\ncwd: /\nid: 7\n...\n";
+    let failed = |done: &Finished| -> Vec<String> {
+        let told = told(done, 1);
+        let failed = told["failed"].as_array().expect("failed").clone();
+        failed
+            .iter()
+            .map(|case| case["id"].as_str().expect("an id").to_owned())
+            .collect()
+    };
+    for name in ["cases.yaml", "cases.YML", "cases"] {
+        assert_eq!(failed(&alone_in(name, block)), ["8", "7"], "{name}");
+        assert_eq!(
+            failed(&alone_in(name, &format!("\u{feff}{documents}"))),
+            ["7"],
+            "{name}"
+        );
+    }
+    // JSON is YAML, too.
+    let cases: Vec<Value> = include_str!("../data/corpus/commands.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a case"))
+        .collect();
+    let done = alone_in("cases.yaml", &json!(cases).to_string());
+    assert_eq!(told(&done, 0)["passed"], 648);
+    // An id may be a number, and editors may put a mark before the first byte.
+    let done = alone("\u{feff}{\"id\":7,\"command\":\"rg\",\"expect\":\"allow\",\"cwd\":\"/\"}\n");
+    assert_eq!(failed(&done), ["7"]);
+}
+
+#[test]
 fn a_file_that_is_none_is_a_wrong_call_and_judges_nothing() {
     for (text, told) in [
         ("{\"command\":\"ls\"}", "line 1: missing field `expect`"),
         ("[\n{\"expect\":\"ask\"}]", "line 2: missing field `command`"),
-        ("cases: []", "line 1:"),
+        ("cases: []", "line 1: unknown field `cases`"),
+        (
+            "- command: ls\n  expect: ask\n- command: ls\n",
+            "line 3: missing field `expect`",
+        ),
+        ("hello", "line 1:"),
         (
             "{\"command\":\"ls\",\"expect\":\"ask\",\"alowlist\":[]}",
             "unknown field `alowlist`",
@@ -108,7 +154,9 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
         json!({ "command": "/bin/echo x", "expect": "allow" }),
         json!({ "command": "/bin/date", "expect": "ask" }),
         json!({ "command": "/bin/echo x", "agent": "closed", "expect": "reject" }),
+        json!({ "command": " ", "expect": "reject" }),
         json!({ "id": "wrong", "command": "/bin/date", "expect": "allow" }),
+        json!({ "id": "blank", "command": "", "expect": "allow" }),
     ];
     write_file(&cases, lines.map(|line| line.to_string()).join("\n"));
     let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
@@ -116,16 +164,17 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     let failed = told["failed"].as_array().expect("failed");
     assert_eq!(
         (&told["total"], &told["passed"]),
-        (&json!(4), &json!(3)),
+        (&json!(6), &json!(4)),
         "{told}"
     );
+    let actual = |case: &Value| (case["id"].clone(), case["actual"].clone());
     assert_eq!(
-        (&failed[0]["id"], &failed[0]["actual"]),
-        (&json!("wrong"), &json!("ask"))
+        failed.iter().map(actual).collect::<Vec<_>>(),
+        [(json!("wrong"), json!("ask")), (json!("blank"), json!("reject"))]
     );
     let call = server.invocation(&["policy", "test"]).arg(&cases);
     let done = TestServer::finish(call).await;
-    assert!(done.stdout.ends_with("3 of 4 as expected\n"), "{done:?}");
+    assert!(done.stdout.ends_with("4 of 6 as expected\n"), "{done:?}");
     let runs = server.operator().get("/v1/runs").await.expect(200);
     assert_eq!(runs["items"], json!([]), "nothing was run or asked");
 }

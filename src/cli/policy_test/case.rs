@@ -1,10 +1,11 @@
 //! The cases of a file, and the world that a case may bring along.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, path::Path};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::yaml;
 use crate::domain::AgentId;
 
 /// What policy is expected to say.
@@ -64,8 +65,8 @@ pub(super) struct OwnEntry {
 /// As it is written. `platform`, `why` and `ref` are for people.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CaseText {
-    id: Option<String>,
+pub(super) struct CaseText<Id> {
+    id: Option<Id>,
     command: String,
     agent: Option<AgentId>,
     expect: Expect,
@@ -86,12 +87,58 @@ struct CaseText {
     env: Option<BTreeMap<String, String>>,
 }
 
+/// An id in JSON. Programs count their cases in numbers.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected text or a number")]
+enum JsonId {
+    Text(String),
+    Number(serde_json::Number),
+}
+
+impl From<JsonId> for String {
+    fn from(id: JsonId) -> Self {
+        match id {
+            JsonId::Text(text) => text,
+            JsonId::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// How cases are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Notation {
+    /// YAML.
+    Yaml,
+    /// Whichever the text reads as.
+    Any,
+}
+
 /// What is no file of cases, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {problem}")]
 pub(super) struct InvalidCases {
-    line: usize,
+    line: u64,
     problem: String,
+}
+
+impl InvalidCases {
+    /// What is wrong, at a line.
+    pub(super) fn at(line: u64, problem: &dyn fmt::Display) -> Self {
+        Self {
+            line,
+            problem: problem.to_string(),
+        }
+    }
+}
+
+impl Notation {
+    /// What the name of a file says.
+    pub(super) fn of(file: &Path) -> Self {
+        let is_yaml = file
+            .extension()
+            .is_some_and(|ending| ending.eq_ignore_ascii_case("yaml") || ending.eq_ignore_ascii_case("yml"));
+        if is_yaml { Self::Yaml } else { Self::Any }
+    }
 }
 
 impl Expect {
@@ -104,38 +151,53 @@ impl Expect {
     }
 }
 
-/// Reads a JSON array of cases, or cases one after the other.
-pub(super) fn parse(text: &str) -> Result<Vec<Case>, InvalidCases> {
-    let invalid = |line, problem: &dyn fmt::Display| InvalidCases {
-        line,
-        problem: problem.to_string(),
-    };
-    let cases: Result<Vec<&RawValue>, _> = if text.trim_start().starts_with('[') {
+/// Reads the cases of a text.
+pub(super) fn parse(text: &str, notation: Notation) -> Result<Vec<Case>, InvalidCases> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if notation == Notation::Yaml {
+        return yaml::parse(text);
+    }
+    match json_values(text) {
+        Ok(values) => values.into_iter().map(|value| json_case(text, value)).collect(),
+        Err(error) => yaml::parse(text).map_err(|not_yaml| {
+            // Whatever begins so was meant to be JSON.
+            let is_json = text.trim_start().starts_with(['{', '[']);
+            let not_json = || InvalidCases::at(number(error.line()), &error);
+            if is_json { not_json() } else { not_yaml }
+        }),
+    }
+}
+
+/// The elements of an array, or values one after the other.
+fn json_values(text: &str) -> serde_json::Result<Vec<&RawValue>> {
+    if text.trim_start().starts_with('[') {
         serde_json::from_str(text)
     } else {
         serde_json::Deserializer::from_str(text).into_iter().collect()
-    };
-    let cases = cases.map_err(|error| invalid(error.line(), &error))?;
-    cases
-        .into_iter()
-        .map(|case| {
-            let line = line_of(text, case.get());
-            let read: CaseText =
-                serde_json::from_str(case.get()).map_err(|error| invalid(line + error.line() - 1, &error))?;
-            read.into_case(line).map_err(|problem| invalid(line, &problem))
-        })
-        .collect()
+    }
+}
+
+fn json_case(text: &str, value: &RawValue) -> Result<Case, InvalidCases> {
+    let line = line_of(text, value.get());
+    let read: CaseText<JsonId> = serde_json::from_str(value.get())
+        .map_err(|error| InvalidCases::at(line + number(error.line()).saturating_sub(1), &error))?;
+    read.into_case(line)
 }
 
 /// The number of the line where a part of the text begins.
-fn line_of(text: &str, part: &str) -> usize {
+fn line_of(text: &str, part: &str) -> u64 {
     let offset = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
     let before = text.get(..offset).unwrap_or_default();
-    before.matches('\n').count() + 1
+    number(before.matches('\n').count()) + 1
 }
 
-impl CaseText {
-    fn into_case(self, line: usize) -> Result<Case, &'static str> {
+fn number(line: usize) -> u64 {
+    u64::try_from(line).unwrap_or(u64::MAX)
+}
+
+impl<Id: Into<String>> CaseText<Id> {
+    /// The case that this is. It begins at this line.
+    pub(super) fn into_case(self, line: u64) -> Result<Case, InvalidCases> {
         let is_of_its_own = self.cwd.is_some()
             || self.path_dirs.is_some()
             || self.files.is_some()
@@ -146,7 +208,7 @@ impl CaseText {
             || self.strict_inline_eval.is_some()
             || self.env.is_some();
         if self.cwd.as_ref().is_some_and(|cwd| !cwd.starts_with('/')) {
-            return Err("cwd: expected an absolute path");
+            return Err(InvalidCases::at(line, &"cwd: expected an absolute path"));
         }
         let world = if is_of_its_own {
             World::Own(OwnWorld {
@@ -164,7 +226,7 @@ impl CaseText {
             World::Server { agent: self.agent }
         };
         Ok(Case {
-            id: self.id.unwrap_or_else(|| line.to_string()),
+            id: self.id.map_or_else(|| line.to_string(), Into::into),
             command: self.command,
             expect: self.expect,
             world,
@@ -177,7 +239,7 @@ mod tests {
     use super::*;
 
     fn ids(text: &str) -> Vec<String> {
-        let cases = parse(text).unwrap();
+        let cases = parse(text, Notation::Any).unwrap();
         cases.into_iter().map(|case| case.id).collect()
     }
 
@@ -188,6 +250,23 @@ mod tests {
         assert_eq!(ids(&format!("{line}\n\n{named}\n{line}\n")), ["1", "x", "4"]);
         assert_eq!(ids(&format!(" [\n{line},\n{line}]")), ["2", "3"]);
         assert_eq!(ids(""), Vec::<String>::new());
+        assert_eq!(ids(&format!("\u{feff}{line}")), ["1"]);
+        assert_eq!(ids(r#"{"id":7,"command":"ls","expect":"ask"}"#), ["7"]);
+    }
+
+    #[test]
+    fn what_is_no_json_may_be_yaml() {
+        assert_eq!(ids("\u{feff}- {command: ls, expect: ask}"), ["1"]);
+        assert_eq!(ids("{command: ls, expect: ask}"), ["1"]);
+        for (name, notation) in [
+            ("a.yaml", Notation::Yaml),
+            ("a.b.YML", Notation::Yaml),
+            ("yaml", Notation::Any),
+            ("a.jsonl", Notation::Any),
+            ("-", Notation::Any),
+        ] {
+            assert_eq!(Notation::of(Path::new(name)), notation, "{name}");
+        }
     }
 
     #[test]
@@ -211,7 +290,7 @@ mod tests {
             ),
             ("\n[1,", "line 2: EOF"),
         ] {
-            let told = parse(text).unwrap_err().to_string();
+            let told = parse(text, Notation::Any).unwrap_err().to_string();
             assert!(told.starts_with(expected), "{text}: {told}");
         }
     }
@@ -226,10 +305,10 @@ mod tests {
             r#""strict_inline_eval":false"#,
         ] {
             let text = format!(r#"{{"command":"ls","expect":"ask",{member}}}"#);
-            let cases = parse(&text).unwrap();
+            let cases = parse(&text, Notation::Any).unwrap();
             assert!(matches!(cases[0].world, World::Own(_)), "{member}");
         }
-        let cases = parse(r#"{"command":"ls","expect":"ask","agent":"a"}"#).unwrap();
+        let cases = parse(r#"{"command":"ls","expect":"ask","agent":"a"}"#, Notation::Any).unwrap();
         assert!(matches!(cases[0].world, World::Server { agent: Some(_) }));
     }
 }

@@ -2,12 +2,13 @@
 
 mod case;
 mod mock;
+mod yaml;
 
 use std::{fs, io::Read as _, path::PathBuf};
 
 use serde_json::{Value, json};
 
-use self::case::{Case, Expect, World};
+use self::case::{Case, Expect, Notation, World};
 use super::{
     console::{Format, Tone},
     context::Context,
@@ -24,11 +25,15 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Check a file of commands against what policy is expected to say
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  countersign policy test cases.jsonl
+  countersign policy test cases.yaml
+  countersign policy test cases.jsonl --json
 
 A case is {\"command\": \"git push\", \"expect\": \"ask\"}, with expect allow, ask or reject,
-and agent and id as you like. The file is a JSON array of cases, or one after the other, a line
-each. The running server says what would become of each command at this moment. A case that
+and agent and id as you like; without an id it has the number of the line where it begins. The
+file is YAML (a list of cases, or a document each), a JSON array of cases, or JSON values one
+after the other, a line each. What is called .yaml or .yml is YAML, and so is what is no JSON.
+
+The running server says what would become of each command at this moment. A case that
 brings its own world is judged in that, with default settings and without a server: cwd,
 path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins, strict_inline_eval, env.
 
@@ -48,8 +53,8 @@ struct Judged {
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus, Failure> {
     let text = read(args)?;
-    let cases = case::parse(&text)
-        .map_err(|invalid| Failure::usage(value::visible(&format!("{}: {invalid}", args.file.display()))))?;
+    let cases = case::parse(&text, Notation::of(&args.file))
+        .map_err(|invalid| Failure::usage(format!("{}: {invalid}", args.file.display())))?;
     let mut failed = Vec::new();
     for case in &cases {
         let judged = judge(context, case).await?;
@@ -69,10 +74,10 @@ fn read(args: &TestArgs) -> Result<String, Failure> {
     };
     match read {
         Ok(_bytes) => Ok(text),
-        Err(error) => Err(Failure::usage(value::visible(&format!(
+        Err(error) => Err(Failure::usage(format!(
             "{} cannot be read: {error}",
             args.file.display()
-        )))),
+        ))),
     }
 }
 
@@ -86,8 +91,15 @@ async fn judge(context: &Context, case: &Case) -> Result<Judged, Failure> {
         None => json!({ "command": case.command }),
     };
     let client = context.client(Role::Operator)?;
-    let explained = client.post(&["v1", "exec", "explain"], &call).await?;
-    Ok(of_explanation(&explained))
+    match client.post(&["v1", "exec", "explain"], &call).await {
+        Ok(explained) => Ok(of_explanation(&explained)),
+        // The rules are not even asked, and nothing runs.
+        Err(failure) if failure.code == "blank-command" => Ok(Judged {
+            actual: Expect::Reject,
+            why: failure.message,
+        }),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// A question that nobody could be asked now is a question all the same.
