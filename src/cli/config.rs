@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{console::Format, context::Context, exit::ExitStatus, failure::Failure, table::Table, value};
 use crate::settings::{
-    ConfigFile, ConfigFileError, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit, KeyPath,
-    SettingsProblem, Source, StateDir, config_edit, config_text, config_value, config_values,
+    ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
+    KeyPath, SettingsProblem, Source, StateDir, config_edit, config_part, config_text, config_values,
 };
 
 /// See and change openclaw.json
@@ -21,11 +21,12 @@ use crate::settings::{
 A value is JSON5, or a word that stands for itself. The text before a change is kept as
 openclaw.json.bak. A running server reads the change before its next decision.")]
 pub(crate) enum ConfigCommand {
-    /// Show a value with its origin; without a path, all of them
+    /// Show a value with its origin, or all of a group; without a path, all of them
     #[command(after_help = "Examples:
-  countersign config get tools.exec.ask --json")]
+  countersign config get tools.exec.ask --json
+  countersign config get tools.exec")]
     Get {
-        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`
+        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`, or of a group of keys
         path: Option<String>,
     },
     /// Give a key a value
@@ -89,7 +90,10 @@ fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<()
     let Some(path) = path else {
         return list(context, &values);
     };
-    let found = config_value(&values, &parse_path(path)?).map_err(Unchanged::Edit)?;
+    let found = match config_part(&values, &parse_path(path)?).map_err(Unchanged::Edit)? {
+        ConfigPart::Key(found) => found,
+        ConfigPart::Group(values) => return list(context, &values),
+    };
     if context.console.format() == Format::Json {
         return context.console.document(&to_json(&found));
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     EditError, EffectiveValue, KeyPath, Problem, SettingsProblem, Source, StateDir, Step,
-    edit::{check_known, places},
+    edit::{check_known, keys_below, places},
     policy_config, source_file,
 };
 
@@ -29,16 +29,39 @@ pub fn config_values(
     Ok(parsed.values)
 }
 
+/// The values at a path: that of a key or of a part of one, or those of all keys below a group such as `tools.exec`.
+///
+/// # Errors
+/// [`EditError::UnknownKey`] when it is neither.
+pub fn config_part(values: &[EffectiveValue], path: &KeyPath) -> Result<ConfigPart, EditError> {
+    match config_value(values, path) {
+        Ok(value) => Ok(ConfigPart::Key(value)),
+        Err(unknown) => match keys_below(path) {
+            keys if keys.is_empty() => Err(unknown),
+            keys => {
+                let values = keys.iter().map(|key| config_value(values, key));
+                Ok(ConfigPart::Group(values.collect::<Result<_, _>>()?))
+            }
+        },
+    }
+}
+
+/// What is at a path.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ConfigPart {
+    /// A key, or a part of one.
+    Key(EffectiveValue),
+    /// Several keys.
+    Group(Vec<EffectiveValue>),
+}
+
 /// The value at a path: that of a key, or of a part of one. A key that an agent does not have is what everybody has.
 ///
 /// # Errors
 /// [`EditError::UnknownKey`] when it is no key that we read.
-pub fn config_value(values: &[EffectiveValue], path: &KeyPath) -> Result<EffectiveValue, EditError> {
-    let text = path.to_string();
-    if let Some(value) = values.iter().find(|value| value.key == text) {
-        return Ok(value.clone());
-    }
+fn config_value(values: &[EffectiveValue], path: &KeyPath) -> Result<EffectiveValue, EditError> {
     let key = check_known(path)?;
+    let text = key.path().to_string();
     let holds = |value: &&EffectiveValue| KeyPath::parse(&value.key).is_ok_and(|known| key.is(&known));
     let inherits = |value: &&EffectiveValue| value.key == key.global();
     let unset = EffectiveValue {

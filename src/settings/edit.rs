@@ -10,7 +10,7 @@ use super::{
     InvalidKeyPath, KeyPath, PolicyConfig, Problem, SettingsProblem, Source, StateDir, Step,
     nearest::nearest,
     policy_config,
-    policy_keys::{KEYS, LEFT_ALONE, Scope},
+    policy_keys::{AGENT_ID, KEYS, LEFT_ALONE, PolicyKey, Scope, canonical},
     policy_tree,
     values::Places,
 };
@@ -210,7 +210,7 @@ fn parse(text: Option<&str>, source: &Source) -> Result<Value, EditError> {
         .map_err(|problem: Problem| EditError::Unreadable(SettingsProblem::whole(source.clone(), problem)))
 }
 
-/// A key of the table that a path names, or names a part of.
+/// A key of the table that a path names, or names a part of. Of two spellings it is the one that is listed.
 #[derive(Debug)]
 pub(super) struct NamedKey<'a> {
     at: &'a [Step],
@@ -223,6 +223,18 @@ impl<'a> NamedKey<'a> {
     /// Its path for everybody.
     pub(super) const fn global(&self) -> &'static str {
         self.global
+    }
+
+    /// Its own path, with what is below it.
+    pub(super) fn path(&self) -> KeyPath {
+        let within = self.within.split('.').map(|part| Step::Key(part.to_owned()));
+        let steps = self
+            .at
+            .iter()
+            .cloned()
+            .chain(within)
+            .chain(self.below.iter().cloned());
+        KeyPath::new(steps.collect()).expect("both spellings of a key have as many steps")
     }
 
     /// The steps below it.
@@ -247,7 +259,8 @@ pub(super) fn check_known(path: &KeyPath) -> Result<NamedKey<'_>, EditError> {
         let within = key.path(&scope)?;
         let depth = within.split('.').count();
         let is_it = rest.len() >= depth && plain_path(rest.get(..depth)?) == within;
-        is_it.then_some((key.global, within, depth))
+        let of = KEYS.iter().find(|of| of.global == canonical(key.global))?;
+        is_it.then_some((of.global, of.path(&scope)?, depth))
     });
     if let Some((global, within, depth)) = named {
         return Ok(NamedKey {
@@ -271,7 +284,18 @@ pub(super) fn check_known(path: &KeyPath) -> Result<NamedKey<'_>, EditError> {
     })
 }
 
-const AGENT_ID: &str = "id";
+/// The paths of the keys below one that is no key itself, such as `tools.exec`; none for any other path.
+pub(super) fn keys_below(path: &KeyPath) -> Vec<KeyPath> {
+    let (scope, at, rest) = split_scope(path.steps());
+    let group = plain_path(rest);
+    let below = |key: &PolicyKey| {
+        let within = key.path(&scope)?;
+        let is_shown = (group.is_empty() || is_below(within, &group)) && !key.is_alias();
+        let steps = within.split('.').map(|part| Step::Key(part.to_owned()));
+        is_shown.then(|| KeyPath::new(at.iter().cloned().chain(steps).collect()).ok())?
+    };
+    KEYS.iter().filter_map(below).collect()
+}
 
 /// Readers in JavaScript would set the prototype of an object instead of a member.
 const PROTOTYPE: &str = "__proto__";

@@ -40,7 +40,7 @@ mod key_path;
 mod nearest;
 
 pub use config_file::{ConfigFile, ConfigFileError, StagedConfig};
-pub use config_view::{config_text, config_value, config_values};
+pub use config_view::{ConfigPart, config_part, config_text, config_values};
 pub use edit::{EditError, Edited, KeyEdit, config_edit, preset_edits};
 pub use env::{Environment, MapEnvironment, ProcessEnvironment};
 pub use exec_settings::{ApplyPatchSettings, ExecSettings, SafeBinProfile};

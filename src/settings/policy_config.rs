@@ -263,7 +263,6 @@ fn list_values<'a>(
     agents: impl Iterator<Item = &'a LevelTree<'a>>,
     source: &Source,
 ) -> Vec<EffectiveValue> {
-    let given = |level: &LevelTree<'_>, key: &PolicyKey| level.find(key).ok().flatten().cloned();
     let entry = |key: &PolicyKey, name: String, value: Option<Value>, default: Value| EffectiveValue {
         key: name,
         source: if value.is_some() {
@@ -276,23 +275,24 @@ fn list_values<'a>(
         effective_now: key.effect == Effect::Now,
     };
     let mut values = Vec::new();
-    for key in KEYS {
-        let value = given(global, key);
-        if value.is_some() || !key.is_alias() {
-            values.push(entry(
-                key,
-                key.global.to_owned(),
-                value,
-                key.default(global.places),
-            ));
-        }
+    let keys = || KEYS.iter().filter(|key| !key.is_alias());
+    for key in keys() {
+        let (value, default) = (global.given(key), key.default(global.places));
+        values.push(entry(key, key.global.to_owned(), value, default));
     }
     for level in agents {
-        for key in KEYS {
-            let (Some(value), Some(path)) = (given(level, key), key.path(&level.scope)) else {
+        values.extend(level.id().map(|(name, id)| EffectiveValue {
+            key: name,
+            value: id.clone(),
+            source: source.clone(),
+            default: Value::Null,
+            effective_now: true,
+        }));
+        for key in keys() {
+            let (Some(value), Some(path)) = (level.given(key), key.path(&level.scope)) else {
                 continue;
             };
-            let inherited = given(global, key).unwrap_or_else(|| key.default(level.places));
+            let inherited = global.given(key).unwrap_or_else(|| key.default(level.places));
             values.push(entry(key, level.scope.name(path), Some(value), inherited));
         }
     }

@@ -46,10 +46,47 @@ impl PolicyKey {
         }
     }
 
-    /// Whether it only spells another key differently; then it is not listed unless it is used.
+    /// Whether it only spells another key differently; then that one is listed.
     pub(super) fn is_alias(&self) -> bool {
-        self.global.ends_with(".timeoutSeconds") || self.global.ends_with(".perSession")
+        ALIASES.iter().any(|alias| alias.old == self.global)
     }
+
+    /// The other spelling of it, if it has one.
+    fn alias(&self) -> Option<&'static Alias> {
+        ALIASES.iter().find(|alias| alias.of == self.global)
+    }
+}
+
+/// A key that has another spelling.
+struct Alias {
+    old: &'static str,
+    of: &'static str,
+    /// What a value of the old spelling is in the new one.
+    translate: fn(&Value) -> Value,
+}
+
+const ALIASES: [Alias; 2] = [
+    Alias {
+        old: "tools.exec.timeoutSeconds",
+        of: "tools.exec.timeoutSec",
+        translate: Value::clone,
+    },
+    Alias {
+        old: "agents.defaults.sandbox.perSession",
+        of: "agents.defaults.sandbox.scope",
+        translate: |per_session| {
+            let scope = SandboxScope::of_per_session(per_session == &Value::Bool(true));
+            Value::from(scope.as_str())
+        },
+    },
+];
+
+/// The key that an old spelling stands for; any other key stands for itself.
+pub(super) fn canonical(global: &str) -> &str {
+    ALIASES
+        .iter()
+        .find(|alias| alias.old == global)
+        .map_or(global, |alias| alias.of)
 }
 
 /// Defaults below the state directory are written `{state}/…`.
@@ -107,6 +144,25 @@ impl LevelTree<'_> {
             return Ok(None);
         };
         policy_tree::find(self.object, path).map_err(|(at, problem)| (self.scope.name(&at), problem))
+    }
+
+    /// What this level says of a key in either spelling.
+    pub(super) fn given(&self, key: &PolicyKey) -> Option<Value> {
+        let said = |key: &PolicyKey| self.find(key).ok().flatten();
+        if let Some(value) = said(key) {
+            return Some(value.clone());
+        }
+        let alias = key.alias()?;
+        let old = KEYS.iter().find(|key| key.global == alias.old)?;
+        said(old).map(alias.translate)
+    }
+
+    /// The path and the value of an agent's id, where its object says one.
+    pub(super) fn id(&self) -> Option<(String, &Value)> {
+        match self.scope {
+            Scope::Global => None,
+            Scope::Agent(_) => Some((self.scope.name(AGENT_ID), self.object.get(AGENT_ID)?)),
+        }
     }
 
     /// A typed value. The caller has checked the level, so what does not read is not there.
@@ -245,6 +301,9 @@ policy_settings! {
         "gateway.nodes.pairing.autoApproveLocal", "" as Flag = null;
     }
 }
+
+/// The member of an agent's object in a list that says whose it is.
+pub(super) const AGENT_ID: &str = "id";
 
 /// The key that is known and deliberately not followed: nodes are never paired silently.
 pub(super) const AUTO_APPROVE_LOCAL: &str = "gateway.nodes.pairing.autoApproveLocal";

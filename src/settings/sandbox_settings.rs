@@ -166,13 +166,8 @@ fn maybe<T: Clone>(levels: &Levels<'_>, of: impl Fn(&Level) -> &Option<Said<T>>)
 fn scope(levels: &Levels<'_>) -> SandboxScope {
     let by_old_name = |level: &Level| {
         let said = level.sandbox_per_session.as_ref()?;
-        let value = if said.value {
-            SandboxScope::Session
-        } else {
-            SandboxScope::Shared
-        };
         Some(Said {
-            value,
+            value: SandboxScope::of_per_session(said.value),
             source: said.source.clone(),
         })
     };

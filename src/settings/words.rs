@@ -162,6 +162,13 @@ vocabulary! {
     }
 }
 
+impl SandboxScope {
+    /// What the old key `perSession` stands for.
+    pub(super) const fn of_per_session(per_session: bool) -> Self {
+        if per_session { Self::Session } else { Self::Shared }
+    }
+}
+
 vocabulary! {
     /// What a sandbox sees of the workspace (`agents.*.sandbox.workspaceAccess`).
     pub enum WorkspaceAccess("none, ro or rw") {

@@ -297,7 +297,9 @@ fn values_are_found_by_path_with_their_origin() {
                 agents: {entries: {build: {tools: {exec: {ask: 'always'}}}}}}";
     let values = config_values(Some(text), &scene.state_dir()).unwrap();
     let check = |key: &str, value: Value, default: Value, is_set: bool| {
-        let found = config_value(&values, &path(key)).unwrap();
+        let ConfigPart::Key(found) = config_part(&values, &path(key)).unwrap() else {
+            panic!("{key} is a key");
+        };
         assert_eq!((&found.value, &found.default), (&value, &default), "{key}");
         assert_eq!(found.source != Source::Default, is_set, "{key}");
     };
@@ -324,8 +326,63 @@ fn values_are_found_by_path_with_their_origin() {
     );
     check("commands.allowFrom.*", json!(["me"]), json!(null), true);
     check("tools.exec.safeBins[1]", json!("uniq"), json!("uniq"), false);
-    let unknown = config_value(&values, &path("tools.exec.aks"));
+    let unknown = config_part(&values, &path("tools.exec.aks"));
     assert!(matches!(unknown, Err(EditError::UnknownKey { nearest, .. }) if nearest == "tools.exec.ask"));
+    let group = config_part(&values, &path("agents.entries.build.tools.elevated")).unwrap();
+    let ConfigPart::Group(group) = group else {
+        panic!("a group of keys");
+    };
+    let keys: Vec<&str> = group.iter().map(|value| value.key.as_str()).collect();
+    assert_eq!(
+        keys,
+        [
+            "agents.entries.build.tools.elevated.enabled",
+            "agents.entries.build.tools.elevated.allowFrom"
+        ]
+    );
+}
+
+#[test]
+fn an_old_spelling_is_shown_as_the_key_that_it_stands_for() {
+    let scene = Scene::new();
+    let text = "{tools: {exec: {timeoutSeconds: 700}}, agents: {defaults: {sandbox: {perSession: true}}, \
+                list: [{id: 'a', tools: {exec: {timeoutSeconds: 5}}, sandbox: {perSession: false}}]}}";
+    let values = config_values(Some(text), &scene.state_dir()).unwrap();
+    let check = |keys: [&str; 2], value: Value, default: Value| {
+        let [of, old] = keys.map(|key| config_part(&values, &path(key)).unwrap());
+        let listed = values.iter().find(|value| value.key == keys[0]);
+        assert_eq!(
+            Some(&of),
+            listed.cloned().map(ConfigPart::Key).as_ref(),
+            "{keys:?}"
+        );
+        assert_eq!(of, old, "{keys:?}");
+        let ConfigPart::Key(of) = of else {
+            panic!("{keys:?} are keys");
+        };
+        assert_eq!((of.value, of.default), (value, default), "{keys:?}");
+        assert_ne!(of.source, Source::Default, "{keys:?}");
+        assert!(values.iter().all(|value| value.key != keys[1]), "{keys:?}");
+    };
+    let timeout = ["tools.exec.timeoutSec", "tools.exec.timeoutSeconds"];
+    check(timeout, json!(700), json!(1800));
+    let scope = [
+        "agents.defaults.sandbox.scope",
+        "agents.defaults.sandbox.perSession",
+    ];
+    check(scope, json!("session"), json!("agent"));
+    let own = [
+        "agents.list[0].tools.exec.timeoutSec",
+        "agents.list[0].tools.exec.timeoutSeconds",
+    ];
+    check(own, json!(5), json!(700));
+    let own = [
+        "agents.list[0].sandbox.scope",
+        "agents.list[0].sandbox.perSession",
+    ];
+    check(own, json!("shared"), json!("session"));
+    let id = config_part(&values, &path("agents.list[0].id")).unwrap();
+    assert!(matches!(id, ConfigPart::Key(id) if id.value == json!("a") && id.default.is_null()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{
 use super::{
     super::{
         policy_config::{ParsedPolicy, parse},
-        policy_keys::KEYS,
+        policy_keys::{KEYS, canonical},
         values::Places,
     },
     *,
@@ -198,10 +198,14 @@ fn every_key_takes_its_good_value_at_every_level() {
             .find(|(name, _good, _bad)| *name == key.global)
             .unwrap();
         let parsed = read(&nested(key.global, sample)).unwrap_or_else(|p| panic!("{}: {p:?}", key.global));
+        let shown = KEYS
+            .iter()
+            .find(|shown| shown.global == canonical(key.global))
+            .unwrap();
         let listed = parsed
             .values
             .iter()
-            .find(|value| value.key == key.global)
+            .find(|value| value.key == shown.global)
             .unwrap();
         assert_eq!(listed.source, Source::File("/o.json".into()), "{}", key.global);
         assert_ne!(
@@ -209,10 +213,12 @@ fn every_key_takes_its_good_value_at_every_level() {
             "{}: the sample should not be the default",
             key.global
         );
-        let Some(own) = key.agent else { continue };
+        let (Some(own), Some(shown)) = (key.agent, shown.agent) else {
+            continue;
+        };
         let inner = nested(own, sample);
         let in_entries = read(&format!("{{agents: {{entries: {{build: {inner}}}}}}}")).unwrap();
-        let name = format!("agents.entries.build.{own}");
+        let name = format!("agents.entries.build.{shown}");
         assert!(in_entries.values.iter().any(|value| value.key == name), "{name}");
         let members = inner.strip_prefix('{').unwrap();
         let in_list = read(&format!("{{agents: {{list: [{{id: 'build', {members}]}}}}")).unwrap();
@@ -220,7 +226,7 @@ fn every_key_takes_its_good_value_at_every_level() {
             in_list.config.exec(&agent("build")).timeout,
             in_entries.config.exec(&agent("build")).timeout
         );
-        let name = format!("agents.list[0].{own}");
+        let name = format!("agents.list[0].{shown}");
         assert!(in_list.values.iter().any(|value| value.key == name), "{name}");
     }
 }

@@ -85,6 +85,68 @@ fn config_needs_no_server() {
 }
 
 #[test]
+fn config_shows_what_is_in_force_under_the_name_of_its_key() {
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| run_program(&alone(&scratch, arguments));
+    let get = |path: &str| json_of(&run(&["config", "get", "--json", path]));
+    for (key, value) in [
+        ("tools.exec.timeoutSeconds", "700"),
+        ("agents.defaults.sandbox.perSession", "true"),
+        ("agents.list[0].id", "build"),
+        ("agents.list[0].tools.exec.timeoutSeconds", "5"),
+        ("agents.list[0].sandbox.perSession", "false"),
+    ] {
+        let done = run(&["config", "set", key, value]);
+        assert_eq!(done.code, Some(0), "{key}: {done:?}");
+    }
+    let of_file = |path: &str, value: Value, default: Value| {
+        let expected = json!({ "path": path, "value": value, "source": "openclaw.json", "default": default });
+        assert_eq!(get(path), expected);
+    };
+    of_file("tools.exec.timeoutSec", json!(700), json!(1800));
+    of_file("agents.defaults.sandbox.scope", json!("session"), json!("agent"));
+    of_file("agents.list[0].tools.exec.timeoutSec", json!(5), json!(700));
+    of_file("agents.list[0].sandbox.scope", json!("shared"), json!("session"));
+    of_file("agents.list[0].id", json!("build"), Value::Null);
+    assert_eq!(get("tools.exec.timeoutSeconds"), get("tools.exec.timeoutSec"));
+    assert_eq!(run(&["config", "get", "agents.list[0].id"]).stdout, "build\n");
+
+    let doctor = run(&["doctor", "--json"]);
+    let doctor: Value = serde_json::from_str(&doctor.stdout).expect("one document");
+    let rows = doctor["settings"].as_array().expect("settings").iter();
+    let about =
+        |part: &'static str| move |row: &&Value| row["key"].as_str().is_some_and(|key| key.contains(part));
+    let timeouts: Vec<_> = rows.clone().filter(about("tools.exec.timeoutSec")).collect();
+    assert_eq!(timeouts.len(), 2, "{timeouts:?}");
+    assert!(!rows.clone().any(|row| about("perSession")(&row)), "{doctor}");
+
+    // All of a group, for everybody and for one agent.
+    let group = get("tools.exec.applyPatch");
+    let paths = |group: &Value| -> Vec<String> {
+        let items = group["items"].as_array().expect("items").iter();
+        items
+            .map(|item| item["path"].as_str().expect("a path").to_owned())
+            .collect()
+    };
+    assert_eq!(
+        paths(&group),
+        ["enabled", "workspaceOnly", "allowModels"].map(|key| format!("tools.exec.applyPatch.{key}"))
+    );
+    let own = get("agents.list[0].tools.exec");
+    assert!(
+        paths(&own).contains(&"agents.list[0].tools.exec.ask".to_owned()),
+        "{own}"
+    );
+    let shown = run(&["config", "get", "tools.exec"]).stdout;
+    assert!(
+        shown
+            .lines()
+            .any(|line| line.contains("tools.exec.timeoutSec") && line.contains("700")),
+        "{shown}"
+    );
+}
+
+#[test]
 fn what_cannot_be_set_says_why() {
     let scratch = Scratch::new();
     let run = |arguments: &[&str]| run_program(&alone(&scratch, arguments));
