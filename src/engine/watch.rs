@@ -11,7 +11,7 @@ use crate::{
     },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},
-    settings::{ConfigFile, StagedConfig},
+    settings::{ConfigFile, RejectedFile, StagedConfig},
 };
 
 /// The policy as the ledger's writer looks at it just before a launch.
@@ -46,7 +46,7 @@ struct Told {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Seen {
     generation: u64,
-    config_error: Option<String>,
+    rejected: Vec<RejectedFile>,
     config: String,
     document: String,
     /// The edits that are held.
@@ -147,20 +147,28 @@ impl Engine {
         running == 0 && self.recovered.load(Ordering::SeqCst)
     }
 
-    /// Why an edit of a settings file is not in force.
+    /// Why an edit of a settings file is not in force, in one line.
     pub(super) fn config_error(&self, standing: &Standing) -> Option<String> {
-        let held = standing.held_config.as_ref().map(held_config);
-        match (self.settings.config_error(), held) {
-            (Some(error), Some(held)) => Some(format!("{error}; {held}")),
-            (error, held) => error.or(held),
-        }
+        let rejected = self.rejected_files(standing).into_iter();
+        let problems: Vec<String> = rejected.map(|file| file.problem).collect();
+        (!problems.is_empty()).then(|| problems.join("; "))
+    }
+
+    /// The settings files whose edits are not in force.
+    fn rejected_files(&self, standing: &Standing) -> Vec<RejectedFile> {
+        let mut rejected = self.settings.rejected_files();
+        rejected.extend(standing.held_config.as_ref().map(|held| RejectedFile {
+            name: "openclaw.json".to_owned(),
+            problem: held_config(held),
+        }));
+        rejected
     }
 
     fn seen_now(&self) -> (Seen, Arc<Standing>) {
         let standing = self.policy_hold.look();
         let now = Seen {
             generation: standing.generation,
-            config_error: self.config_error(&standing),
+            rejected: self.rejected_files(&standing),
             config: self.settings.config_hash(),
             document: standing.on_disk.hash.clone(),
             held_document: standing.held_document.as_ref().map(|held| held.hash.clone()),
@@ -178,12 +186,10 @@ impl Engine {
                 by: None,
             });
         }
-        if before.config_error != now.config_error
-            && let Some(message) = &now.config_error
-        {
+        for file in now.rejected.iter().filter(|file| !before.rejected.contains(file)) {
             events.push(EventKind::ConfigRejected {
-                path: "openclaw.json".to_owned(),
-                message: message.clone(),
+                path: file.name.clone(),
+                message: file.problem.clone(),
             });
         }
         if let Some(hash) = &now.held_document {

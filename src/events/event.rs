@@ -247,7 +247,7 @@ pub enum EventKind {
     },
     /// `config.rejected`
     ConfigRejected {
-        /// The key.
+        /// The name of the file.
         path: String,
         /// What is wrong with it.
         message: String,

@@ -60,7 +60,9 @@ pub use server::{
 pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;
 pub use state_dir::{StateDir, StateDirError};
-pub use store::{PolicyText, Refresh, Settings, SettingsStore, StartOptions, named_account, wanted_account};
+pub use store::{
+    PolicyText, Refresh, RejectedFile, Settings, SettingsStore, StartOptions, named_account, wanted_account,
+};
 pub use tool_policy::{Tool, ToolPolicy};
 pub use values::{Effect, EffectiveValue};
 pub use words::{

@@ -79,6 +79,15 @@ pub struct PolicyText {
     pub hash: String,
 }
 
+/// A file that does not count as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RejectedFile {
+    /// Its name, without the directory.
+    pub name: String,
+    /// What is wrong with it, in one line.
+    pub problem: String,
+}
+
 /// What came of looking at the files again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
@@ -295,12 +304,22 @@ impl SettingsStore {
         watched.policy.hash.clone()
     }
 
-    /// What is wrong with the files on disk, in one line, while older settings count.
-    pub fn config_error(&self) -> Option<String> {
+    /// The files on disk that something is wrong with, while older settings count.
+    pub fn rejected_files(&self) -> Vec<RejectedFile> {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let problems = watched.server.problems.iter().chain(&watched.policy.problems);
-        let lines: Vec<String> = problems.map(ToString::to_string).collect();
-        (!lines.is_empty()).then(|| lines.join("; "))
+        let files = [
+            (&self.server_file, &watched.server),
+            (&self.policy_file, &watched.policy),
+        ];
+        let rejected = |(file, WatchedFile { problems, .. }): (&NamedFile, &WatchedFile)| {
+            let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            let name = file.path.file_name().unwrap_or_default();
+            (!lines.is_empty()).then(|| RejectedFile {
+                name: name.to_string_lossy().into_owned(),
+                problem: lines.join("; "),
+            })
+        };
+        files.into_iter().filter_map(rejected).collect()
     }
 
     fn reload_server(&self, watched: &mut Watched) -> Result<Server, Vec<SettingsProblem>> {

@@ -249,7 +249,8 @@ async fn a_broken_settings_edit_keeps_the_last_good_ones_and_is_reported() {
             ),
             (&json!("ready"), &json!(true), &json!(false))
         );
-        stream.next_of("config.rejected").await;
+        let rejected = stream.next_of("config.rejected").await;
+        assert_eq!(rejected.data["path"], "openclaw.json", "{rejected:?}");
     }
     server.edit_config(r#"{ tools: { exec: { host: "gateway", security: "deny", ask: "off" } } }"#);
     assert_eq!(

@@ -137,6 +137,7 @@ async fn settings_are_read_again_on_a_hangup() {
     server.edit_toml("[approvals]\nalways_reachable = \"perhaps\"\n");
     server.send_signal(Signal::HUP);
     let rejected = stream.next_of("config.rejected").await;
+    assert_eq!(rejected.data["path"], "countersign.toml", "{rejected:?}");
     assert!(
         rejected.data["message"]
             .as_str()

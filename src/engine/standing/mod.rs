@@ -208,7 +208,7 @@ impl PolicyHold {
 
     /// Looks at both files. A few stats when nothing changed.
     pub fn look(&self) -> Arc<Standing> {
-        // What it found is in `current` and `config_error`, and told of from there.
+        // What it found is in `current` and `rejected_files`, and told of from there.
         drop(self.settings.refresh());
         let mut state = self.lock();
         self.look_with(&mut state)

@@ -66,7 +66,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
         ),
         EventType::ConfigRejected => (
             "An edit of a settings file was not taken; the last good settings hold.",
-            "`path`, `message`",
+            "`path` (the name of the file), `message`",
         ),
         EventType::DocumentRefused => (
             "The approvals document cannot be used: everything is denied.",
