@@ -27,6 +27,9 @@ use super::{
 pub(super) enum Change {
     /// At once (R in the table of `settings.md`).
     Live,
+    /// At once, but back to its default, which is the loosest, after a restart: so nobody who can write the file while
+    /// the server runs takes a guard away.
+    Tighten,
     /// After a restart.
     Restart,
 }
@@ -236,7 +239,7 @@ server_settings! {
         #[doc = "Pending approvals at once."]
         max_pending: usize, "max_pending" as Count<1, MANY> = 200_000, Live, Now;
         #[doc = "What a policy change that widens needs."]
-        widening: Widening, "widening" as Word<Widening> = "apply", Restart, Now;
+        widening: Widening, "widening" as Word<Widening> = "apply", Tighten, Now;
         #[doc = "How many approvers, from which groups; the first rule that matches counts."]
         rules: Vec<ApprovalRule>, "rules" as List<Rule> = [], Restart, Now;
     }

@@ -127,14 +127,19 @@ impl ServerValues {
         Self(values)
     }
 
-    /// Keeps what `running` has for keys that need a restart; returns those that would have changed.
+    /// Keeps what `running` has for changes that need a restart; returns the keys that would have changed.
     pub(super) fn keep_until_restart(&mut self, running: &Self) -> Vec<String> {
         let mut changed = Vec::new();
-        for key in KEYS.iter().filter(|key| key.change == Change::Restart) {
+        for key in KEYS {
             let (Some(new), Some(old)) = (self.0.get_mut(key.name), running.0.get(key.name)) else {
                 continue;
             };
-            if new.0 != old.0 {
+            let is_kept = match key.change {
+                Change::Live => false,
+                Change::Tighten => new.0 == (key.default)(),
+                Change::Restart => true,
+            };
+            if is_kept && new.0 != old.0 {
                 changed.push(key.name.to_owned());
                 new.clone_from(old);
             }

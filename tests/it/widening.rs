@@ -253,6 +253,30 @@ async fn settings_wait_too_and_a_restart_forgets_nobody() {
 }
 
 #[tokio::test]
+async fn the_demand_counts_at_once_and_its_end_after_a_restart() {
+    let mut server = TestServer::allowlist_only().start().await;
+    let operator = server.operator();
+    propose(&operator, "/**/id").await;
+    runs(&server, "id").await;
+    server.edit_toml("[approvals]\nwidening = \"ask\"\n");
+    // What was accepted before stays so.
+    runs(&server, "id").await;
+    propose(&operator, "/**/uname").await;
+    is_denied(&server, "uname").await;
+    for (looser, program) in [("[approvals]\nwidening = \"apply\"\n", "nproc"), ("", "tty")] {
+        server.edit_toml(looser);
+        let hash = held_hash(&server, "/document/held").await;
+        accept(&operator, &hash).await.problem(403, "own-request");
+        propose(&operator, &format!("/**/{program}")).await;
+        is_denied(&server, program).await;
+    }
+    server.stop().await;
+    server.start().await;
+    propose(&server.operator(), "/**/whoami").await;
+    runs(&server, "whoami").await;
+}
+
+#[tokio::test]
 async fn an_edit_of_the_file_waits_before_any_command_ran() {
     let server = two_needed().start().await;
     let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "/**/id" }] } } });

@@ -179,6 +179,22 @@ fn keys_that_need_a_restart_keep_their_value() {
 }
 
 #[test]
+fn a_guard_is_put_up_at_once_and_taken_down_by_a_restart() {
+    let mut scene = Scene::new().server("");
+    let store = scene.load().unwrap();
+    let widening = || store.current().server.approvals.widening;
+    for looser in ["[approvals]\nwidening = \"apply\"", ""] {
+        scene = scene.server("[approvals]\nwidening = \"ask\"");
+        assert_eq!((store.refresh(), widening()), (reloaded(&[]), Widening::Ask));
+        scene = scene.server(looser);
+        let kept = reloaded(&["approvals.widening"]);
+        assert_eq!((store.refresh(), widening()), (kept, Widening::Ask), "{looser}");
+    }
+    let restarted = scene.load().unwrap();
+    assert_eq!(restarted.current().server.approvals.widening, Widening::Apply);
+}
+
+#[test]
 fn a_variable_still_wins_after_a_reload() {
     let scene = Scene::new().variable("COUNTERSIGN_APPROVALS__MAX_PENDING", "7");
     let store = scene.load().unwrap();
