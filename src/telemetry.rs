@@ -9,7 +9,7 @@ use tracing_subscriber::{
     util::SubscriberInitExt as _,
 };
 
-use crate::settings::{LogFormat, Telemetry};
+use crate::settings::{Environment, LogFormat, Telemetry};
 
 /// The log of this process, for changing what it says.
 #[derive(Debug, Clone)]
@@ -33,11 +33,14 @@ impl Log {
     ///
     /// # Errors
     /// [`LogError`]
-    pub fn start(settings: &Telemetry) -> Result<Self, LogError> {
+    pub fn start(settings: &Telemetry, environment: &dyn Environment) -> Result<Self, LogError> {
         let (filter, handle) = reload::Layer::new(EnvFilter::try_new(&settings.log_filter)?);
         let lines = fmt::layer().with_writer(io::stderr);
         let lines = match settings.log_format {
-            LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).boxed(),
+            LogFormat::Text => {
+                let has_colors = environment.allows_colors() && io::stderr().is_terminal();
+                lines.with_ansi(has_colors).boxed()
+            }
             LogFormat::Json => lines.json().flatten_event(true).boxed(),
         };
         tracing_subscriber::registry()

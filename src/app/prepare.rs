@@ -348,7 +348,7 @@ impl Loaded {
             .map_err(StartError::Settings)?;
         let settings = Arc::new(settings);
         let current = settings.current();
-        let log = Log::start(&current.server.telemetry)?;
+        let log = Log::start(&current.server.telemetry, &**environment)?;
         // A node host listens nowhere, so nothing of the server's certificate concerns it.
         let tls = TlsFiles::of(state_dir, &current.server)
             .filter(|_files| role == Role::Server)

@@ -54,14 +54,12 @@ pub(crate) struct Console {
     reason = "where output goes is for the console to know, not for its callers"
 )]
 impl Console {
-    /// Looks at the standard streams, `NO_COLOR` and `TERM`.
+    /// Looks at the standard streams and what the environment says of colours.
     pub(crate) fn new(format: Format, environment: &dyn Environment) -> Self {
-        let plain = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty())
-            || environment.get("TERM").as_deref() == Some("dumb");
         let stdout_is_terminal = io::stdout().is_terminal();
         Self {
             format,
-            color: !plain && stdout_is_terminal,
+            color: environment.allows_colors() && stdout_is_terminal,
             stdout_is_terminal,
             stderr_is_terminal: io::stderr().is_terminal(),
         }

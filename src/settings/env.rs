@@ -12,6 +12,12 @@ pub trait Environment: Debug + Send + Sync {
 
     /// All variables as bytes, for handing on to a command.
     fn inherited(&self) -> Vec<(OsString, OsString)>;
+
+    /// Whether what goes to a terminal may have colours (`NO_COLOR`, `TERM`).
+    fn allows_colors(&self) -> bool {
+        let no_color = self.get("NO_COLOR").is_some_and(|value| !value.is_empty());
+        !no_color && self.get("TERM").as_deref() != Some("dumb")
+    }
 }
 
 /// The environment of this process.

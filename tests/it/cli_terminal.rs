@@ -1,11 +1,14 @@
-//! `countersign exec --pty` at a real terminal: whoever sits there is connected to the command.
+//! `countersign` at a real terminal: whoever sits there is connected to the command of `exec --pty`, and sees colours
+//! where they are welcome.
 
 use std::fs;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::support::{Invocation, Terminal, TestServer, eventually, is_alive, only, signal, write_file};
+use crate::support::{
+    Invocation, Scratch, Terminal, TestServer, countersign, eventually, is_alive, only, signal, write_file,
+};
 
 /// Somebody types a command line at a shell of their own, which then says what the terminal is like.
 fn sit(server: &TestServer, command: &str) -> Terminal {
@@ -174,4 +177,37 @@ async fn what_is_denied_or_waits_leaves_the_terminal_alone() {
     assert!(shown.contains("code=77"), "{shown}");
     assert_eq!(terminal.ended().await, Some(0));
     assert_restored(&server);
+}
+
+#[tokio::test]
+async fn the_log_has_colours_only_where_they_are_welcome() {
+    for (number, (name, value, is_coloured)) in [
+        ("COLORTERM", "yes", true),
+        ("NO_COLOR", "1", false),
+        ("TERM", "dumb", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let scratch = Scratch::new();
+        let state = scratch.join(&format!("state-{number}"));
+        let serve = countersign()
+            .args(&["serve", "--listen", "127.0.0.1:0", "--state-dir"])
+            .arg(&state)
+            .env("HOME", scratch.path())
+            .env("TERM", "xterm")
+            .env(name, value);
+        let mut terminal = Terminal::start(serve);
+        terminal.sees("countersign ready").await;
+        // Something to log of.
+        write_file(
+            &state.join("countersign/countersign.toml"),
+            "[output]\ntail_chars = 1\n",
+        );
+        let shown = terminal.sees("changed settings that need a restart").await;
+        assert_eq!(shown.contains("\u{1b}["), is_coloured, "{name}: {shown}");
+        terminal.press("\u{3}");
+        // A shell that started it takes the key, too.
+        assert!(matches!(terminal.ended().await, Some(0 | 130)), "{name}");
+    }
 }
