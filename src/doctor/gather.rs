@@ -333,7 +333,7 @@ fn settings_state(loaded: &Result<SettingsStore, Vec<SettingsProblem>>) -> Setti
                 path: store.server_file().to_path_buf(),
             }
         }
-        Err(problems) => SettingsState::Broken(problems.iter().map(ToString::to_string).collect()),
+        Err(problems) => SettingsState::Broken(problems.clone()),
     }
 }
 
@@ -592,7 +592,8 @@ mod tests {
         let SettingsState::Broken(problems) = look(folder.path()).settings else {
             panic!("they read")
         };
-        assert_eq!(problems.len(), 2, "{problems:?}");
+        let keys: Vec<_> = problems.iter().map(|problem| problem.key.as_deref()).collect();
+        assert_eq!(keys, [Some("tools.exec.ask"), Some("tools.exec.hots")]);
     }
 
     #[test]

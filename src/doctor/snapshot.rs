@@ -7,6 +7,7 @@ use crate::{
     domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
     policy::lint::Remark as RuleRemark,
+    settings::SettingsProblem,
 };
 
 /// Everything that was looked at.
@@ -90,8 +91,8 @@ pub enum SettingsState {
         /// The `countersign.toml` in force.
         path: PathBuf,
     },
-    /// They do not; one line each.
-    Broken(Vec<String>),
+    /// They do not: everything that is wrong.
+    Broken(Vec<SettingsProblem>),
 }
 
 /// How the files of `[tls]` were found.

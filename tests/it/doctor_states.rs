@@ -245,6 +245,35 @@ fn each_broken_state_is_found_and_a_sound_one_is_not() {
 }
 
 #[test]
+fn what_is_wrong_with_the_settings_is_named_by_its_key() {
+    let scratch = Scratch::new();
+    let state = scratch.path();
+    let broken = || {
+        let report = report(&state, &["--fix"]);
+        let findings = report["findings"].as_array().expect("findings").clone();
+        let of_settings = findings
+            .into_iter()
+            .filter(|found| found["id"] == "settings-broken");
+        let members =
+            |found: Value| ["key", "fix"].map(|member| found[member].as_str().expect("text").to_owned());
+        of_settings.map(members).collect::<Vec<_>>()
+    };
+    sound(&state);
+    config(&state, &json!({ "ask": "maybe", "hots": "x" }));
+    server(&state, "[http]\nlisten = 7\n");
+    let keys: Vec<String> = broken().into_iter().map(|[key, _fix]| key).collect();
+    assert_eq!(keys, ["http.listen", "tools.exec.ask", "tools.exec.hots"]);
+
+    // Whoever mends the mode says that what is in the file is theirs.
+    sound(&state);
+    let path = state.join("openclaw.json");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).expect("its mode");
+    let path = path.display();
+    let fix = format!("see that all of it is yours, then chmod o-w {path}");
+    assert_eq!(broken(), [[path.to_string(), fix]]);
+}
+
+#[test]
 fn what_can_be_mended_without_loosening_is() {
     let scratch = Scratch::new();
     let state = scratch.path();

@@ -1,32 +1,32 @@
 //! Keys of the settings, and the files that they name for TLS.
 
-use crate::doctor::{Finding, Remark, Repair, SettingsState, Severity, TlsState};
+use crate::{
+    doctor::{Finding, Remark, Repair, SettingsState, Severity, TlsState},
+    settings::{Problem, SettingsProblem},
+};
 
 pub(super) fn settings(settings: &SettingsState) -> Vec<Finding> {
     match settings {
-        SettingsState::Broken(problems) => problems
-            .iter()
-            .map(|problem| Finding {
-                id: "settings-broken",
-                severity: Severity::Error,
-                key: "settings".to_owned(),
-                explanation: problem.clone(),
-                fix: "correct the key; a server that runs keeps the last good settings, a new one does not start"
-                    .to_owned(),
-                repair: None,
-            })
-            .collect(),
-        SettingsState::Loaded { remarks, is_open, metrics_are_open, path: _, always_reachable: _ } => {
+        SettingsState::Broken(problems) => problems.iter().map(broken).collect(),
+        SettingsState::Loaded {
+            remarks,
+            is_open,
+            metrics_are_open,
+            path: _,
+            always_reachable: _,
+        } => {
             let mut found: Vec<Finding> = remarks.iter().map(remark).collect();
             if *is_open {
                 found.push(Finding {
                     id: "listens-to-everybody",
                     severity: Severity::Warning,
                     key: "http.listen".to_owned(),
-                    explanation: "the API listens for other machines without TLS: tokens and commands travel readable"
-                        .to_owned(),
-                    fix: "[tls] cert and key, or [http] listen = \"127.0.0.1:18790\" with a TLS proxy in front"
-                        .to_owned(),
+                    explanation:
+                        "the API listens for other machines without TLS: tokens and commands travel readable"
+                            .to_owned(),
+                    fix:
+                        "[tls] cert and key, or [http] listen = \"127.0.0.1:18790\" with a TLS proxy in front"
+                            .to_owned(),
                     repair: None,
                 });
             }
@@ -44,6 +44,24 @@ pub(super) fn settings(settings: &SettingsState) -> Vec<Finding> {
             }
             found
         }
+    }
+}
+
+/// Named by the key, or by the file, variable or flag where it is about all of that.
+fn broken(problem: &SettingsProblem) -> Finding {
+    let fix = if problem.problem == Problem::OthersMayWrite {
+        // Not for us to do: with another mode what others wrote would count.
+        format!("see that all of it is yours, then chmod o-w {}", problem.source)
+    } else {
+        "correct it; a server that runs keeps the last good settings, a new one does not start".to_owned()
+    };
+    Finding {
+        id: "settings-broken",
+        severity: Severity::Error,
+        key: problem.key.clone().unwrap_or_else(|| problem.source.to_string()),
+        explanation: problem.to_string(),
+        fix,
+        repair: None,
     }
 }
 

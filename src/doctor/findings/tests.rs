@@ -9,6 +9,7 @@ use crate::{
     domain::{AgentId, Ask, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
     policy::lint::{self, RemarkCode},
+    settings::{Problem, SettingsProblem, Source},
 };
 
 use super::{
@@ -115,8 +116,21 @@ fn each_fault_has_its_finding() {
         &[("state-dir-refused", Severity::Error, "/state")],
     );
     check(
-        |s| s.settings = SettingsState::Broken(vec!["a: b".to_owned()]),
-        &[("settings-broken", Severity::Error, "settings")],
+        |s| {
+            let problem = |key: Option<&str>, problem| SettingsProblem {
+                source: Source::File("/state/openclaw.json".into()),
+                key: key.map(str::to_owned),
+                problem,
+            };
+            s.settings = SettingsState::Broken(vec![
+                problem(Some("tools.exec.ask"), Problem::Null),
+                problem(None, Problem::OthersMayWrite),
+            ]);
+        },
+        &[
+            ("settings-broken", Severity::Error, "tools.exec.ask"),
+            ("settings-broken", Severity::Error, "/state/openclaw.json"),
+        ],
     );
     check(
         |s| s.tls = TlsState::Refused("[tls] key: gone".to_owned()),
