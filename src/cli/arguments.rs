@@ -14,6 +14,7 @@ use super::{
     doctor::{DoctorArgs, SecurityCommand},
     events::EventsArgs,
     exec::ExecArgs,
+    help::HelpArgs,
     hook::HookArgs,
     init::InitArgs,
     login_link::LoginLinkArgs,
@@ -129,4 +130,7 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Write the manual pages
     Man(ManArgs),
+    /// Show the help of a command
+    #[command(hide = true)]
+    Help(HelpArgs),
 }

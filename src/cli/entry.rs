@@ -13,8 +13,8 @@ use super::{
     demo, denylist, doctor, events, exec,
     exit::ExitStatus,
     failure::Failure,
-    hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve, session,
-    token,
+    help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve,
+    session, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -84,6 +84,7 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::Openapi => openapi::run(context.console),
         Command::Completions(args) => completions::run(context.console, &args),
         Command::Man(args) => man::run(context.console, &args),
+        Command::Help(args) => help::run(&args),
     }
 }
 

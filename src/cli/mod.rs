@@ -39,6 +39,7 @@ mod token;
 
 mod completions;
 mod doctor;
+mod help;
 mod man;
 mod openapi;
 

@@ -343,6 +343,27 @@ fn a_wrong_call_of_any_command_is_one_line_and_a_hint() {
 }
 
 #[test]
+fn help_before_a_command_is_the_same_as_behind_it() {
+    for words in [&[][..], &["exec"], &["policy", "test"]] {
+        let before = run_program(&countersign().args(&["help"]).args(words));
+        let behind = run_program(&countersign().args(words).args(&["--help"]));
+        assert_eq!(
+            (before.code, before.stdout),
+            (Some(0), behind.stdout),
+            "{words:?}"
+        );
+    }
+    let unknown = run_program(&countersign().args(&["help", "policy", "tset"]));
+    assert_eq!(
+        (unknown.code, unknown.stderr.as_str()),
+        (
+            Some(64),
+            "error[usage]: no such command: policy tset\nhint: countersign --help lists all\n"
+        )
+    );
+}
+
+#[test]
 fn a_reader_that_leaves_is_no_error() {
     let binary = env!("CARGO_BIN_EXE_countersign");
     for arguments in ["openapi", "completions bash", "completions zsh", "exec --help"] {
