@@ -259,7 +259,7 @@ impl Engine {
                 SupervisorEvent::NotStarted(why) => match self.rule_out(&live.run_id).await {
                     Elsewhere::Nowhere => {
                         let detail = Some(format!("the supervisor reported: {why}"));
-                        let end = self.end_now(reason_unstarted(&why), detail, live);
+                        let end = self.end_now(reason_unstarted(why), detail, live);
                         self.finish(live, end, Remains::of(RunOutput::Spooled)).await;
                     }
                     Elsewhere::Ended(ended) => self.finish_exited(live, ended, true, timeout).await,
@@ -664,7 +664,7 @@ impl Engine {
 
 /// Why a run failed that its supervisor did not start. Where the call says to start it is the call's own matter, in a
 /// sandbox as on this machine; everything else is ours.
-const fn reason_unstarted(why: &NotStarted) -> Reason {
+const fn reason_unstarted(why: NotStarted) -> Reason {
     match why {
         NotStarted::Sandbox(Obstacle::Directory, _) => Reason::SpawnFailed,
         NotStarted::Sandbox(..)
