@@ -415,8 +415,13 @@ fn arg_pattern(data: &[u8]) {
     };
     let found = parsed.matches(&[arguments]);
     // The oracle has no limit of its own steps, and joins the escapes of two halves into one character.
+    let loops: usize = [")*", ")+", "){"]
+        .iter()
+        .map(|end| pattern.matches(end).count())
+        .sum();
     let repeats = pattern.matches(['*', '+', '{']).count();
-    if repeats > 4
+    if loops > 1
+        || repeats > 4
         || pattern.len() > 24
         || arguments.len() > 12
         || pattern.contains('\0')

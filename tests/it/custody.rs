@@ -396,8 +396,8 @@ async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_ser
     }
     kill_together(&[server.pid(), runner(supervisor), supervisor]).await;
     server.wait_killed().await;
-    // The first process goes with its supervisor, and nobody is left who could end the others.
-    assert!(alive(&fugitives.mark).len() >= 7, "{:?}", alive(&fugitives.mark));
+    // The first process goes with its supervisor. Of this server nobody is left who could end the others; one that runs
+    // beside it may find them, as those of other tests do, and the next one must.
     server.start().await;
     let ended = server.agent().finished(&run).await;
     assert_eq!(
