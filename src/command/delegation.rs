@@ -12,6 +12,8 @@ struct Rule {
     subcommands: &'static [&'static str],
     /// Letters of short options, in clusters too.
     short: &'static str,
+    /// Letters behind which the rest of a cluster is a value.
+    values: &'static str,
     /// Long options without their dashes; abbreviations count.
     long: &'static [&'static str],
     /// Whole words.
@@ -36,6 +38,7 @@ const NONE: Rule = Rule {
     programs: &[],
     subcommands: &[],
     short: "",
+    values: "",
     long: &[],
     words: &[],
     beginnings: &[],
@@ -164,6 +167,24 @@ const RULES: &[Rule] = &[
             "--provider",
             "--config",
         ],
+        beginnings: &[
+            "-engine=",
+            "-provider=",
+            "-config=",
+            "--engine=",
+            "--provider=",
+            "--config=",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["install", "ginstall"],
+        long: &["strip-program"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nvim"],
+        short: "l",
         ..NONE
     },
     Rule {
@@ -201,6 +222,7 @@ const RULES: &[Rule] = &[
     Rule {
         programs: &["wget"],
         short: "e",
+        values: "AaBDIilOoPQRTtUwX",
         long: &["use-askpass", "execute", "config"],
         ..NONE
     },
@@ -219,26 +241,18 @@ const RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
-        programs: &["npm"],
-        long: &[
-            "browser",
-            "editor",
-            "git",
-            "node-options",
-            "script-shell",
-            "shell",
-            "viewer",
-        ],
+        programs: &["yarn"],
+        words: &["foreach"],
         ..NONE
     },
     Rule {
         programs: &["pnpm", "yarn"],
-        subcommands: &["exec", "dlx"],
+        subcommands: &["exec", "dlx", "create"],
         ..NONE
     },
     Rule {
         programs: &["bun"],
-        subcommands: &["x"],
+        subcommands: &["x", "create"],
         ..NONE
     },
     Rule {
@@ -299,13 +313,13 @@ const GIT_RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
-        subcommands: &["init"],
+        subcommands: &["init", "init-db"],
         long: &["template"],
         ..NONE
     },
     Rule {
         subcommands: &["bisect"],
-        words: &["run"],
+        words: &["run", "view", "visualize"],
         ..NONE
     },
     Rule {
@@ -315,7 +329,7 @@ const GIT_RULES: &[Rule] = &[
         ..NONE
     },
     Rule {
-        subcommands: &["submodule"],
+        subcommands: &["submodule", "submodule--helper"],
         words: &["foreach"],
         ..NONE
     },
@@ -345,6 +359,41 @@ const GIT_DELEGATING: &[&str] = &[
     "send-email",
     "shell",
     "web--browse",
+];
+
+/// Keys that `git config` may write besides: habits of a person that name no program.
+const GIT_HARMLESS_WRITES: &[&str] = &[
+    "branch.autosetuprebase",
+    "commit.verbose",
+    "core.autocrlf",
+    "core.eol",
+    "core.filemode",
+    "core.ignorecase",
+    "core.longpaths",
+    "diff.algorithm",
+    "diff.renames",
+    "fetch.prune",
+    "init.defaultbranch",
+    "merge.conflictstyle",
+    "pull.ff",
+    "pull.rebase",
+    "push.autosetupremote",
+    "push.default",
+    "rebase.autosquash",
+    "rebase.autostash",
+    "rerere.enabled",
+];
+
+/// Options of `git config` that take the next word as their value.
+const GIT_CONFIG_VALUE_OPTIONS: &[&str] = &[
+    "-f",
+    "--file",
+    "--blob",
+    "--type",
+    "--default",
+    "--comment",
+    "--url",
+    "--value",
 ];
 
 /// Options of `git config` that only read.
@@ -406,7 +455,7 @@ pub fn delegating_argument(names: &[&str], arguments: &[&str]) -> Option<usize> 
         return Some(0);
     }
     if is(&["npm"])
-        && let Some(at) = npm_init(arguments)
+        && let Some(at) = npm_init(arguments).or_else(|| npm_setting(arguments))
     {
         return Some(at);
     }
@@ -446,6 +495,30 @@ fn npm_init(arguments: &[&str]) -> Option<usize> {
         .map(|found| at + 1 + found)
 }
 
+/// Settings of npm that name a program, as options or where it writes them (`npm config set script-shell`). Behind `--`
+/// are the words of a script.
+const NPM_PROGRAMS: &[&str] = &[
+    "browser",
+    "editor",
+    "git",
+    "node-options",
+    "script-shell",
+    "shell",
+    "viewer",
+];
+
+fn npm_setting(arguments: &[&str]) -> Option<usize> {
+    let own = arguments.iter().take_while(|word| **word != "--");
+    let sets = arguments.contains(&"set");
+    let mut own = own.enumerate();
+    own.find(|(_, word)| {
+        let written = word.split_once('=').map_or(**word, |(name, _)| name);
+        long_name(word).is_some_and(|name| NPM_PROGRAMS.iter().any(|long| long.starts_with(name)))
+            || (sets && NPM_PROGRAMS.contains(&written))
+    })
+    .map(|(at, _)| at)
+}
+
 /// An address of socat that is a program. Keywords have any case.
 fn is_socat_program(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
@@ -466,15 +539,33 @@ impl Rule {
         arguments.iter().position(|word| self.is_in(word))
     }
 
+    fn is_in_cluster(&self, word: &str) -> bool {
+        let mut letters = word
+            .chars()
+            .skip(1)
+            .take_while(|letter| !self.values.contains(*letter));
+        letters.any(|letter| self.short.contains(letter))
+    }
+
     fn is_in(&self, word: &str) -> bool {
         self.words.contains(&word)
             || self
                 .beginnings
                 .iter()
                 .any(|beginning| word.starts_with(beginning))
-            || (is_short(word) && word.chars().skip(1).any(|letter| self.short.contains(letter)))
+            || (is_short(word) && self.is_in_cluster(word))
             || long_name(word).is_some_and(|name| self.long.iter().any(|long| long.starts_with(name)))
     }
+}
+
+/// Programs that take commands from standard input while they have no terminal.
+const COMMAND_READERS: &[&str] = &[
+    "ed", "evim", "ex", "gview", "gvim", "nvim", "red", "rview", "rvim", "vi", "view", "vim", "vimdiff",
+];
+
+/// Whether what comes to a program through a pipe are commands that may start others.
+pub fn reads_commands(names: &[&str]) -> bool {
+    names.iter().any(|name| COMMAND_READERS.contains(&program(name)))
 }
 
 /// The name a program is known by: without version, and `vim.basic` is `vim`.
@@ -582,13 +673,21 @@ fn git_config(arguments: &[&str]) -> Option<usize> {
         return Some(at);
     }
     // Behind the first operand an option is none.
-    let mut options = arguments.iter().take_while(|word| word.starts_with('-'));
-    if options.any(|word| GIT_CONFIG_READS.contains(word)) {
-        return None;
+    let mut first = 0;
+    while let Some(option) = arguments.get(first).filter(|word| word.starts_with('-')) {
+        if GIT_CONFIG_READS.contains(option) {
+            return None;
+        }
+        first += if GIT_CONFIG_VALUE_OPTIONS.contains(option) {
+            2
+        } else {
+            1
+        };
     }
     let operands: Vec<(usize, &str)> = arguments
         .iter()
         .enumerate()
+        .skip(first)
         .filter(|(_, word)| !word.starts_with('-'))
         .map(|(at, word)| (at, *word))
         .collect();
@@ -600,7 +699,9 @@ fn git_config(arguments: &[&str]) -> Option<usize> {
     // One operand is a question. Of more the last is a value, and any of the others may be the key.
     let (_, keys) = written.split_last()?;
     keys.iter()
-        .find(|(_, key)| !is_harmless_setting(key))
+        .find(|(_, key)| {
+            !is_harmless_setting(key) && !GIT_HARMLESS_WRITES.contains(&key.to_ascii_lowercase().as_str())
+        })
         .map(|(at, _)| *at)
 }
 
@@ -664,6 +765,20 @@ mod tests {
             "git config --edit",
             "git config --rename-section color alias",
             "git config rename-section color alias",
+            "git config --comment --list alias.x !y",
+            "git config --comment get alias.x !y",
+            "git config -f get alias.x !y",
+            "git config --file f alias.x !y",
+            "git init-db --template=x",
+            "git submodule--helper foreach x",
+            "git bisect visualize x",
+            "openssl req -config=f",
+            "install --strip-program=x -s a b",
+            "nvim -l x",
+            "pnpm create x",
+            "yarn workspaces foreach -A exec x",
+            "npm config set script-shell x",
+            "npm set script-shell=x",
             "git fetch ext::x",
             "tar -I x",
             "tar xfI a b",
@@ -752,6 +867,12 @@ mod tests {
             "git config get core.pager",
             "git config set user.name x",
             "git config unset alias.x",
+            "git config --global pull.rebase false",
+            "git config init.defaultBranch main",
+            "npm test -- --browser=chrome",
+            "npm config set fund false",
+            "wget -Orelease.zip u",
+            "wget -qOe u",
             "git remote add x u",
             "npm init -y",
             "npm install x",

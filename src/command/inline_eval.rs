@@ -72,7 +72,16 @@ const NONE: Interpreter = Interpreter {
 };
 
 /// Modules of Python that run another one, or code.
-const MODULE_RUNNERS: &[&str] = &["cProfile", "coverage", "debugpy", "profile", "trace", "viztracer"];
+const MODULE_RUNNERS: &[&str] = &[
+    "cProfile",
+    "coverage",
+    "debugpy",
+    "doctest",
+    "pickle",
+    "profile",
+    "trace",
+    "viztracer",
+];
 
 /// Variables of make whose value it runs, or reads as its own options.
 const MAKE_CODE: &[&str] = &[
@@ -131,6 +140,7 @@ const INTERPRETERS: &[Interpreter] = &[
         values: "C",
         interactive: "i",
         loads_addresses: true,
+        subcommands: &["inspect", "debug"],
         long: &[
             "eval",
             "print",
@@ -198,9 +208,9 @@ const INTERPRETERS: &[Interpreter] = &[
     },
     Interpreter {
         names: &["perl"],
-        code: "deEMmI",
+        code: "deEFMmI",
         flags: "aCcDfglnpsStTuUvwWXh0123456789",
-        attached: "FiVx",
+        attached: "iVx",
         ..NONE
     },
     Interpreter {
@@ -210,6 +220,7 @@ const INTERPRETERS: &[Interpreter] = &[
         values: "cdStTz",
         interactive: "a",
         scripts: "fF",
+        loads_addresses: true,
         long: &["run", "process-begin", "process-code", "process-end"],
         ..NONE
     },
@@ -340,10 +351,9 @@ fn is_input(file: &str) -> bool {
     if file == "-" {
         return true;
     }
+    // The directory it starts in may be any.
     let file = paths::normalise(file);
-    file == "/dev/stdin"
-        || file.starts_with("/dev/fd/")
-        || (file.starts_with("/proc/") && file.contains("/fd/"))
+    paths::base_name(&file) == "stdin" || file.contains("/fd/")
 }
 
 /// Whether a word of make's command line is more than a target or a plain value.
@@ -437,7 +447,9 @@ impl Interpreter {
                     }
                     Reading::TakesNext | Reading::Whole | Reading::Unknown => {}
                 }
-                if read.program_file && value.is_some_and(is_input) {
+                // `-` is standard input to few of them; its names are a file to all.
+                let is_file = |value: &str| read.program_file || value != "-";
+                if value.is_some_and(|value| is_file(value) && is_input(value)) {
                     return Some(InlineEval::StandardInput);
                 }
                 continue;
@@ -455,7 +467,7 @@ impl Interpreter {
             if self.runs.contains(word) {
                 continue;
             }
-            let is_doubtful = unknown && *word != "-" && self.operand == Operand::Script;
+            let is_doubtful = unknown && !is_input(word) && self.operand == Operand::Script;
             unknown = false;
             if is_doubtful {
                 doubtful = Some((at, *word));
@@ -486,8 +498,12 @@ impl Interpreter {
         if MODULE_RUNNERS.contains(&script) {
             // `python -m cProfile -m timeit CODE`
             while let Some(word) = behind.next() {
-                runs_code |= match word.strip_prefix("-m") {
-                    Some("") => behind.next().is_some_and(takes_code),
+                if is_input(word) {
+                    return Some(InlineEval::StandardInput);
+                }
+                let is_option = word == "--module" || (word.starts_with('-') && word.ends_with('m'));
+                runs_code |= match word.strip_prefix("-m").or_else(|| word.strip_prefix("--module=")) {
+                    _ if is_option => behind.next().is_some_and(takes_code),
                     Some(module) => takes_code(module),
                     None => word.starts_with("-c"),
                 };
@@ -498,7 +514,7 @@ impl Interpreter {
 
     /// Whether a word is an address that holds the text of a module.
     fn is_address(&self, word: &str) -> bool {
-        self.loads_addresses && word.contains("data:")
+        self.loads_addresses && (word.contains("data:") || word.contains("php://"))
     }
 
     /// Programs whose options may follow the operand are searched to the end.
@@ -703,6 +719,11 @@ mod tests {
             "ipython -c x",
             "perl -d:X;x a.pl",
             "perl -d a.pl",
+            "perl -F/x/,x a.pl",
+            "python3 -m trace --module timeit x",
+            "python3 -m coverage run -am timeit x",
+            "node inspect a.js",
+            "php -d auto_prepend_file=data:x a.php",
         ] {
             assert!(
                 matches!(eval(line), Some(InlineEval::Argument(_))),
@@ -730,6 +751,13 @@ mod tests {
             "python3 -u /dev/./fd/0",
             "perl /proc/self/fd/0",
             "ruby ../../../dev/stdin",
+            "python3 stdin",
+            "python3 /proc/self/root/dev/stdin",
+            "python3 -m cProfile /dev/stdin",
+            "python3 -m doctest /dev/stdin",
+            "node --preserve-symlinks-main /dev/stdin x",
+            "gawk -f a -i /dev/stdin",
+            "julia -L /dev/stdin x",
             "python3 -i x.py",
             "node -i a.js",
             "php -a",

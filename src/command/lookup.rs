@@ -100,6 +100,11 @@ impl Executable {
         lookup: &dyn PathLookup,
     ) -> Result<Self, Unresolved> {
         let typed = word.value.clone();
+        // For the kernel that is a directory. The name would be empty besides, by which some files tell what to do.
+        let names_directory = ["/", "/.", "/.."].iter().any(|end| typed.ends_with(end));
+        if rules.holds(Rule::P2, names_directory) {
+            return Err(Unresolved::NotFound);
+        }
         let (form, resolved) = match word.class {
             WordClass::InnerTilde | WordClass::BothTildes => return Err(Unresolved::Dynamic),
             WordClass::HomeTilde => (

@@ -34,7 +34,6 @@ const MULTI_CALL: &[&str] = &[
     "pigz",
     "gzip",
     "brotli",
-    "unzip",
     "git",
     "nix",
     "snap",
@@ -64,14 +63,29 @@ const MULTI_CALL: &[&str] = &[
     "mise",
     "volta-shim",
     "pg_wrapper",
+    "magick",
+    "k3s",
+    "swift-frontend",
+];
+
+/// The same, where the file has the name of one of them: `pkill` is a link to `pgrep`.
+const NAMED_AFTER_ONE: &[&str] = &[
+    "hostname", "killall5", "last", "nano", "pgrep", "pidof", "pidwait", "pkill", "skill", "tic", "tset",
+    "unzip", "vipw", "zipinfo",
 ];
 
 /// Whether what a file does depends on the name it is called by, as far as that is known. `name` is its own base name.
 pub fn tells_by_name(name: &str) -> bool {
     let unversioned = super::names::without_version(name);
-    MULTI_CALL
-        .iter()
-        .any(|known| *known == name || *known == unversioned)
+    is_named_after_one(name)
+        || MULTI_CALL
+            .iter()
+            .any(|known| *known == name || *known == unversioned)
+}
+
+/// Whether such a file's own name means one of its programs and not all.
+pub fn is_named_after_one(name: &str) -> bool {
+    NAMED_AFTER_ONE.contains(&name)
 }
 
 #[cfg(test)]
@@ -80,7 +94,15 @@ mod tests {
 
     #[test]
     fn versions_do_not_hide_them() {
-        for name in ["coreutils", "systemctl", "vim.basic", "clang-18", "lvm"] {
+        for name in [
+            "pgrep",
+            "killall5",
+            "coreutils",
+            "systemctl",
+            "vim.basic",
+            "clang-18",
+            "lvm",
+        ] {
             assert!(tells_by_name(name), "{name}");
         }
         for name in ["rg", "python3.12", "npm-cli.js", "lvmconfig"] {

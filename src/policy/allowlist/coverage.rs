@@ -5,7 +5,7 @@ use crate::{
     command::{
         Code, DirectoryTrust, Executable, PathLookup, Rule, RuleSet,
         lookup::ExecutableForm,
-        paths,
+        multi_call, paths,
         safe_bin::{Limits, SafeBinMiss, may_be_safe_under},
     },
     policy::pattern::{
@@ -210,14 +210,16 @@ impl Coverage<'_> {
         rule: ArgumentRule<'_>,
         executable: &Executable,
     ) -> bool {
-        if executable.is_settled_by_path() {
+        if !multi_call::tells_by_name(paths::base_name(&executable.real)) {
             return true;
         }
         let name = paths::base_name(&executable.resolved);
         match pattern {
             ExecutablePattern::File(file) => {
                 let meant = paths::base_name(file);
-                meant == name || (meant == paths::base_name(&executable.real) && rule == ArgumentRule::Any)
+                let is_whole =
+                    meant == paths::base_name(&executable.real) && !multi_call::is_named_after_one(meant);
+                meant == name || (is_whole && rule == ArgumentRule::Any)
             }
             ExecutablePattern::Glob { .. } => {
                 let (case, cache) = (self.path_case(), self.policy.cache);

@@ -107,7 +107,7 @@ impl Denial<'_> {
     }
 
     /// Looks at every word as if it were a program, and into words that are text for a shell. `letters` are options that
-    /// a program may be glued to, besides the first of its word.
+    /// a program may be glued to.
     pub(super) fn scan(&self, words: &[Word], directory: &Directory, letters: &str) -> Scan {
         if !self.has_rules() {
             return Scan::Clear;
@@ -166,8 +166,11 @@ impl Denial<'_> {
             let executable =
                 Executable::resolve(&Word::literal(text, word.span), directory.known(), self.lookup).ok();
             let program = self.program(text, executable.as_ref(), directory);
-            if let Some(hit) = self.find(&program, &arguments, word.span) {
-                return Scan::Hit(hit);
+            match self.find(&program, &arguments, word.span) {
+                // An address or a path to something else often ends in the name of a program.
+                Some(_) if text.contains('/') && program.is_nowhere() => scan = Scan::Opaque,
+                Some(hit) => return Scan::Hit(hit),
+                None => {}
             }
             if !program.is_certain {
                 scan = Scan::Opaque;
@@ -182,7 +185,11 @@ impl Denial<'_> {
             // What it was meant to stop is not known: see `has_unreadable_rules`.
             return false;
         };
-        let real = |path: &str| self.lookup.real(path);
+        // Of a file that is several programs the one is meant that the pattern names.
+        let is_same = |path: &str, real: &str| {
+            paths::base_name(path) == paths::base_name(real) || !is_several(paths::base_name(real))
+        };
+        let real = |path: &str| self.lookup.real(path).filter(|real| is_same(path, real));
         if let ExecutablePattern::Name(name) = &pattern
             && program.is_meant_by(name)
         {
@@ -225,10 +232,12 @@ impl Program<'_> {
         else {
             return false;
         };
-        let own = paths::base_name(&file.real);
-        self.reals.contains(&file.real)
-            && !multi_call::tells_by_name(own)
-            && NameClass::of(own) != NameClass::Multiplexer
+        self.reals.contains(&file.real) && !is_several(paths::base_name(&file.real))
+    }
+
+    /// Whether there is certainly no such file.
+    fn is_nowhere(&self) -> bool {
+        self.is_certain && self.reals.is_empty()
     }
 
     fn look_up(&mut self, path: &str) {
@@ -254,9 +263,8 @@ fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> 
     let glued = cluster
         .char_indices()
         .skip(1)
-        .enumerate()
-        .filter(|(nth, (_, letter))| *nth == 0 || letters.contains(*letter))
-        .map(|(_, (at, letter))| at + letter.len_utf8())
+        .filter(|(_, letter)| letters.contains(*letter))
+        .map(|(at, letter)| at + letter.len_utf8())
         .take(MAX_PARTS);
     std::iter::once(0)
         .chain(behind)
@@ -264,6 +272,11 @@ fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> 
         .filter_map(|at| value.get(at..))
         .flat_map(|text| [text, text.trim_start_matches(['!', '|', '+', ':'])])
         .filter(|text| !text.is_empty())
+}
+
+/// Whether a file of this name is several programs.
+fn is_several(name: &str) -> bool {
+    multi_call::tells_by_name(name) || NameClass::of(name) == NameClass::Multiplexer
 }
 
 /// Whether a word would mean something else to a shell than one word.

@@ -17,6 +17,9 @@ use crate::command::{
     syntax::{Segment, WordClass},
 };
 
+/// Options of programs that run others whose value may be glued to them (`env -Srm`, `su -crm`).
+const CARRIER_LETTERS: &str = "Sce";
+
 /// Directories above the server's state that the words of one segment are tried with.
 const MAX_BASES: usize = 8;
 
@@ -286,7 +289,9 @@ impl Evaluation<'_> {
     }
 
     fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
-        let delegates = delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
+        let reads_commands = work.place.operator == Some("|") && delegation::reads_commands(&work.names());
+        let delegates =
+            reads_commands || delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
         if delegates {
             // What it runs may be denied, whether or not its entry has to name the arguments.
             let letters = delegation::handing_letters(&work.names());
@@ -333,7 +338,7 @@ impl Evaluation<'_> {
     pub(super) fn scan(&mut self, work: &mut Work<'_>) {
         match self
             .denial()
-            .scan(work.argument_words(), work.place.directory, "")
+            .scan(work.argument_words(), work.place.directory, CARRIER_LETTERS)
         {
             Scan::Hit(hit) => work.deny(hit),
             Scan::Opaque => self.opaque = true,
@@ -409,7 +414,27 @@ fn parts_of(value: &str) -> impl Iterator<Item = &str> {
         .find(['/', '~', '.'])
         .filter(|_| value.starts_with('-'))
         .and_then(|at| value.get(at..));
-    std::iter::once(value).chain(parts).chain(glued)
+    std::iter::once(value)
+        .chain(parts)
+        .chain(glued)
+        .chain(paths_within(value))
+}
+
+/// Paths inside of a word that is text of its own (`sed 'w ../file'`): what begins behind a blank or a quote, and where
+/// a path begins behind a letter (`w../file`, `w/tmp//file`). They end at the next blank or quote.
+fn paths_within(value: &str) -> impl Iterator<Item = &str> {
+    let is_border =
+        |character: char| character.is_whitespace() || matches!(character, '\'' | '"' | '`' | ';');
+    value.split(is_border).flat_map(move |token| {
+        let is_whole = token.len() == value.len();
+        let inner = ["/", "./", "../", "~/"]
+            .iter()
+            .filter_map(|beginning| token.find(beginning))
+            .filter(|at| *at > 0)
+            .min()
+            .and_then(|at| token.get(at..));
+        inner.into_iter().chain((!is_whole).then_some(token))
+    })
 }
 
 fn is_builtin(work: &Work<'_>) -> bool {

@@ -364,6 +364,15 @@ fn deny_rules_look_behind_options_and_settings() {
         assert!(!world.text("find . -name '*.c' -exec cat {} +").needs_person);
         world.wants_a_person("find . -exec sh -c '$x' {} +");
         assert!(world.text("rg --pretty rm").denylisted.is_none());
+        // Letters of other options, an address and a file that only has the name are no program.
+        for text in [
+            "tar -xrm -I cat -f a",
+            "sudo grep -irm 1 x f",
+            "sudo cat src/rm",
+            "git -c core.pager=cat log origin/rm",
+        ] {
+            assert!(world.text(text).denylisted.is_none(), "{text}");
+        }
     }
 }
 
@@ -404,6 +413,11 @@ fn deny_rules_see_real_files_and_arguments() {
     world.machine.links.insert("/usr/bin/rg", "/usr/bin/rg-14");
     world.denies("/usr/bin/rg-14 x");
     let mut world = World::allowing(&["*"]).denying(&["rg"]);
+    world.machine.links.insert("/usr/bin/rg", "/usr/bin/coreutils");
+    world.machine.links.insert("/usr/bin/cat", "/usr/bin/coreutils");
+    world.denies("rg x");
+    world.allows("cat x");
+    let mut world = World::allowing(&["*"]).denying(&["/usr/bin/rg"]);
     world.machine.links.insert("/usr/bin/rg", "/usr/bin/coreutils");
     world.machine.links.insert("/usr/bin/cat", "/usr/bin/coreutils");
     world.denies("rg x");

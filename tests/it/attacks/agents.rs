@@ -111,7 +111,7 @@ async fn a_link_is_not_the_program_whose_name_it_has() {
 async fn no_spelling_of_the_servers_own_state_is_covered() {
     let server = TestServer::allowlist_only()
         .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
-            { "pattern": "/**/cat" }, { "pattern": "/**/ln" }
+            { "pattern": "/**/cat" }, { "pattern": "/**/ln" }, { "pattern": "/**/sed" }
         ] } } }))
         .start()
         .await;
@@ -136,6 +136,7 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
         "cat up/work/plain".to_owned(),
         "cat ~/../work/plain".to_owned(),
         "ln -s . later && cat later/plain".to_owned(),
+        "sed 'r ../work/nothing' plain".to_owned(),
     ] {
         let answer = run(command.clone()).await;
         assert_eq!(answer.expect(200)["stdout"], "x\n", "{command}");
@@ -162,6 +163,13 @@ async fn no_spelling_of_the_servers_own_state_is_covered() {
         format!("cat 'a b {state}/{token}'"),
         format!("cat file://{state}/{token}"),
         format!("cat file://{encoded}/{token}"),
+        format!("sed 'r ../state/{token}' plain"),
+        "sed -n 'w ../state/pwned' plain".to_owned(),
+        "sed -n w../state/pwned plain".to_owned(),
+        format!(
+            "sed 'r {}/./state/{token}' plain",
+            server.scratch().path().display()
+        ),
         format!(
             "cat 'file://{}/st[a-b]te/{token}'",
             server.scratch().path().display()
