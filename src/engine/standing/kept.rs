@@ -1,5 +1,5 @@
 //! What is kept of the accepted contents beside the ledger, and what a program that does not serve reads from it.
-//! Entry point: [`Copy`].
+//! Entry point: [`struct@Copy`].
 
 use std::{
     io,
