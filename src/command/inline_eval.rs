@@ -724,6 +724,7 @@ mod tests {
             "python3 -m coverage run -am timeit x",
             "node inspect a.js",
             "php -d auto_prepend_file=data:x a.php",
+            "php -d auto_prepend_file=php://stdin a.php",
         ] {
             assert!(
                 matches!(eval(line), Some(InlineEval::Argument(_))),

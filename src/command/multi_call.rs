@@ -1,13 +1,9 @@
 //! Files that are several programs, told apart by the name they are called by.
 
-/// Files whose other names do other things. Those that hold shells are multiplexers and never covered at all (S3).
+use super::names::{BOXES, without_version};
+
+/// Files whose other names do other things, besides [`BOXES`]. Those that hold shells are multiplexers and never covered at all (S3).
 const MULTI_CALL: &[&str] = &[
-    "coreutils",
-    "gnu-coreutils",
-    "uutils",
-    "uu-coreutils",
-    "sbase-box",
-    "ubase-box",
     "systemctl",
     "systemd",
     "resolvectl",
@@ -76,10 +72,11 @@ const NAMED_AFTER_ONE: &[&str] = &[
 
 /// Whether what a file does depends on the name it is called by, as far as that is known. `name` is its own base name.
 pub fn tells_by_name(name: &str) -> bool {
-    let unversioned = super::names::without_version(name);
+    let unversioned = without_version(name);
     is_named_after_one(name)
         || MULTI_CALL
             .iter()
+            .chain(BOXES)
             .any(|known| *known == name || *known == unversioned)
 }
 

@@ -124,7 +124,7 @@ const GNU_CARRIERS: &[&str] = &["chroot", "parallel", "runcon", "xargs"];
 
 /// Binaries that are many programs, and run the one that their first argument names when they are called by their own
 /// name.
-const BOXES: &[&str] = &[
+pub(super) const BOXES: &[&str] = &[
     "coreutils",
     "gnu-coreutils",
     "uutils",

@@ -122,8 +122,8 @@ fn loose_program(
         return Some("an interpreter finds what it reads by its path");
     }
     let arguments: Vec<&str> = argv.iter().skip(1).map(String::as_str).collect();
-    delegation::delegating_argument(&names, &arguments)
-        .map(|_| "an argument makes the program start another, which it finds by its path")
+    delegation::delegates(&names, &arguments)
+        .then_some("an argument makes the program start another, which it finds by its path")
 }
 
 #[cfg(test)]

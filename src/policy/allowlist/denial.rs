@@ -266,9 +266,12 @@ fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> 
         .filter(|(_, letter)| letters.contains(*letter))
         .map(|(at, letter)| at + letter.len_utf8())
         .take(MAX_PARTS);
+    // A path says itself where it begins (`-x/usr/bin/rm`).
+    let path = cluster.find(['/', '~', '.']);
     std::iter::once(0)
         .chain(behind)
         .chain(glued)
+        .chain(path)
         .filter_map(|at| value.get(at..))
         .flat_map(|text| [text, text.trim_start_matches(['!', '|', '+', ':'])])
         .filter(|text| !text.is_empty())

@@ -290,8 +290,7 @@ impl Evaluation<'_> {
 
     fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
         let reads_commands = work.place.operator == Some("|") && delegation::reads_commands(&work.names());
-        let delegates =
-            reads_commands || delegation::delegating_argument(&work.names(), &work.arguments()).is_some();
+        let delegates = reads_commands || delegation::delegates(&work.names(), &work.arguments());
         if delegates {
             // What it runs may be denied, whether or not its entry has to name the arguments.
             let letters = delegation::handing_letters(&work.names());

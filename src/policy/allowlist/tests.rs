@@ -353,6 +353,7 @@ fn deny_rules_look_behind_options_and_settings() {
             "vim -c ':!rm x' f",
             "less '+!rm x' f",
             "chronic rm x",
+            "start-stop-daemon -S -x/usr/bin/rm -- y",
             "bash-static -c 'rm x'",
             "env --split-string='rm x'",
             "ssh -o ProxyCommand='rm x' host",

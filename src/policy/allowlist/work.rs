@@ -150,7 +150,7 @@ impl<'a> Work<'a> {
                 NameClass::of_all(names.iter().copied()),
                 NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer
             )
-            || delegation::delegating_argument(&names, &arguments).is_some()
+            || delegation::delegates(&names, &arguments)
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 

@@ -1,0 +1,316 @@
+//! What to look for in the arguments of which program, as data.
+
+use super::{is_short, long_name, subcommand_candidates};
+
+/// What to look for in the arguments of some programs.
+pub(super) struct Rule {
+    pub(super) programs: &'static [&'static str],
+    /// Only behind this subcommand; empty means always.
+    pub(super) subcommands: &'static [&'static str],
+    /// Letters of short options, in clusters too.
+    pub(super) short: &'static str,
+    /// Letters behind which the rest of a cluster is a value.
+    pub(super) values: &'static str,
+    /// Long options without their dashes; abbreviations count.
+    pub(super) long: &'static [&'static str],
+    /// Whole words.
+    pub(super) words: &'static [&'static str],
+    /// Beginnings of words.
+    pub(super) beginnings: &'static [&'static str],
+}
+
+impl Rule {
+    /// Whether the arguments have one of the forms that it names.
+    pub(super) fn applies(&self, arguments: &[&str]) -> bool {
+        if self.subcommands.is_empty() {
+            return self.is_in(arguments);
+        }
+        subcommand_candidates(arguments)
+            .iter()
+            .any(|(_, word)| self.subcommands.contains(word))
+    }
+
+    /// Whether one of the words is one that it names, wherever a subcommand stands.
+    pub(super) fn is_in(&self, words: &[&str]) -> bool {
+        words.iter().any(|word| self.names(word))
+    }
+
+    fn names(&self, word: &str) -> bool {
+        self.words.contains(&word)
+            || self
+                .beginnings
+                .iter()
+                .any(|beginning| word.starts_with(beginning))
+            || (is_short(word) && self.is_in_cluster(word))
+            || long_name(word).is_some_and(|name| self.long.iter().any(|long| long.starts_with(name)))
+    }
+
+    fn is_in_cluster(&self, word: &str) -> bool {
+        let mut letters = word
+            .chars()
+            .skip(1)
+            .take_while(|letter| !self.values.contains(*letter));
+        letters.any(|letter| self.short.contains(letter))
+    }
+}
+
+/// Lisp in arguments of Emacs, or a file of it.
+const EMACS_CODE: &[&str] = &[
+    "eval",
+    "execute",
+    "funcall",
+    "load",
+    "directory",
+    "script",
+    "batch",
+    "insert",
+];
+
+pub(super) const NONE: Rule = Rule {
+    programs: &[],
+    subcommands: &[],
+    short: "",
+    values: "",
+    long: &[],
+    words: &[],
+    beginnings: &[],
+};
+
+/// The rules of all programs but git, which has files of its own.
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        programs: &["find", "gfind"],
+        words: &["-exec", "-execdir", "-ok", "-okdir"],
+        ..NONE
+    },
+    Rule {
+        programs: &["rg"],
+        long: &["pre", "hostname-bin"],
+        ..NONE
+    },
+    Rule {
+        programs: &["fd", "fdfind"],
+        short: "xX",
+        long: &["exec", "exec-batch"],
+        ..NONE
+    },
+    Rule {
+        programs: &["tar", "gtar", "bsdtar"],
+        short: "IF",
+        long: &[
+            "checkpoint-action",
+            "to-command",
+            "use-compress-program",
+            "rsh-command",
+            "info-script",
+            "new-volume-script",
+            "rmt-command",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["rsync"],
+        short: "e",
+        long: &["rsh", "rsync-path"],
+        ..NONE
+    },
+    Rule {
+        programs: &["ssh"],
+        short: "oFSIJ",
+        ..NONE
+    },
+    Rule {
+        programs: &["scp", "sftp"],
+        short: "oFSDJ",
+        ..NONE
+    },
+    Rule {
+        programs: &["sort", "gsort"],
+        long: &["compress-program"],
+        ..NONE
+    },
+    Rule {
+        programs: &["split", "gsplit"],
+        long: &["filter"],
+        ..NONE
+    },
+    // `ip netns exec` and `ip vrf exec`; words may be shortened, and one with many commands can be read from a file.
+    Rule {
+        programs: &["ip"],
+        words: &["exec", "exe", "ex", "e", "-batch", "-batc", "-bat", "-ba", "-b"],
+        long: &["batch"],
+        ..NONE
+    },
+    Rule {
+        programs: &["man"],
+        short: "CPH",
+        long: &["config-file", "pager", "html"],
+        ..NONE
+    },
+    Rule {
+        programs: &[
+            "vi", "vim", "nvim", "view", "vimdiff", "gvim", "gview", "rvim", "rview", "evim",
+        ],
+        short: "cSsueE",
+        long: &["cmd"],
+        beginnings: &["+"],
+        ..NONE
+    },
+    Rule {
+        programs: &[
+            "emacs",
+            "emacs-gtk",
+            "emacs-lucid",
+            "emacs-nox",
+            "emacs-pgtk",
+            "emacsclient",
+        ],
+        short: "eflL",
+        long: EMACS_CODE,
+        words: &[
+            "-eval",
+            "-execute",
+            "-funcall",
+            "-load",
+            "-directory",
+            "-script",
+            "-batch",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["less", "more"],
+        short: "k",
+        long: &["lesskey-content", "lesskey-file", "lesskey-src"],
+        beginnings: &["+"],
+        ..NONE
+    },
+    Rule {
+        programs: &["zip"],
+        long: &["unzip-command"],
+        ..NONE
+    },
+    Rule {
+        programs: &["openssl"],
+        words: &[
+            "-engine",
+            "-provider",
+            "-config",
+            "--engine",
+            "--provider",
+            "--config",
+        ],
+        beginnings: &[
+            "-engine=",
+            "-provider=",
+            "-config=",
+            "--engine=",
+            "--provider=",
+            "--config=",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["install", "ginstall"],
+        long: &["strip-program"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nvim"],
+        short: "l",
+        ..NONE
+    },
+    Rule {
+        programs: &["openssl"],
+        subcommands: &["engine"],
+        ..NONE
+    },
+    Rule {
+        programs: &["coreutils", "gnu-coreutils"],
+        beginnings: &["--coreutils-prog"],
+        ..NONE
+    },
+    Rule {
+        programs: &["cmake"],
+        words: &["-E", "-P"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nc", "ncat", "netcat"],
+        short: "ce",
+        long: &["exec", "lua-exec", "sh-exec"],
+        ..NONE
+    },
+    Rule {
+        programs: &["tcpdump"],
+        short: "z",
+        ..NONE
+    },
+    Rule {
+        programs: &["curl"],
+        short: "K",
+        long: &["config", "engine"],
+        ..NONE
+    },
+    Rule {
+        programs: &["wget"],
+        short: "e",
+        values: "AaBDIilOoPQRTtUwX",
+        long: &["use-askpass", "execute", "config"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nmap"],
+        long: &["script"],
+        beginnings: &["--script", "-script"],
+        ..NONE
+    },
+    Rule {
+        programs: &["npm"],
+        // It takes any beginning of a subcommand that is no other's.
+        subcommands: &[
+            "exec", "exe", "x", "explore", "explor", "explo", "create", "creat", "crea", "cre", "innit",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["yarn"],
+        words: &["foreach"],
+        ..NONE
+    },
+    Rule {
+        programs: &["pnpm", "yarn"],
+        subcommands: &["exec", "dlx", "create"],
+        ..NONE
+    },
+    Rule {
+        programs: &["bun"],
+        subcommands: &["x", "create"],
+        ..NONE
+    },
+    Rule {
+        programs: &["uv"],
+        subcommands: &["run", "tool"],
+        ..NONE
+    },
+    Rule {
+        programs: &["poetry", "pipenv", "conda"],
+        subcommands: &["run"],
+        ..NONE
+    },
+    Rule {
+        programs: &["mise"],
+        subcommands: &["exec", "x"],
+        ..NONE
+    },
+    Rule {
+        programs: &["bundle"],
+        subcommands: &["exec", "exe", "ex", "e"],
+        ..NONE
+    },
+    Rule {
+        programs: &["nix"],
+        subcommands: &["run", "shell", "develop"],
+        ..NONE
+    },
+];
