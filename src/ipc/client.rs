@@ -66,6 +66,9 @@ pub enum Unreachable {
     /// It knows the plain form only, and that is not used here.
     #[error("whoever answers at the approvals socket does not know version 2")]
     PlainOnly,
+    /// It did not answer the opening in time, and the plain form is not used here.
+    #[error("whoever listens at the approvals socket does not answer")]
+    Silent,
 }
 
 /// The answer to a question.
@@ -102,11 +105,20 @@ pub struct Client {
 pub struct Connection {
     stream: UnixStream,
     reader: LineReader,
-    /// `None` for the plain form.
-    challenge: Option<Challenge>,
+    form: Form,
     token: Secret,
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
+}
+
+/// How it is spoken with.
+#[derive(Debug)]
+enum Form {
+    Plain,
+    /// Version 2, after its challenge.
+    Proven(Challenge),
+    /// Not at all: this came for the opening, and more may follow.
+    Refused(Vec<u8>),
 }
 
 impl Client {
@@ -125,12 +137,8 @@ impl Client {
     /// [`Unreachable`] says why none is; the token was not sent to anybody then.
     pub async fn connect(&self, options: &ClientOptions) -> Result<Connection, Unreachable> {
         let socket = place::inspect(&options.path)?;
-        if self.is_plain_only(socket) {
-            if options.require_v2 {
-                return Err(Unreachable::PlainOnly);
-            }
-            let stream = connect(&options.path).await?;
-            return Ok(self.connection(stream, LineReader::default(), None, options));
+        if !options.require_v2 && self.is_plain_only(socket) {
+            return self.plain(options).await;
         }
         let mut stream = connect(&options.path).await?;
         let mut reader = LineReader::default();
@@ -142,25 +150,34 @@ impl Client {
         .await
         {
             Ok(()) => peer::read_line(&mut stream, &mut reader, CHALLENGE_TIME).await,
-            Err(_closed) => Incoming::Nothing,
+            Err(_closed) => Incoming::Closed,
         };
-        let challenge = match answer {
-            Incoming::Line(line) => Challenge::parse(&line, hello, options.token.expose()),
-            Incoming::TooLong | Incoming::Unfinished | Incoming::Nothing => Err(HandshakeError::NotKnown),
-        };
-        match challenge {
-            Ok(challenge) => Ok(self.connection(stream, reader, Some(challenge), options)),
-            Err(HandshakeError::Impostor) => Err(Unreachable::Impostor),
-            Err(HandshakeError::NotKnown) => {
-                drop(stream);
-                *self.plain_only.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
-                if options.require_v2 {
-                    return Err(Unreachable::PlainOnly);
+        match answer {
+            Incoming::Line(line) => match Challenge::parse(&line, hello, options.token.expose()) {
+                Ok(challenge) => Ok(self.connection(stream, reader, Form::Proven(challenge), options)),
+                Err(HandshakeError::Impostor) => Err(Unreachable::Impostor),
+                // One that is too busy, or has no token, says so, and that is an answer.
+                Err(HandshakeError::NotKnown) => {
+                    Ok(self.connection(stream, reader, Form::Refused(line), options))
                 }
-                let stream = connect(&options.path).await?;
-                Ok(self.connection(stream, LineReader::default(), None, options))
+            },
+            Incoming::Closed if options.require_v2 => Err(Unreachable::PlainOnly),
+            // So does a host of the product, which knows the plain form only.
+            Incoming::Closed => {
+                *self.plain_only.lock().unwrap_or_else(PoisonError::into_inner) = Some(socket);
+                self.plain(options).await
             }
+            // One that is slow may know version 2 the next time. An old app reads only when the stream ends.
+            Incoming::Silence | Incoming::Unfinished | Incoming::TooLong if options.require_v2 => {
+                Err(Unreachable::Silent)
+            }
+            Incoming::Silence | Incoming::Unfinished | Incoming::TooLong => self.plain(options).await,
         }
+    }
+
+    async fn plain(&self, options: &ClientOptions) -> Result<Connection, Unreachable> {
+        let stream = connect(&options.path).await?;
+        Ok(self.connection(stream, LineReader::default(), Form::Plain, options))
     }
 
     fn is_plain_only(&self, socket: (u64, u64)) -> bool {
@@ -171,13 +188,13 @@ impl Client {
         &self,
         stream: UnixStream,
         reader: LineReader,
-        challenge: Option<Challenge>,
+        form: Form,
         options: &ClientOptions,
     ) -> Connection {
         Connection {
             stream,
             reader,
-            challenge,
+            form,
             token: options.token.clone(),
             clock: Arc::clone(&self.clock),
             ids: Arc::clone(&self.ids),
@@ -213,14 +230,19 @@ impl Connection {
     pub async fn ask(mut self, question: &OutgoingQuestion) -> AskOutcome {
         let id = self.ids.random().to_string();
         let token = self.token.expose();
-        let line = match &self.challenge {
-            Some(challenge) => challenge.request_line(&id, self.clock.now(), &question.to_json(), token),
-            None => ipc::plain_request_line(&id, question, token),
+        let line = match &self.form {
+            Form::Proven(challenge) => {
+                Some(challenge.request_line(&id, self.clock.now(), &question.to_json(), token))
+            }
+            Form::Plain => Some(ipc::plain_request_line(&id, question, token)),
+            Form::Refused(_) => None,
         };
         let expected = self.expected(id);
-        // Who cannot be asked about all of it is not asked.
-        if line.len() > MAX_LINE_BYTES || self.send(&line).await.is_err() {
-            return AskOutcome::NoAnswer;
+        if let Some(line) = line {
+            // Who cannot be asked about all of it is not asked.
+            if line.len() > MAX_LINE_BYTES || self.send(&line).await.is_err() {
+                return AskOutcome::NoAnswer;
+            }
         }
         self.first(|line| expected.decision(line))
             .await
@@ -234,12 +256,15 @@ impl Connection {
     pub async fn exec(mut self, order: &OutgoingOrder, thinking: Duration) -> ExecOutcome {
         let id = self.ids.random().to_string();
         let (token, json, now) = (self.token.expose(), order.to_json(), self.clock.now());
-        let line = match &self.challenge {
-            Some(challenge) => challenge.exec_line(&id, now, &json, token),
-            None => ipc::plain_exec_line(&id, &nonce(&*self.ids), now, &json, token),
+        let line = match &self.form {
+            Form::Proven(challenge) => Some(challenge.exec_line(&id, now, &json, token)),
+            Form::Plain => Some(ipc::plain_exec_line(&id, &nonce(&*self.ids), now, &json, token)),
+            Form::Refused(_) => None,
         };
         let expected = self.expected(id);
-        if self.send(&line).await.is_err() {
+        if let Some(line) = line
+            && self.send(&line).await.is_err()
+        {
             return ExecOutcome::Unknown;
         }
         let patience = Duration::from_millis(order.timeout_ms)
@@ -253,9 +278,9 @@ impl Connection {
     }
 
     fn expected(&self, id: String) -> Expected {
-        match &self.challenge {
-            Some(challenge) => challenge.expected(id, self.token.expose().to_owned()),
-            None => Expected::plain(id),
+        match &self.form {
+            Form::Proven(challenge) => challenge.expected(id, self.token.expose().to_owned()),
+            Form::Plain | Form::Refused(_) => Expected::plain(id),
         }
     }
 
@@ -267,6 +292,11 @@ impl Connection {
 
     /// The first line that counts, of as many as fit.
     async fn first<T>(&mut self, counts: impl Fn(&[u8]) -> Option<T>) -> Option<T> {
+        if let Form::Refused(line) = &self.form
+            && let Some(answer) = counts(line)
+        {
+            return Some(answer);
+        }
         let mut block = vec![0; BLOCK];
         let mut total = 0;
         loop {

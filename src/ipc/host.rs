@@ -9,7 +9,7 @@ use std::{
 
 use tokio::{
     net::{UnixListener, UnixStream},
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -24,7 +24,7 @@ use crate::{
     engine::socket::SocketCounts,
     protocol::ipc::{
         self, Desk, ErrorBody, ExecOrder, Handshake, Judged, LineReader, NonceMemory, Opened, Payload,
-        Policy, Question, Replies,
+        Policy, Question, Refusal, Replies,
     },
     sys::peer as sys_peer,
 };
@@ -33,6 +33,10 @@ use crate::{
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections over the limit that are taken nevertheless, to be told so.
 const MORE: usize = 64;
+/// How long one of them may take for its line.
+const MORE_TIME: Duration = Duration::from_secs(1);
+/// How long lines from before this host count as replayed: as long as a nonce is remembered (`ipc.md` 8.1).
+const MEMORY: Duration = Duration::from_secs(20);
 /// How many there may be where the settings set no limit.
 const MOST: usize = 4096;
 /// How long connections may take to be answered once the host stops.
@@ -83,6 +87,8 @@ pub struct Host<U> {
     rate: Rate,
     /// When it began to host: lines of before may have counted already.
     since: UnixMillis,
+    /// The same by the clock that nobody sets.
+    began: Instant,
     nonces: Mutex<NonceMemory>,
     counts: Arc<SocketCounts>,
 }
@@ -101,6 +107,7 @@ impl<U: Ui> Host<U> {
             ids,
             rate: Rate::new(),
             since: hosted.since(),
+            began: Instant::now(),
             nonces: Mutex::default(),
             counts,
         })
@@ -166,33 +173,40 @@ impl<U: Ui> Host<U> {
         let is_over = (limits.max_connections > 0 && place.number > limits.max_connections)
             || !self.rate.admit(limits.rate_limit, limits.rate_burst);
         let mut reader = LineReader::default();
-        let reading = peer::read_line(&mut stream, &mut reader, LINE_TIME);
+        // Those that say nothing make room for the next that can be told.
+        let within = if is_over { MORE_TIME } else { LINE_TIME };
+        let reading = peer::read_line(&mut stream, &mut reader, within);
         let incoming = tokio::select! {
             incoming = reading => incoming,
             () = stop.cancelled() => Incoming::Unfinished,
         };
         let line = match incoming {
             Incoming::Line(line) => line,
-            Incoming::Nothing => return,
+            Incoming::Silence | Incoming::Closed => return,
             Incoming::TooLong => return self.refuse(stream, &Replies::too_long()).await,
             Incoming::Unfinished => return self.refuse(stream, &ipc::pair("json")).await,
         };
         if is_over {
             self.counts.limited.inc();
             return self
-                .finish(stream, &Replies::over_the_rate(&line).to_bytes())
+                .finish(
+                    stream,
+                    &Replies::to_everything(&line, Refusal::RateLimit).to_bytes(),
+                )
                 .await;
         }
         let Some(token) = self.ui.token() else {
             // The document was refused meanwhile: nothing can be genuine.
-            return self.refuse(stream, &Replies::over_the_rate(&line)).await;
+            return self
+                .refuse(stream, &Replies::to_everything(&line, Refusal::SecurityDeny))
+                .await;
         };
         let judged = {
             let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
             let mut desk = Desk {
                 token: token.expose(),
                 now: self.clock.now(),
-                not_before: self.since,
+                not_before: self.not_before(),
                 nonces: &mut nonces,
                 policy: Policy {
                     require_v2: limits.require_v2,
@@ -216,7 +230,7 @@ impl<U: Ui> Host<U> {
                         let opened = handshake.judge(&second, token.expose(), self.clock.now());
                         self.answer_sealed(stream, opened, &token, &stop).await;
                     }
-                    Incoming::Nothing => {}
+                    Incoming::Silence | Incoming::Closed => {}
                     Incoming::TooLong => self.refuse(stream, &Replies::too_long()).await,
                     Incoming::Unfinished => self.refuse(stream, &ipc::pair("json")).await,
                 }
@@ -294,6 +308,15 @@ impl<U: Ui> Host<U> {
         match peer::write(&mut stream, bytes).await {
             Ok(()) => peer::close(stream).await,
             Err(error) => tracing::info!(%error, "nobody got the answer of the approvals socket"),
+        }
+    }
+
+    /// A clock that is set back later must not make everything look replayed.
+    fn not_before(&self) -> UnixMillis {
+        if self.began.elapsed() < MEMORY {
+            self.since
+        } else {
+            UnixMillis::new(i64::MIN)
         }
     }
 

@@ -30,8 +30,10 @@ pub(super) enum Incoming {
     TooLong,
     /// Part of a line, and then nothing for too long.
     Unfinished,
-    /// Nothing at all.
-    Nothing,
+    /// Nothing for too long, and it may still come.
+    Silence,
+    /// The end, without a byte.
+    Closed,
 }
 
 /// Reads one line within its time.
@@ -44,8 +46,8 @@ pub(super) async fn read_line(
     match reading.await {
         Ok(Ok(incoming)) => incoming,
         // A peer that resets its side sent nothing that could be answered.
-        Ok(Err(_broken)) => Incoming::Nothing,
-        Err(_elapsed) if reader.finish().is_empty() => Incoming::Nothing,
+        Ok(Err(_broken)) => Incoming::Closed,
+        Err(_elapsed) if reader.finish().is_empty() => Incoming::Silence,
         Err(_elapsed) => Incoming::Unfinished,
     }
 }
@@ -63,7 +65,7 @@ async fn read_on(stream: &mut UnixStream, reader: &mut LineReader) -> io::Result
         if count == 0 {
             let rest = reader.finish();
             return Ok(if rest.is_empty() {
-                Incoming::Nothing
+                Incoming::Closed
             } else {
                 Incoming::Line(rest)
             });
@@ -162,12 +164,17 @@ mod tests {
         let (mut here, mut there) = UnixStream::pair().unwrap();
         assert_eq!(
             read_line(&mut here, &mut LineReader::default(), LINE_TIME).await,
-            Incoming::Nothing
+            Incoming::Silence
         );
         there.write_all(b"half").await.unwrap();
         assert_eq!(
             read_line(&mut here, &mut LineReader::default(), LINE_TIME).await,
             Incoming::Unfinished
+        );
+        drop(there);
+        assert_eq!(
+            read_line(&mut here, &mut LineReader::default(), LINE_TIME).await,
+            Incoming::Closed
         );
     }
 }

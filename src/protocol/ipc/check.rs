@@ -162,29 +162,27 @@ impl Desk<'_> {
     }
 }
 
-/// What is sent for the first line of a peer that has sent too many.
-pub(super) fn over_the_rate(bytes: &[u8]) -> Replies {
+/// What is sent for any first line, whatever it holds.
+fn to_everything(bytes: &[u8], refusal: Refusal) -> Replies {
     match Line::parse(bytes) {
         None => unreadable(bytes),
         Some(line) => {
             let id = line.id.as_deref().unwrap_or_default();
             match line.kind {
-                Kind::Exec | Kind::Exec2 => {
-                    Replies::one(reply::exec_line(id, Err(&Refusal::RateLimit.to_body())))
-                }
+                Kind::Exec | Kind::Exec2 => Replies::one(reply::exec_line(id, Err(&refusal.to_body()))),
                 Kind::Request | Kind::Request2 => {
                     Replies::one(reply::decision_line(id, ApprovalDecision::Deny))
                 }
-                Kind::Hello => reply::pair("rate-limit"),
+                Kind::Hello => reply::pair_of(&refusal.to_body()),
             }
         }
     }
 }
 
 impl Replies {
-    /// What is sent for the first line of a peer that has sent too many.
-    pub fn over_the_rate(bytes: &[u8]) -> Self {
-        over_the_rate(bytes)
+    /// What is sent for the first line of a peer that nothing is done for, whatever it wants.
+    pub fn to_everything(bytes: &[u8], refusal: Refusal) -> Self {
+        to_everything(bytes, refusal)
     }
 
     /// What is sent where a line was longer than one may be.

@@ -3,7 +3,13 @@
 //! Lines that are nothing of what is expected are skipped. When the stream ends without one that counts, a question has
 //! no answer, and the outcome of a run is unknown: it must not be run again.
 
-use serde::Deserialize;
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer as _,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
+use serde_json::value::RawValue;
 
 use super::{
     proof,
@@ -24,8 +30,8 @@ struct ReplyProof {
     server_nonce: String,
 }
 
-impl std::fmt::Debug for ReplyProof {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ReplyProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ReplyProof(..)")
     }
 }
@@ -67,19 +73,16 @@ impl Expected {
     }
 
     /// The decision that a line brings, if it brings one that counts. An allow counts under our id and with its proof
-    /// only; a deny counts in any case, and so does a word that nobody knows.
+    /// only; a deny counts in any case, whatever else the line holds, and so does a word that nobody knows.
     pub fn decision(&self, line: &[u8]) -> Option<ApprovalDecision> {
+        if Said::parse(std::str::from_utf8(line).ok()?)?.is_deny() {
+            return Some(ApprovalDecision::Deny);
+        }
         let (members, is_proven) = self.members(line)?;
-        if members.kind != "decision" {
+        if members.kind != "decision" || !is_proven || members.id.as_deref() != Some(self.id.as_str()) {
             return None;
         }
-        let word = members.decision?;
-        match word.parse() {
-            Ok(ApprovalDecision::Deny) | Err(_) => Some(ApprovalDecision::Deny),
-            Ok(allow @ (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways)) => {
-                (is_proven && members.id.as_deref() == Some(self.id.as_str())).then_some(allow)
-            }
-        }
+        members.decision?.parse().ok()
     }
 
     /// What a line says about the run, if it says something that counts: a result under our id and with its proof, a
@@ -115,6 +118,66 @@ impl Expected {
             }
             (Some(_), _, _) => Some((outer, false)),
         }
+    }
+}
+
+/// What a line says in its decisions, read so that nothing else in it can hide a deny.
+#[derive(Default)]
+struct Said {
+    is_decision: bool,
+    denies: bool,
+    body: Option<String>,
+}
+
+impl Said {
+    fn parse(text: &str) -> Option<Self> {
+        let mut json = serde_json::Deserializer::from_str(text.trim());
+        json.deserialize_map(SaidVisitor).ok()
+    }
+
+    /// A decision under a seal counts as one without it.
+    fn is_deny(&self) -> bool {
+        (self.is_decision && self.denies)
+            || self
+                .body
+                .as_deref()
+                .and_then(Self::parse)
+                .is_some_and(|body| body.is_decision && body.denies)
+    }
+}
+
+struct SaidVisitor;
+
+impl<'de> Visitor<'de> for SaidVisitor {
+    type Value = Said;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Said, A::Error> {
+        let word = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
+        let mut said = Said::default();
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "type" => {
+                    let kind = word(members.next_value()?);
+                    said.is_decision |= kind.as_deref() == Some("decision");
+                }
+                "decision" => {
+                    let decision = word(members.next_value()?).and_then(|word| word.parse().ok());
+                    said.denies |= !matches!(
+                        decision,
+                        Some(ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways)
+                    );
+                }
+                "bodyJson" => said.body = word(members.next_value()?),
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(said)
     }
 }
 

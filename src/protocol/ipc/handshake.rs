@@ -32,6 +32,13 @@ struct HelloMembers {
     ts: i64,
 }
 
+/// A line of any kind.
+#[derive(Deserialize)]
+struct AnyKind {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChallengeMembers {
@@ -59,10 +66,10 @@ struct SecondMembers {
 /// Why a handshake does not go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HandshakeError {
-    /// What came is no challenge: a peer that knows version 1 only, or nothing.
-    #[error("the peer does not know version 2")]
+    /// What came is no challenge.
+    #[error("what came is no challenge")]
     NotKnown,
-    /// It answered without knowing the token.
+    /// It answered with a challenge, without knowing the token.
     #[error("the peer does not know the token")]
     Impostor,
 }
@@ -254,14 +261,14 @@ impl Challenge {
     /// Reads what came for an opening.
     ///
     /// # Errors
-    /// [`HandshakeError`]: only after [`HandshakeError::NotKnown`] may the plain form be tried.
+    /// [`HandshakeError`]: a challenge without its proof is none of a peer that knows the token.
     pub fn parse(bytes: &[u8], hello: Hello, token: &str) -> Result<Self, HandshakeError> {
-        let text = std::str::from_utf8(bytes).map_err(|_not_text| HandshakeError::NotKnown)?;
-        let members: ChallengeMembers =
-            serde_json::from_str(text.trim()).map_err(|_no_challenge| HandshakeError::NotKnown)?;
-        if members.kind != "challenge" {
+        let kind: AnyKind = serde_json::from_slice(bytes).map_err(|_not_ours| HandshakeError::NotKnown)?;
+        if kind.kind != "challenge" {
             return Err(HandshakeError::NotKnown);
         }
+        let members: ChallengeMembers =
+            serde_json::from_slice(bytes).map_err(|_no_proof| HandshakeError::Impostor)?;
         let proof = server_proof(token, &hello, &members.server_nonce);
         if members.v != 2 || members.id != hello.id || !proof::is_same(&proof, &members.proof) {
             return Err(HandshakeError::Impostor);

@@ -232,9 +232,13 @@ pub fn pair(reason: &'static str) -> Replies {
         message: "unreadable request".to_owned(),
         reason: Some(reason.to_owned()),
     };
+    pair_of(&error)
+}
+
+pub(super) fn pair_of(error: &ErrorBody) -> Replies {
     Replies(vec![
         decision_line("", ApprovalDecision::Deny),
-        exec_line("", Err(&error)),
+        exec_line("", Err(error)),
     ])
 }
 

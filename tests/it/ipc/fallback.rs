@@ -141,7 +141,7 @@ async fn a_ui_that_closes_without_a_reply_was_not_there() {
 #[tokio::test]
 async fn what_is_no_answer_that_counts_is_none() {
     let server = server("").await;
-    let garbage: [fn(&str) -> Vec<String>; 6] = [
+    let garbage: [fn(&str) -> Vec<String>; 5] = [
         |_id| {
             vec![
                 "garbage".to_owned(),
@@ -152,11 +152,6 @@ async fn what_is_no_answer_that_counts_is_none() {
         },
         |_id| vec![decision("another", "allow-once"), decision("", "allow-always")],
         |id| vec![json!({ "type": "exec-res", "id": id, "ok": true, "decision": "allow-once" }).to_string()],
-        |id| {
-            vec![format!(
-                "{{\"type\":\"decision\",\"id\":\"{id}\",\"decision\":\"allow-once\",\"decision\":\"deny\"}}"
-            )]
-        },
         |id| vec![json!({ "type": "Decision", "id": id, "decision": "allow-once" }).to_string()],
         // More than anybody reads, with an allow behind it.
         |id| vec!["x".repeat(17 << 20), decision(id, "allow-once")],
@@ -181,6 +176,34 @@ async fn an_answer_that_counts_comes_before_every_fallback() {
         (|id| vec![decision(id, "deny")], Err("user-denied")),
         (|_id| vec![decision("a-random-one", "deny")], Err("user-denied")),
         (|id| vec![decision(id, "perhaps")], Err("user-denied")),
+        // Nothing else in a line hides a deny.
+        (
+            |id| {
+                vec![json!({ "type": "decision", "id": id, "decision": "deny", "error": "closed", "ok": "no" }).to_string()]
+            },
+            Err("user-denied"),
+        ),
+        (
+            |_id| vec![json!({ "type": "decision", "id": 5, "decision": null }).to_string()],
+            Err("user-denied"),
+        ),
+        (
+            |_id| {
+                vec![
+                    r#"{"type":"decision","decision":"deny","note":"\ud83d","n":1e999,"id":1,"id":2}"#
+                        .to_owned(),
+                ]
+            },
+            Err("user-denied"),
+        ),
+        (
+            |id| {
+                vec![format!(
+                    "{{\"type\":\"decision\",\"id\":\"{id}\",\"decision\":\"allow-once\",\"decision\":\"deny\"}}"
+                )]
+            },
+            Err("user-denied"),
+        ),
         // The first one counts.
         (
             |id| vec![decision(id, "deny"), decision(id, "allow-once")],
@@ -303,8 +326,8 @@ async fn a_plain_peer_is_not_asked_where_version_2_is_required() {
     let server = server("require_v2 = true\n").await;
     let ui = FakeUi::plain(&socket(&server), never());
     expect_rows(&server, &NOBODY).await;
-    // One opening, and then it is known.
-    assert_eq!(ui.lines.load(Ordering::SeqCst), 1);
+    // It may know more the next time, and is told nothing until then.
+    assert_eq!(ui.lines.load(Ordering::SeqCst), NOBODY.len());
 }
 
 #[tokio::test]
