@@ -22,6 +22,7 @@ pub mod pinning;
 pub mod rendering;
 
 pub mod names;
+pub mod operands;
 pub mod wrapper;
 
 pub mod delegation;

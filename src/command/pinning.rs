@@ -1,6 +1,6 @@
 //! How firmly a run is what was judged: one word for people, never more than is true.
 
-use super::{delegation, names, names::NameClass, paths};
+use super::{delegation, inline_eval, names, names::NameClass, paths};
 use crate::domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning};
 
 /// The word, and why it is not a better one.
@@ -118,7 +118,7 @@ fn loose_program(
             return Some("a program whose purpose is to start another finds that by its path");
         }
     }
-    if names.iter().any(|name| names::runs_scripts(name)) {
+    if names.iter().any(|name| names::runs_scripts(name)) || inline_eval::is_interpreter(&names) {
         return Some("an interpreter finds what it reads by its path");
     }
     let arguments: Vec<&str> = argv.iter().skip(1).map(String::as_str).collect();

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     approvals::binding::{self, Candidate},
-    command::{PathLookup as _, Plan, hashbang::Head, names},
+    command::{PathLookup as _, Plan, hashbang::Head, operands::code_words},
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, StepJoin},
-    engine::{Engine, preflight},
+    engine::Engine,
     hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
     policy::allowlist::{Analysis, SegmentReport},
 };
@@ -58,8 +58,10 @@ impl Engine {
             collect_operands(&analysis.segments, &mut directories, &mut operands);
             candidates.extend(operands.into_iter().map(Candidate::operand));
         }
-        if let Some((_language, name)) = preflight::unparsed_script(analysis, bound) {
-            candidates.push(Candidate::operand(cwd.join(name)));
+        if let Bound::Text { text, .. } = bound {
+            let mut words = Vec::new();
+            add(&mut words, &[cwd.to_owned()], code_words(text));
+            candidates.extend(words.into_iter().map(Candidate::operand));
         }
         binding::bind_scripts(candidates, open)
     }
@@ -128,6 +130,14 @@ fn started<'a>(
     direct.into_iter().chain(others)
 }
 
+/// Adds words as files of every directory that a command may be in by then.
+fn add(operands: &mut Vec<PathBuf>, directories: &[PathBuf], words: Vec<&str>) {
+    let paths = words
+        .into_iter()
+        .flat_map(|word| directories.iter().map(move |from| from.join(word)));
+    operands.extend(paths.take(MAX_OPERANDS.saturating_sub(operands.len())));
+}
+
 fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, operands: &mut Vec<PathBuf>) {
     for segment in segments {
         let words = segment.argv.iter().skip(1);
@@ -139,16 +149,8 @@ fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, 
             directories.extend(reached);
             continue;
         }
-        let path = segment.resolved_path.as_deref().unwrap_or(&segment.executable);
-        if names::runs_scripts(path) {
-            let files = words.filter_map(|word| match word.strip_prefix('-') {
-                // `--require=./hook.js`
-                Some(option) => option.split_once('=').map(|(_name, value)| value),
-                None => Some(word.as_str()),
-            });
-            let paths = files.flat_map(|word| directories.iter().map(move |from| from.join(word)));
-            operands.extend(paths.take(MAX_OPERANDS.saturating_sub(operands.len())));
-        }
+        let words = segment.code_operands.iter().map(String::as_str).collect();
+        add(operands, directories, words);
         collect_operands(&segment.segments, directories, operands);
     }
 }

@@ -111,10 +111,7 @@ impl Engine {
 }
 
 /// The script of a text that goes to a shell as it is, since nobody could take it apart.
-pub(super) fn unparsed_script<'a>(
-    analysis: Option<&Analysis>,
-    bound: &'a Bound,
-) -> Option<(Language, &'a str)> {
+fn unparsed_script<'a>(analysis: Option<&Analysis>, bound: &'a Bound) -> Option<(Language, &'a str)> {
     let Bound::Text { text, .. } = bound else {
         return None;
     };

@@ -82,9 +82,17 @@ pub struct PermitParts {
     pub not_after: UnixMillis,
     /// What it is launched with on its node, where the host is one.
     pub node: Option<NodeLaunch>,
+    /// Whether a person may have answered for the scripts as they were: then an earlier step must not change them.
+    pub answered: bool,
 }
 
 impl Permit {
+    /// The same of a run that a person may have answered for.
+    pub(super) fn answered(mut self) -> Self {
+        self.parts.answered = true;
+        self
+    }
+
     /// The run that may start.
     pub const fn run_id(&self) -> &RunId {
         &self.parts.run_id
@@ -329,6 +337,7 @@ impl Ready {
             isolation,
             not_after,
             node,
+            answered: false,
         };
         Permit {
             epoch,
@@ -453,7 +462,7 @@ impl Job for ApprovedLaunch {
     fn committed(self, draft: ApprovedDraft, proof: &Committed) -> ApprovedOutcome {
         match draft {
             ApprovedDraft::Ready { ready, run_id, env } => {
-                ApprovedOutcome::Launched(ready.into_permit(run_id, self.binding, env, proof))
+                ApprovedOutcome::Launched(ready.into_permit(run_id, self.binding, env, proof).answered())
             }
             ApprovedDraft::Refused(outcome) => outcome,
         }
@@ -521,12 +530,8 @@ impl Job for Relaunch {
 
     fn committed(self, draft: Option<Ready>, proof: &Committed) -> RelaunchOutcome {
         draft.map_or(RelaunchOutcome::NotPossible, |ready| {
-            RelaunchOutcome::Launched(ready.into_permit(
-                self.run_id,
-                self.binding,
-                EnvOverrides::default(),
-                proof,
-            ))
+            let permit = ready.into_permit(self.run_id, self.binding, EnvOverrides::default(), proof);
+            RelaunchOutcome::Launched(permit.answered())
         })
     }
 }

@@ -82,7 +82,7 @@ impl Execution<'_> {
     ) -> Result<Launched, LaunchError> {
         let invalid = || LaunchError::BeforeExecution(Errno::INVAL);
         let environment = environment(&self.plan.environment, &[], &program.assignments);
-        let files: Vec<JudgedFile> = self.plan.files.iter().chain(&program.file).cloned().collect();
+        let files: Vec<JudgedFile> = self.plan.files.iter().chain(program.files()).cloned().collect();
         let launch = Launch {
             program: &program.path,
             executable: executable_of(program, self.executables).map_err(LaunchError::BeforeExecution)?,
@@ -135,7 +135,7 @@ fn check(plan: &Plan, executables: &[OwnedFd]) -> Result<(), Errno> {
             if program.stamp.is_some() && found != program.stamp {
                 return Err(Errno::STALE);
             }
-            if !program.file.as_ref().is_none_or(JudgedFile::is_unchanged) {
+            if !program.files().all(JudgedFile::is_unchanged) {
                 return Err(Errno::STALE);
             }
         }
@@ -305,7 +305,8 @@ impl Leader<'_> {
         match self.launch(program, input, output) {
             Ok(pid) => Ok(Ok(pid)),
             Err(Errno::STALE) => {
-                let shown = program.file.as_ref().map_or(&program.path, |file| &file.path);
+                let mut changed = program.files().filter(|file| !file.is_unchanged());
+                let shown = changed.next().map_or(&program.path, |file| &file.path);
                 complain(
                     shown.to_bytes(),
                     "it is no longer what was judged, and was not started",
@@ -330,12 +331,13 @@ impl Leader<'_> {
                 .map(|old| (b"OLDPWD".as_slice(), old)),
         );
         let environment = environment(&self.plan.environment, &directories, &program.assignments);
+        let files: Vec<JudgedFile> = program.files().cloned().collect();
         let launch = Launch {
             program: &program.path,
             executable: executable_of(program, self.executables)?,
             judged: Judged {
                 stamp: program.stamp.as_ref(),
-                files: program.file.as_slice(),
+                files: &files,
             },
             arguments: &Strings::from_nul_terminated(program.arguments.clone()).ok_or(Errno::INVAL)?,
             environment: &Strings::from_nul_terminated(environment).ok_or(Errno::INVAL)?,

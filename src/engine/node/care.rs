@@ -244,6 +244,7 @@ impl Engine {
             isolation: _,
             not_after,
             node,
+            answered: _,
         } = permit.into_parts();
         let launch = node.ok_or("the launch names no node")?;
         let Bound::OnNode { plan, .. } = &binding.bound else {

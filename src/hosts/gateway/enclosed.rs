@@ -125,6 +125,7 @@ impl GatewayHost {
                 executable: None,
                 stamp: None,
                 file: None,
+                operands: Vec::new(),
                 arguments: list_of(&words)?,
                 assignments: Vec::new(),
             })],
@@ -307,6 +308,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         executable: None,
         stamp: None,
         file: None,
+        operands: Vec::new(),
         arguments: all_arguments,
         assignments: Vec::new(),
     };

@@ -67,6 +67,8 @@ pub struct LaunchSpec {
     pub executables: Vec<FileIdentity>,
     /// The scripts that were judged.
     pub scripts: Vec<BoundScript>,
+    /// Whether a person may have answered for them as they were.
+    pub answered: bool,
     /// Time limit.
     pub timeout: Option<Duration>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
@@ -563,6 +565,7 @@ impl LaunchSpec {
             isolation,
             not_after: _,
             node: _,
+            answered,
         } = permit.into_parts();
         let RunTerms {
             attempt,
@@ -594,6 +597,7 @@ impl LaunchSpec {
             env,
             executables: binding.executables,
             scripts: binding.scripts,
+            answered,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             kill_grace,
             leftovers,

@@ -13,6 +13,7 @@ use super::launch::{LaunchSpec, Mismatch, StartError};
 use crate::hosts::patching::patching;
 use crate::{
     approvals::binding,
+    command::paths,
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
     hosts::{
         eyes::{Blind, Files, LookError},
@@ -31,6 +32,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
     let scripts = judged_scripts(&spec.scripts, files)?;
     let mut preparation = Preparation {
         scripts: &spec.scripts,
+        answered: spec.answered,
         judged: scripts,
         programs: &mut programs,
     };
@@ -83,7 +85,7 @@ pub(super) const fn alone(program: Program) -> Step {
 
 fn names(step: &Step, file: &JudgedFile) -> bool {
     match &step.action {
-        Action::Program(program) => program.file.as_ref() == Some(file),
+        Action::Program(program) => program.files().any(|known| known == file),
         Action::ChangeDirectory { .. }
         | Action::PrintDirectory { .. }
         | Action::Settle { .. }
@@ -143,6 +145,7 @@ impl<'a> Programs<'a> {
 
 struct Preparation<'a, 'f> {
     scripts: &'a [BoundScript],
+    answered: bool,
     /// The same scripts as they are now.
     judged: Vec<JudgedFile>,
     programs: &'a mut Programs<'f>,
@@ -169,6 +172,9 @@ impl Preparation<'_, '_> {
                             sha256: None,
                         });
                     }
+                    if self.answered && !is_alone {
+                        program.operands = self.scripts_among(argv);
+                    }
                     Action::Program(program)
                 }
                 BoundAction::ChangeDirectory { operand, pinned } => Action::ChangeDirectory {
@@ -181,6 +187,17 @@ impl Preparation<'_, '_> {
             prepared.push(Step { join: *join, action });
         }
         Ok(prepared)
+    }
+
+    /// The scripts that one of these words may name, however it leads there.
+    fn scripts_among(&self, words: &[String]) -> Vec<JudgedFile> {
+        let is_named = |path: &str| words.iter().any(|word| word.contains(paths::base_name(path)));
+        self.scripts
+            .iter()
+            .zip(&self.judged)
+            .filter(|(script, _)| is_named(&script.path))
+            .map(|(_, file)| file.clone())
+            .collect()
     }
 
     fn program(
@@ -242,6 +259,7 @@ impl Preparation<'_, '_> {
             executable,
             stamp,
             file,
+            operands: Vec::new(),
             arguments: list_of(&arguments)?,
             assignments: set,
         })

@@ -85,6 +85,7 @@ fn plan() -> Plan {
                 executable: None,
                 stamp: None,
                 file: None,
+                operands: Vec::new(),
                 arguments: b"sh\0-c\0exit 0\0".to_vec(),
                 assignments: Vec::new(),
             }),

@@ -79,10 +79,19 @@ pub(crate) struct Program {
     pub(crate) stamp: Option<FileStamp>,
     /// The file that the step names, which its path must still lead to: the program, or the script that it reads.
     pub(crate) file: Option<JudgedFile>,
+    /// Scripts among its arguments, which an earlier step may have changed.
+    pub(crate) operands: Vec<JudgedFile>,
     /// Each ending with NUL.
     pub(crate) arguments: Vec<u8>,
     /// Variables of this program alone, each ending with NUL.
     pub(crate) assignments: Vec<u8>,
+}
+
+impl Program {
+    /// Everything that must be what was judged when it is started.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &JudgedFile> {
+        self.file.iter().chain(&self.operands)
+    }
 }
 
 impl Plan {
@@ -229,6 +238,7 @@ impl Writer {
             executable,
             stamp,
             file,
+            operands,
             arguments,
             assignments,
         } = program;
@@ -236,6 +246,10 @@ impl Writer {
         self.option(executable.as_ref(), |writer, index| writer.0.push(*index));
         self.option(stamp.as_ref(), Self::stamp);
         self.option(file.as_ref(), Self::file);
+        self.count(operands.len());
+        for operand in operands {
+            self.file(operand);
+        }
         self.long(arguments);
         self.long(assignments);
     }
@@ -284,6 +298,7 @@ impl Reader<'_> {
             executable: self.option(Self::byte)?,
             stamp: self.option(Self::stamp)?,
             file: self.option(Self::file)?,
+            operands: self.list(Self::file)?,
             arguments: self.long_bytes()?.to_vec(),
             assignments: self.long_bytes()?.to_vec(),
         };

@@ -177,6 +177,7 @@ fn a_plan_is_read_back() {
             executable,
             stamp: executable.map(|_| stamp),
             file: executable.map(|_| file(None)),
+            operands: executable.map(|_| file(Some([1; 32]))).into_iter().collect(),
             arguments: b"x\0\0".to_vec(),
             assignments: b"A=1\0".to_vec(),
         })

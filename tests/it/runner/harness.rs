@@ -168,6 +168,7 @@ impl Server {
             ],
             executables: vec![],
             scripts: vec![],
+            answered: false,
             timeout: None,
             kill_grace: Duration::ZERO,
             leftovers: Leftovers::Kill,
