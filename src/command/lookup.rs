@@ -23,8 +23,9 @@ pub trait PathLookup: Debug + Send + Sync {
     fn home(&self) -> &str;
     /// Who may change what a directory holds.
     fn directory_trust(&self, directory: &str) -> DirectoryTrust;
-    /// SHA-256 of a file's content as lower-case hex, for grants that are bound to it.
-    fn content_sha256(&self, path: &str) -> Option<String>;
+    /// SHA-256 of a file's content as lower-case hex, for grants that are bound to it; `None` when it is another file
+    /// by now.
+    fn content_sha256(&self, file: &FileIdentity) -> Option<String>;
 }
 
 /// An executable file.
@@ -146,6 +147,18 @@ impl Executable {
     pub fn is_settled_by_path(&self) -> bool {
         let own = paths::base_name(&self.real);
         !super::multi_call::tells_by_name(own) || paths::base_name(&self.resolved) == own
+    }
+
+    /// The path to start it by and its `argv[0]`, when `typed` stands for the command word. Programs with several names
+    /// look at the last part of that, interpreters and scripts find what belongs to them by the whole; so a link that is
+    /// no part of what was judged is not told to them, nor a way through one (`link/../tool`).
+    pub fn start(&self, typed: &str, keeps_link: bool) -> (String, String) {
+        if !keeps_link && self.resolved != self.real {
+            return (self.real.clone(), self.real.clone());
+        }
+        let goes_back = typed.split('/').any(|component| component == "..");
+        let name = if goes_back { &self.resolved } else { typed };
+        (self.resolved.clone(), name.to_owned())
     }
 
     /// Every name it goes by: as typed, as found, and that of the real file (P4).

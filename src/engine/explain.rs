@@ -10,7 +10,7 @@ use crate::{
         pinning::Pinned,
     },
     domain::{
-        Backend, Command, EntryId, EnvOverrides, ExecRequest, Host, HostChoice, InvalidRequest,
+        Backend, Command, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice, InvalidRequest,
         MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, Security,
     },
     engine::{
@@ -447,7 +447,7 @@ impl PathLookup for RunPathOnly {
         self.0.directory_trust(directory)
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

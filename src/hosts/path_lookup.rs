@@ -11,7 +11,11 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     command::{DirectoryTrust, Inspected, PathLookup, paths},
     domain::{FileIdentity, hex},
-    hosts::eyes::{Blind, Files, View},
+    hosts::{
+        eyes::{Blind, Files, View},
+        heads::stamp_of,
+    },
+    sys::fs::FileStamp,
 };
 
 /// Larger executables have no digest, so no grant that is bound to content covers them.
@@ -131,17 +135,22 @@ impl PathLookup for SystemLookup {
         self.view.trust(directory)
     }
 
-    fn content_sha256(&self, path: &str) -> Option<String> {
-        let file = self.open_regular(Path::new(path)).ok()?;
-        if file.metadata().ok()?.len() > MAX_HASHED_BYTES {
+    fn content_sha256(&self, file: &FileIdentity) -> Option<String> {
+        let opened = self.open_regular(Path::new(&file.path)).ok()?;
+        let is_same = || {
+            opened
+                .metadata()
+                .is_ok_and(|metadata| FileStamp::from_metadata(&metadata) == stamp_of(file))
+        };
+        if file.size > MAX_HASHED_BYTES || !is_same() {
             return None;
         }
-        let mut file = file.take(MAX_HASHED_BYTES);
+        let mut reader = (&opened).take(MAX_HASHED_BYTES);
         let mut digest = Sha256::new();
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            match file.read(&mut buffer).ok()? {
-                0 => return Some(hex(&digest.finalize())),
+            match reader.read(&mut buffer).ok()? {
+                0 => return is_same().then(|| hex(&digest.finalize())),
                 read => digest.update(buffer.get(..read)?),
             }
         }
@@ -257,10 +266,14 @@ mod tests {
         let tree = Tree::new();
         tree.file("empty", 0o755);
         let lookup = SystemLookup::new([], "/home/agent".to_owned(), &Files::Direct);
+        let empty = lookup.inspect(&tree.path("empty")).unwrap().identity;
         assert_eq!(
-            lookup.content_sha256(&tree.path("empty")).as_deref(),
+            lookup.content_sha256(&empty).as_deref(),
             Some("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
         );
-        assert_eq!(lookup.content_sha256(&tree.path("none")), None);
+        // Another file at its path is not the one that would be started.
+        tree.file("other", 0o755);
+        std::fs::rename(tree.path("other"), tree.path("empty")).unwrap();
+        assert_eq!(lookup.content_sha256(&empty), None);
     }
 }

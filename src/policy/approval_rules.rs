@@ -378,7 +378,7 @@ mod tests {
             DirectoryTrust::Ours
         }
 
-        fn content_sha256(&self, _path: &str) -> Option<String> {
+        fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
             None
         }
     }

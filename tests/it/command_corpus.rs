@@ -116,7 +116,7 @@ impl PathLookup for CaseLookup {
         DirectoryTrust::Ours
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

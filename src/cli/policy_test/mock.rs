@@ -147,7 +147,7 @@ impl PathLookup for MockFiles<'_> {
         DirectoryTrust::Ours
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

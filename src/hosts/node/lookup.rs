@@ -86,7 +86,7 @@ impl PathLookup for NodeLookup<'_> {
         DirectoryTrust::Ours
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

@@ -184,6 +184,8 @@ pub struct SegmentReport {
     /// Whether its arguments or its standard input may make it run more than its file, whatever is strict and whatever
     /// covers it. A payload that was looked into does not: its segments are here.
     pub runs_unseen: bool,
+    /// Words that may be files with code for it (T2).
+    pub code_operands: Vec<String>,
     /// Remarks for people.
     pub notes: Vec<String>,
     /// The segments of its payload.

@@ -38,6 +38,8 @@ pub(super) struct Candidate<'a> {
     pub(super) arguments: &'a [&'a str],
     /// Whether every argument is what a shell would pass on.
     pub(super) literal: bool,
+    /// Whether it is started by this server, and not by a program before it.
+    pub(super) is_direct: bool,
     /// The real path of the directory it starts in, if that is certain.
     pub(super) directory: Option<&'a str>,
     pub(super) need: Need,
@@ -50,6 +52,8 @@ pub(super) struct Cover {
     pub(super) credit: Option<CreditedEntry>,
     /// Whether it is an answer that was remembered for good.
     pub(super) durable: bool,
+    /// Whether it covers the link by which the program is called, and not its file alone.
+    pub(super) keeps_link: bool,
 }
 
 /// The rules of a request with what matching needs.
@@ -98,6 +102,13 @@ impl Coverage<'_> {
                 || paths::base_name(&executable.resolved) == paths::base_name(&executable.real))
     }
 
+    /// Whether nobody who runs commands can lead the path elsewhere, or have the program find files of theirs by it: no
+    /// link was followed, or one that lies in a trusted directory.
+    pub(super) fn is_fixed(&self, executable: &Executable) -> bool {
+        executable.resolved == executable.real
+            || self.is_trusted_directory(paths::directory(&executable.resolved))
+    }
+
     fn is_trusted_directory(&self, directory: &str) -> bool {
         TRUSTED_DIRECTORIES.contains(&directory)
             || self
@@ -111,22 +122,26 @@ impl Coverage<'_> {
         let mut path_only: Option<Entry<'_>> = None;
         for entry in self.policy.entries.naming(candidate.executable) {
             let rule = ArgumentRule::of(entry.arg_pattern, entry.source);
-            if (rule == ArgumentRule::Any && path_only.is_some())
-                || !self.names(entry.pattern, rule, candidate)
-            {
+            // Of two that cover it the one is better that means the link by which it is called.
+            let is_settled = path_only.is_some_and(|found| self.covers_link(found.pattern, candidate));
+            if (rule == ArgumentRule::Any && is_settled) || !self.names(entry.pattern, rule, candidate) {
                 continue;
             }
             match rule {
                 ArgumentRule::Inert if self.rules.on(Rule::M5) => *miss = Code::GeneratedEntryInert,
                 ArgumentRule::Any | ArgumentRule::Inert if candidate.need == Need::Any => {
-                    path_only = path_only.or(Some(entry));
+                    if path_only.is_none() || self.covers_link(entry.pattern, candidate) {
+                        path_only = Some(entry);
+                    }
                 }
                 ArgumentRule::Any | ArgumentRule::Inert => {}
-                rule if self.has_arguments(rule, candidate) => return Some(entry_cover(&entry, candidate)),
+                rule if self.has_arguments(rule, candidate) => {
+                    return Some(self.entry_cover(&entry, candidate));
+                }
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
             }
         }
-        path_only.map(|entry| entry_cover(&entry, candidate))
+        path_only.map(|entry| self.entry_cover(&entry, candidate))
     }
 
     fn grant(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {
@@ -144,11 +159,13 @@ impl Coverage<'_> {
             match rule {
                 ArgumentRule::Any if candidate.need == Need::Any => path_only = path_only.or(Some(grant)),
                 ArgumentRule::Any | ArgumentRule::Inert => {}
-                rule if self.has_arguments(rule, candidate) => return Some(grant_cover(grant, candidate)),
+                rule if self.has_arguments(rule, candidate) => {
+                    return Some(self.grant_cover(grant, candidate));
+                }
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
             }
         }
-        path_only.map(|grant| grant_cover(grant, candidate))
+        path_only.map(|grant| self.grant_cover(grant, candidate))
     }
 
     /// Why a grant that names the segment does not cover it.
@@ -195,7 +212,9 @@ impl Coverage<'_> {
                 let matches = pattern == ExecutablePattern::File(executable.resolved.clone())
                     || (pattern.matches_path(&executable.real, case, cache, |path| self.lookup.real(path))
                         == Some(true)
-                        && self.means_this_name(&pattern, rule, executable));
+                        && self.means_this_name(&pattern, rule, executable)
+                        // A file that is several programs cannot be told which one without its link.
+                        && (executable.is_settled_by_path() || self.keeps_link(&pattern, executable)));
                 self.rules.holds(Rule::M1, matches)
             }
         }
@@ -221,16 +240,38 @@ impl Coverage<'_> {
                     meant == paths::base_name(&executable.real) && !multi_call::is_named_after_one(meant);
                 meant == name || (is_whole && rule == ArgumentRule::Any)
             }
-            ExecutablePattern::Glob { .. } => {
-                let (case, cache) = (self.path_case(), self.policy.cache);
-                let real = |path: &str| self.lookup.real(path);
-                let directory = paths::directory(&executable.resolved);
-                let directory = real(directory).unwrap_or_else(|| directory.to_owned());
-                let named = paths::join_normalised(&directory, name);
-                pattern.matches_path(&named, case, cache, real) == Some(true)
-            }
+            ExecutablePattern::Glob { .. } => self.names_link(pattern, executable),
             ExecutablePattern::Name(_) | ExecutablePattern::Any => true,
         }
+    }
+
+    /// Whether a glob matches the path by which a file is called, and not only where that leads.
+    fn names_link(&self, pattern: &ExecutablePattern, executable: &Executable) -> bool {
+        let (case, cache) = (self.path_case(), self.policy.cache);
+        let real = |path: &str| self.lookup.real(path);
+        let directory = paths::directory(&executable.resolved);
+        let directory = real(directory).unwrap_or_else(|| directory.to_owned());
+        let named = paths::join_normalised(&directory, paths::base_name(&executable.resolved));
+        pattern.matches_path(&named, case, cache, real) == Some(true)
+    }
+
+    /// Whether the link that was followed, if one was, is fixed or what a pattern names.
+    fn keeps_link(&self, pattern: &ExecutablePattern, executable: &Executable) -> bool {
+        self.is_fixed(executable)
+            || match pattern {
+                ExecutablePattern::Any | ExecutablePattern::Name(_) => true,
+                ExecutablePattern::File(file) => *file == executable.resolved,
+                ExecutablePattern::Glob { .. } => self.names_link(pattern, executable),
+            }
+    }
+
+    /// The same for a pattern of an entry that covers.
+    fn covers_link(&self, pattern: &str, candidate: &Candidate<'_>) -> bool {
+        candidate.executable.is_none_or(|executable| {
+            self.is_fixed(executable)
+                || ExecutablePattern::parse_under(self.rules, pattern, self.lookup.home())
+                    .is_ok_and(|pattern| self.keeps_link(&pattern, executable))
+        })
     }
 
     /// A text that names no file is matched by nothing (P1, P2).
@@ -282,7 +323,7 @@ impl Coverage<'_> {
             ArgumentRule::Generated(digest) => {
                 let is_same = candidate.executable.is_none_or(Executable::is_settled_by_path)
                     && candidate.directory.is_some_and(|cwd| {
-                        cwd_argv_pattern(cwd, candidate.arguments.iter().copied()) == digest
+                        cwd_argv_pattern(cwd, candidate.arguments.iter().copied()).as_deref() == Some(digest)
                     });
                 self.rules.holds(Rule::M5, is_same)
             }
@@ -299,10 +340,12 @@ impl Coverage<'_> {
 
     fn has_content(&self, grant: &Grant<'_>, candidate: &Candidate<'_>) -> bool {
         grant.sha256.is_none_or(|wanted| {
-            candidate
-                .executable
-                .and_then(|executable| self.lookup.content_sha256(&executable.real))
-                .is_some_and(|found| found.eq_ignore_ascii_case(wanted))
+            // What another program starts it finds by its path, and that may be another file by then.
+            candidate.is_direct
+                && candidate
+                    .executable
+                    .and_then(|executable| self.lookup.content_sha256(&executable.identity))
+                    .is_some_and(|found| found.eq_ignore_ascii_case(wanted))
         })
     }
 
@@ -334,6 +377,7 @@ impl Coverage<'_> {
                 },
                 credit: None,
                 durable: false,
+                keeps_link: self.is_fixed(executable),
             }),
             Err(SafeBinMiss::Flag(_)) => Err(Code::SafeBinFlag),
             Err(SafeBinMiss::Operands) => Err(Code::SafeBinOperand),
@@ -351,44 +395,47 @@ impl Coverage<'_> {
             matched: Match::plain(MatchKind::Skill),
             credit: None,
             durable: false,
+            keeps_link: self.is_fixed(executable),
         })
     }
-}
 
-fn entry_cover(entry: &Entry<'_>, candidate: &Candidate<'_>) -> Cover {
-    Cover {
-        matched: Match {
-            kind: MatchKind::Allowlist,
-            entry_id: Some(entry.id.to_owned()),
-            pattern: Some(entry.pattern.to_owned()),
-        },
-        credit: Some(CreditedEntry {
-            owner: entry.owner.to_owned(),
-            id: entry.id.to_owned(),
-            kind: CreditKind::Entry,
-            pattern: entry.pattern.to_owned(),
-            arg_pattern: entry.arg_pattern.map(str::to_owned),
-            resolved: candidate.executable.map(|executable| executable.resolved.clone()),
-        }),
-        durable: entry.source == Some(GENERATED_SOURCE),
+    fn entry_cover(&self, entry: &Entry<'_>, candidate: &Candidate<'_>) -> Cover {
+        Cover {
+            matched: Match {
+                kind: MatchKind::Allowlist,
+                entry_id: Some(entry.id.to_owned()),
+                pattern: Some(entry.pattern.to_owned()),
+            },
+            credit: Some(CreditedEntry {
+                owner: entry.owner.to_owned(),
+                id: entry.id.to_owned(),
+                kind: CreditKind::Entry,
+                pattern: entry.pattern.to_owned(),
+                arg_pattern: entry.arg_pattern.map(str::to_owned),
+                resolved: candidate.executable.map(|executable| executable.resolved.clone()),
+            }),
+            durable: entry.source == Some(GENERATED_SOURCE),
+            keeps_link: self.covers_link(entry.pattern, candidate),
+        }
     }
-}
 
-fn grant_cover(grant: &Grant<'_>, candidate: &Candidate<'_>) -> Cover {
-    Cover {
-        matched: Match {
-            kind: MatchKind::Grant,
-            entry_id: Some(grant.id.to_owned()),
-            pattern: Some(grant.pattern.to_owned()),
-        },
-        credit: Some(CreditedEntry {
-            owner: grant.owner.to_owned(),
-            id: grant.id.to_owned(),
-            kind: CreditKind::Grant,
-            pattern: grant.pattern.to_owned(),
-            arg_pattern: grant.arg_pattern.map(str::to_owned),
-            resolved: candidate.executable.map(|executable| executable.resolved.clone()),
-        }),
-        durable: false,
+    fn grant_cover(&self, grant: &Grant<'_>, candidate: &Candidate<'_>) -> Cover {
+        Cover {
+            matched: Match {
+                kind: MatchKind::Grant,
+                entry_id: Some(grant.id.to_owned()),
+                pattern: Some(grant.pattern.to_owned()),
+            },
+            credit: Some(CreditedEntry {
+                owner: grant.owner.to_owned(),
+                id: grant.id.to_owned(),
+                kind: CreditKind::Grant,
+                pattern: grant.pattern.to_owned(),
+                arg_pattern: grant.arg_pattern.map(str::to_owned),
+                resolved: candidate.executable.map(|executable| executable.resolved.clone()),
+            }),
+            durable: false,
+            keeps_link: self.covers_link(grant.pattern, candidate),
+        }
     }
 }

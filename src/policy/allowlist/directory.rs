@@ -15,6 +15,8 @@ pub(super) struct Directory {
     behind_or: bool,
     /// Whether a `cd` happened since the last `;`.
     moved: bool,
+    /// Whether any `cd` happened.
+    is_changed: bool,
 }
 
 impl Directory {
@@ -25,12 +27,18 @@ impl Directory {
             candidates: Some(vec![directory]),
             behind_or: false,
             moved: false,
+            is_changed: false,
         }
     }
 
     /// The directory, if it is certain.
     pub(super) fn known(&self) -> Option<&str> {
         self.known.as_deref()
+    }
+
+    /// Whether a `cd` may have led here: the command goes there when it runs, and not where it was judged.
+    pub(super) const fn is_changed(&self) -> bool {
+        self.is_changed
     }
 
     /// Every directory it may be; `None` when they were too many to follow.
@@ -71,6 +79,7 @@ impl Directory {
         };
         self.known = target.filter(|_| !self.behind_or);
         self.moved = true;
+        self.is_changed = true;
     }
 }
 

@@ -58,7 +58,8 @@ impl Evaluation<'_> {
     }
 
     /// The end of a segment that an entry covers.
-    pub(super) fn covered(&mut self, work: Work<'_>, cover: Cover) -> Judged {
+    pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> Judged {
+        work.keeps_link = cover.keeps_link;
         self.credit(cover.credit);
         self.note_durable(cover.durable);
         self.finish(work, cover.matched, vec![Proposal::Covered])
@@ -99,6 +100,7 @@ impl Evaluation<'_> {
             executable: work.executable(),
             arguments: &arguments,
             literal: work.has_literal_arguments(),
+            is_direct: work.wrappers.is_empty() && work.place.depth == 0,
             directory: directory.as_deref(),
             need,
         };
@@ -185,10 +187,12 @@ impl Evaluation<'_> {
         files.take(2).count() == 1
     }
 
-    /// The real path of the directory a segment starts in, if it is certain.
+    /// The real path of the directory a segment starts in, if it is certain. A link behind which a `cd` goes may lead
+    /// elsewhere by then.
     fn real_directory(&self, directory: &Directory) -> Option<String> {
         let known = directory.known()?;
-        Some(self.lookup.real(known).unwrap_or_else(|| known.to_owned()))
+        let real = self.lookup.real(known).unwrap_or_else(|| known.to_owned());
+        (!directory.is_changed() || real == known).then_some(real)
     }
 }
 

@@ -325,7 +325,9 @@ impl<'a> Evaluation<'a> {
             Vec::new()
         };
         match command {
-            Command::Shell(text) if patterns.is_empty() && self.policy.exact_text_grants => {
+            Command::Shell(text)
+                if patterns.is_empty() && self.policy.exact_text_grants && is_exact(text) =>
+            {
                 vec![proposal::exact_text(text)]
             }
             Command::Shell(_) | Command::Argv(_) | Command::Patch(_) => patterns,
@@ -342,6 +344,9 @@ impl<'a> Evaluation<'a> {
         let Command::Shell(text) = command else {
             return None;
         };
+        if !is_exact(text) {
+            return None;
+        }
         let digest = command_digest(text);
         let marked = if self.rules.is_forced(Rule::M5) {
             self.policy.entries.all_marked()
@@ -379,6 +384,12 @@ impl<'a> Evaluation<'a> {
             .iter()
             .any(|root| text.contains(root.as_str()))
     }
+}
+
+/// Whether what an exact entry leaves out at both ends is nothing to a shell either. Other blanks than these are parts of
+/// words there, and the text is another command.
+fn is_exact(text: &str) -> bool {
+    text.trim() == text.trim_matches([' ', '\t', '\n'])
 }
 
 impl Analysis {

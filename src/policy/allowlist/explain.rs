@@ -95,6 +95,7 @@ impl Serialize for SegmentReport {
                 },
             inline_eval,
             runs_unseen: _,
+            code_operands: _,
             notes,
             segments,
         } = self;

@@ -50,6 +50,9 @@ impl Remembered<'_> {
         let Some(directory) = self.directory else {
             return Proposal::Never;
         };
+        let Some(arg_pattern) = cwd_argv_pattern(directory, self.arguments.iter().copied()) else {
+            return Proposal::Never;
+        };
         let is_interpreter = inline_eval::is_interpreter(self.names);
         // An entry is a pattern, and not every path reads back as the pattern for itself alone.
         let reads_back = ExecutablePattern::parse(self.real, "/")
@@ -64,7 +67,7 @@ impl Remembered<'_> {
         }
         let mut entries = vec![Proposed {
             pattern: self.real.to_owned(),
-            arg_pattern: Some(cwd_argv_pattern(directory, self.arguments.iter().copied())),
+            arg_pattern: Some(arg_pattern),
             width: PatternWidth::Exact,
         }];
         if !is_interpreter {

@@ -7,6 +7,7 @@ use super::{
     denial::Scan,
     evaluation::Evaluation,
     proposal::Proposal,
+    unwrapping::changes_place,
     work::{Judged, Place, Target, Work},
 };
 use crate::command::{
@@ -35,6 +36,7 @@ impl Evaluation<'_> {
         match self.unwrap(&mut work) {
             Target::Refused => {
                 self.scan(&mut work);
+                self.opaque |= changes_place(&work.arguments());
                 work.plannable &= work.executable.is_ok();
                 self.miss(work)
             }
@@ -205,7 +207,10 @@ impl Evaluation<'_> {
     fn judge_builtin(&mut self, mut work: Work<'_>) -> Judged {
         self.deny(&mut work);
         let changes_to = if work.typed() == "cd" {
-            cd_target(&mut work)
+            let target = cd_target(&mut work);
+            // It may lead anywhere.
+            self.opaque |= target.is_none();
+            target
         } else {
             None
         };
@@ -375,6 +380,7 @@ impl Evaluation<'_> {
             matched,
             inline_eval: work.inline_eval,
             runs_unseen: work.runs_unseen(),
+            code_operands: work.code_operands(),
             notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
             segments: Vec::new(),
             argv: work.values,

@@ -99,6 +99,9 @@ impl Evaluation<'_> {
             }
         };
         if payload.findings.is_empty() && work.findings.is_empty() {
+            work.keeps_link = work
+                .executable()
+                .is_none_or(|executable| self.coverage().is_fixed(executable));
             let judged = self.finish(work, Match::plain(MatchKind::Payload), vec![Proposal::Covered]);
             return payload.put_into(judged);
         }

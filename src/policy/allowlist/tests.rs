@@ -77,8 +77,8 @@ impl PathLookup for Machine {
         }
     }
 
-    fn content_sha256(&self, path: &str) -> Option<String> {
-        (path == "/usr/bin/rg").then(|| "aa".repeat(32))
+    fn content_sha256(&self, file: &FileIdentity) -> Option<String> {
+        (file.path == "/usr/bin/rg").then(|| "aa".repeat(32))
     }
 }
 
@@ -531,7 +531,7 @@ fn a_link_hides_neither_shell_nor_wrapper() {
 
 #[test]
 fn generated_entries_are_bound_to_directory_and_arguments() {
-    let digest = cwd_argv_pattern("/srv/proj", ["status"].into_iter());
+    let digest = cwd_argv_pattern("/srv/proj", ["status"].into_iter()).unwrap();
     let world = world().with_entry("/usr/bin/git", Some(&digest), Some("allow-always"));
     let analysis = world.allows("git status");
     assert!(analysis.durable);
@@ -560,6 +560,10 @@ fn exact_text_entries_cover_that_text_alone() {
     assert!(analysis.durable && !analysis.ok && analysis.plan.is_none() && analysis.rendered.is_none());
     assert_eq!(analysis.credited.len(), 1);
     world.allows(&format!("  {text}\n"));
+    // To a shell these are parts of a word.
+    for blank in ["\u{a0}", "\u{3000}", "\r", "\u{c}"] {
+        assert!(!world.text(&format!("{text}{blank}")).satisfied, "{blank:?}");
+    }
     world.asks("rg $(date) > out2", Code::CommandSubstitution);
 
     world.env.insert("FOO".to_owned(), "x".to_owned());
@@ -888,7 +892,7 @@ fn always_is_offered_exactly_and_only_where_it_is_safe() {
     );
     assert_eq!(
         analysis.proposed_patterns[0].arg_pattern,
-        Some(cwd_argv_pattern("/srv/proj", ["a b"].into_iter()))
+        cwd_argv_pattern("/srv/proj", ["a b"].into_iter())
     );
     for text in [
         "rg $x",
@@ -1210,4 +1214,119 @@ fn a_segment_that_may_run_more_than_its_file_says_so_whatever_is_strict() {
     };
     let inner: Vec<bool> = shell.segments.iter().map(|segment| segment.runs_unseen).collect();
     assert_eq!((shell.runs_unseen, inner), (false, vec![false, true]));
+}
+
+/// What of a plan a person reads: words, and what the first program is told to be called.
+fn planned(analysis: &Analysis) -> (Vec<String>, String) {
+    let plan = analysis.plan.as_ref().expect("a plan");
+    let step = &plan.items.last().unwrap().steps[0];
+    (step.words.clone(), step.name.clone())
+}
+
+#[test]
+fn a_link_of_anybody_is_not_what_an_entry_covers() {
+    let mut world = World::allowing(&["/usr/bin/rg", "/opt/named"]);
+    world.machine.links = BTreeMap::from([
+        ("/srv/proj/rg", "/usr/bin/rg"),
+        ("/srv/proj/sh", "/usr/bin/sh"),
+        ("/srv/proj/timeout", "/usr/bin/timeout"),
+        ("/opt/named", "/usr/bin/rg"),
+    ]);
+    // The link may lead elsewhere when it is looked for again, and what lies beside it is not the program's.
+    let real = ("/usr/bin/rg".to_owned(), "/usr/bin/rg".to_owned());
+    let (words, name) = planned(&world.allows("./rg x"));
+    assert_eq!((words[0].clone(), name), real);
+    let (words, name) = planned(&world.allows("./timeout 5 ./rg x"));
+    assert_eq!(
+        (words.join(" ").as_str(), name.as_str()),
+        ("/usr/bin/timeout 5 /usr/bin/rg x", "/usr/bin/timeout")
+    );
+    let (words, _) = planned(&world.allows("./sh -c './rg x'"));
+    assert_eq!(words[0], "/usr/bin/sh");
+    assert!(words[2].contains("/usr/bin/rg"), "{words:?}");
+    // Who names the link means it.
+    assert_eq!(planned(&world.allows("/opt/named x")).1, "/opt/named");
+    // A way that goes back through a directory may go through a link.
+    assert_eq!(
+        planned(&world.allows("/srv/x/../../usr/bin/rg x")).1,
+        "/usr/bin/rg"
+    );
+    assert_eq!(planned(&world.allows("rg x")).1, "rg");
+    // A person who is asked sees the link, and answers for it.
+    world.entries.clear();
+    assert_eq!(planned(&world.asks("./rg x", Code::NotAllowlisted)).1, "./rg");
+}
+
+#[test]
+fn a_directory_is_no_assignment_of_env() {
+    let mut world = World::allowing(&["/srv/proj/a=b/rg"]);
+    world.machine.files = vec!["/srv/proj/a=b/rg"];
+    world.allows("cd a=b && timeout 5 ./rg sh ./x.sh");
+    for text in [
+        "cd a=b && env ./rg sh ./x.sh",
+        "cd a=b && nice env ./rg sh ./x.sh",
+    ] {
+        assert!(world.asks(text, Code::WrapperForm).plan.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn an_answer_for_a_directory_does_not_follow_a_link_to_it() {
+    let digest = cwd_argv_pattern("/srv/other", ["status"].into_iter()).unwrap();
+    let mut world = world().with_entry("/usr/bin/git", Some(&digest), Some("allow-always"));
+    world.allows("cd /srv/other && git status");
+    // It may lead elsewhere by the time that the `cd` runs.
+    world.machine.links.insert("/srv/proj/link", "/srv/other");
+    let analysis = world.asks("cd link && git status", Code::ArgPatternMiss);
+    assert!(analysis.proposed_patterns.is_empty());
+}
+
+#[test]
+fn a_grant_of_a_content_needs_the_file_that_is_started() {
+    let mut world = world();
+    world.grants = vec![Grant {
+        sha256: Some(leak("aa".repeat(32))),
+        ..grant("/usr/bin/rg")
+    }];
+    world.allows("rg x");
+    world.asks("timeout 5 rg x", Code::NotAllowlisted);
+    world.asks("sh -c 'rg x'", Code::NotAllowlisted);
+}
+
+#[test]
+fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
+    let world = World::allowing(&["*"]).denying(&["/usr/bin/id", "whoami"]);
+    for text in [
+        "test -v 'a[$(whoami)]'",
+        "[ -v 'a[`x`]' ]",
+        "printf -v 'a[$(x)]' y",
+        "cd -- /usr/bin && ./id",
+        "cd -P /usr/bin && ./id",
+        "command cd /usr/bin && ./id",
+        "pushd /usr/bin && ./id",
+        "eval cd /usr/bin && ./id",
+        ". ./x && ./id",
+        "env -C /usr/bin ./id",
+        "env --chdir=/usr/bin ./id",
+        "PATH=/srv/proj foo",
+        "export PATH=/srv/proj; foo",
+        "env PATH=/srv/proj foo",
+        "CDPATH=/usr cd bin",
+        "=whoami",
+        "noglob rg x",
+        "repeat 1 rg x",
+        "unset 'a[$(x)]'",
+    ] {
+        let analysis = world.text(text);
+        assert!(analysis.needs_person || analysis.denylisted.is_some(), "{text}");
+    }
+    for text in [
+        "rg x",
+        "export FOO=1 && rg x",
+        "env FOO=1 rg x",
+        "umask 022; rg x",
+        "cd sub && rg x",
+    ] {
+        assert!(!world.text(text).needs_person, "{text}");
+    }
 }

@@ -5,7 +5,9 @@ use super::{
     evaluation::Evaluation,
     work::{Target, Work},
 };
-use crate::command::{Code, Executable, Rule, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper};
+use crate::command::{
+    Code, Executable, Rule, lookup::Unresolved, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper,
+};
 
 /// More wrappers around one command are not followed (W3).
 const MAX_WRAPPERS: usize = 4;
@@ -28,7 +30,21 @@ impl Evaluation<'_> {
                     work.fail(Code::Protected, "P6", "this is the server's own program");
                 }
             }
+            // The word had none, or the form would not have been accepted.
+            let is_assignment = work.wrappers.last().is_some_and(|wrapper| wrapper.name == "env")
+                && work
+                    .executable()
+                    .is_some_and(|file| file.resolved.contains('=') || file.real.contains('='));
+            if self.rules.holds(Rule::W1, is_assignment) {
+                work.plannable = false;
+                work.fail(
+                    Code::WrapperForm,
+                    "W1",
+                    "env would take the program's path for an assignment",
+                );
+            }
             self.deny(work);
+            self.opaque |= does_more_than_it_says(work);
             let class = NameClass::of_all(work.names());
             if class != NameClass::Wrapper || !self.rules.on(Rule::W1) || !self.rules.on(Rule::W5) {
                 return Target::Program(class);
@@ -57,12 +73,12 @@ impl Evaluation<'_> {
                 "another name of a program that runs others",
             ));
         };
-        let trusted = work
+        let coverage = self.coverage();
+        let is_trusted = work
             .executable()
-            .filter(|executable| self.coverage().is_trusted(executable))
-            .map(|executable| executable.resolved.clone());
+            .is_some_and(|executable| coverage.is_trusted(executable));
         let is_shell_word = is_word_of_the_shell(work, wrapper);
-        if !self.rules.holds(Rule::W4, trusted.is_some() || is_shell_word) {
+        if !self.rules.holds(Rule::W4, is_trusted || is_shell_word) {
             return Err((
                 Code::WrapperUntrusted,
                 "W4",
@@ -89,12 +105,63 @@ impl Evaluation<'_> {
             span: last.map_or_else(|| work.span(), |last| work.span().to(last.span)),
         });
         // `command` is the shell's, and `time` may be: the plan runs the same program without them.
-        if let Some(resolved) = trusted.filter(|_| wrapper != Wrapper::Command) {
-            work.plan_program(resolved, own);
+        if is_trusted && wrapper != Wrapper::Command {
+            work.keeps_link = work
+                .executable()
+                .is_none_or(|executable| coverage.is_fixed(executable));
+            work.plan_program(own);
+            work.keeps_link = true;
         }
         work.at += own + 1;
         Ok(())
     }
+}
+
+/// Variables by which a shell finds other programs and directories than those that were looked at, or runs more.
+const GUIDES: &[&str] = &[
+    "PATH",
+    "CDPATH",
+    "ENV",
+    "BASH_ENV",
+    "SHELLOPTS",
+    "BASHOPTS",
+    "FPATH",
+];
+/// Words of the shell that run nothing.
+const QUIET_WORDS: &[&str] = &["bg", "exit", "fg", "jobs", "times", "ulimit", "umask", "wait"];
+
+/// Whether a shell that reads the segment as text may run more than its words say: it has words of its own that nobody
+/// here knows, evaluates subscripts inside of some arguments, and finds programs by variables. Deny rules cannot see that.
+fn does_more_than_it_says(work: &Work<'_>) -> bool {
+    let (typed, arguments) = (work.typed(), work.arguments());
+    let sets_guide = |name: &str| GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name));
+    let is_evaluated = arguments
+        .iter()
+        .any(|word| word.contains("$(") || word.contains('`'));
+    let exports_plainly = || {
+        typed == "export"
+            && arguments.iter().all(|word| {
+                let name = word.split_once('=').map_or(*word, |(name, _)| name);
+                !name.contains(['[', '-']) && !sets_guide(name)
+            })
+    };
+    let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
+    let is_unknown = (is_of_the_shell || work.executable == Err(Unresolved::NotFound))
+        && !(QUIET_WORDS.contains(&typed) && !is_evaluated)
+        && !exports_plainly();
+    let is_evaluating = matches!(typed, "test" | "[" | "printf") && is_evaluated;
+    let mut assignments = work.segment.assignments.iter();
+    is_unknown || is_evaluating || assignments.any(|assignment| sets_guide(&assignment.name))
+}
+
+/// Whether words behind a wrapper change where programs are found, or from where.
+pub(super) fn changes_place(words: &[&str]) -> bool {
+    words.iter().any(|word| {
+        let name = word.split_once('=').map_or(*word, |(name, _)| name);
+        GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name))
+            || name == "--chdir"
+            || (word.starts_with('-') && !word.starts_with("--") && word.contains('C'))
+    })
 }
 
 /// Whether a shell takes the wrapper's bare name for a word of its own. Behind a program it does not: that starts a

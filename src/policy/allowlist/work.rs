@@ -5,7 +5,7 @@ use crate::command::{
     Code, Executable, Finding, PlanStep, Span, delegation, inline_eval,
     lookup::Unresolved,
     names::NameClass,
-    paths,
+    operands, paths,
     rendering::StepKind,
     syntax::{Segment, Word},
 };
@@ -65,6 +65,8 @@ pub(super) struct Work<'a> {
     pub(super) unread_text: bool,
     /// Whether the words can be started as they stand.
     pub(super) plannable: bool,
+    /// Whether the link that the current word may be is part of what is judged, so that the program may know of it.
+    pub(super) keeps_link: bool,
     /// Words of the plan so far.
     planned: Vec<String>,
     /// `argv[0]` of the plan's first program.
@@ -95,6 +97,7 @@ impl<'a> Work<'a> {
             inline_eval: false,
             unread_text: false,
             plannable: true,
+            keeps_link: true,
             planned: Vec::new(),
             first_name: None,
             first_identity: None,
@@ -154,6 +157,13 @@ impl<'a> Work<'a> {
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 
+    /// Words that may be files with code for the program.
+    pub(super) fn code_operands(&self) -> Vec<String> {
+        let behind = self.values.get(self.at + 1..).unwrap_or_default();
+        let found = operands::code_operands(&self.names(), behind);
+        found.into_iter().map(str::to_owned).collect()
+    }
+
     pub(super) fn fail(&mut self, code: Code, rule: &'static str, detail: impl Into<String>) {
         self.findings.push(Finding::new(code, rule, self.span(), detail));
     }
@@ -177,11 +187,13 @@ impl<'a> Work<'a> {
     }
 
     /// Puts the program at the current word into the plan, with `own` words behind it.
-    pub(super) fn plan_program(&mut self, path: String, own: usize) {
+    pub(super) fn plan_program(&mut self, own: usize) {
+        let (path, name) = match &self.executable {
+            Ok(executable) => executable.start(self.typed(), self.keeps_link),
+            Err(_) => (self.typed().to_owned(), self.typed().to_owned()),
+        };
         if self.first_name.is_none() {
-            // As a shell hands it over: programs with several names look at the last part, interpreters find
-            // their installation by the whole.
-            self.first_name = Some(self.typed().to_owned());
+            self.first_name = Some(name);
             self.first_identity = self.executable().map(|executable| executable.identity.clone());
         }
         self.planned.push(path);
@@ -192,20 +204,13 @@ impl<'a> Work<'a> {
     /// The plan's step: wrappers, the program, and all of its arguments.
     pub(super) fn step(&mut self) -> PlanStep {
         let arguments = self.values.len().saturating_sub(self.at + 1);
-        let kind = if let Ok(executable) = &self.executable {
-            let resolved = executable.resolved.clone();
-            self.plan_program(resolved, arguments);
-            StepKind::Program
+        // Only a `*` entry gets here without a file: the name is left to fail when it runs.
+        let kind = if self.executable.is_err() && self.planned.is_empty() {
+            StepKind::Word
         } else {
-            // Only a `*` entry gets here: nothing was found, and the name is left to fail when it runs.
-            let kind = if self.planned.is_empty() {
-                StepKind::Word
-            } else {
-                StepKind::Program
-            };
-            self.plan_program(self.typed().to_owned(), arguments);
-            kind
+            StepKind::Program
         };
+        self.plan_program(arguments);
         PlanStep {
             assignments: self.assignments(),
             kind,

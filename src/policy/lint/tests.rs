@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     command::{DirectoryTrust, Inspected, PathLookup},
-    domain::UnixMillis,
+    domain::{FileIdentity, UnixMillis},
     policy::{
         allowlist::{DenyRule, Entry, Grant},
         pattern::{PathCase, PatternCache, cwd_argv_pattern},
@@ -73,7 +73,7 @@ impl PathLookup for Machine {
         }
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }
@@ -194,7 +194,7 @@ fn what_can_never_match_is_said() {
 
 #[test]
 fn generated_entries_are_judged_as_what_they_are() {
-    let digest = cwd_argv_pattern("/srv", ["x"].into_iter());
+    let digest = cwd_argv_pattern("/srv", ["x"].into_iter()).unwrap();
     let generated = |pattern, arg_pattern| Entry {
         source: Some("allow-always"),
         ..entry("g", pattern, arg_pattern)
@@ -445,7 +445,7 @@ impl PathLookup for Counting {
         self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         DirectoryTrust::Ours
     }
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

@@ -14,9 +14,13 @@ pub const CWD_ARGV_PREFIX: &str = "sha256:cwd-argv:v1:";
 pub(super) const LEGACY_ARGV_PREFIX: &str = "sha256:argv:";
 const NODE_MARKER: &str = "=node-command:";
 
-/// The argument pattern of exactly these arguments (without `argv[0]`) in this directory.
-pub fn cwd_argv_pattern<'a>(cwd: &str, arguments: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let cwd = paths::normalise(&cwd.replace('\\', "/"));
+/// The argument pattern of exactly these arguments (without `argv[0]`) in this directory; `None` for a directory with a
+/// backslash in its name, which the product takes for a separator: it would pass for another one.
+pub fn cwd_argv_pattern<'a>(cwd: &str, arguments: impl ExactSizeIterator<Item = &'a str>) -> Option<String> {
+    if cwd.contains('\\') {
+        return None;
+    }
+    let cwd = paths::normalise(cwd);
     let mut digest = Sha256::new();
     let mut field = |text: &str| {
         digest.update(text.as_bytes());
@@ -29,7 +33,7 @@ pub fn cwd_argv_pattern<'a>(cwd: &str, arguments: impl ExactSizeIterator<Item = 
         field(&argument.len().to_string());
         field(argument);
     }
-    format!("{CWD_ARGV_PREFIX}{}", hex(&digest.finalize()))
+    Some(format!("{CWD_ARGV_PREFIX}{}", hex(&digest.finalize())))
 }
 
 /// SHA-256 of a command's trimmed text, lower-case hex.
@@ -77,8 +81,9 @@ mod tests {
             ),
         ] {
             let pattern = cwd_argv_pattern(cwd, arguments.iter().copied());
-            assert_eq!(pattern, format!("{CWD_ARGV_PREFIX}{expected}"));
+            assert_eq!(pattern, Some(format!("{CWD_ARGV_PREFIX}{expected}")));
         }
+        assert_eq!(cwd_argv_pattern(r"/tmp/x\..\p", ["a"].into_iter()), None);
         assert_eq!(command_marker(" ls -la\n"), "=command:1de700c29687cae3");
         assert_eq!(command_marker("npm run build"), "=command:16c0e4305ac213df");
     }

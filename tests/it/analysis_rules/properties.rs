@@ -77,7 +77,7 @@ impl PathLookup for Machine {
         DirectoryTrust::Ours
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

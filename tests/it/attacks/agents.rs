@@ -1,6 +1,6 @@
 //! What an agent might try that is no mistake.
 
-use std::os::unix::fs::symlink;
+use std::{os::unix::fs::symlink, path::Path};
 
 use futures_util::future::{Either, select};
 use rustix::process::Signal;
@@ -108,6 +108,61 @@ async fn a_link_is_not_the_program_whose_name_it_has() {
 }
 
 #[tokio::test]
+async fn what_runs_by_a_link_is_the_program_and_nothing_beside_the_link() {
+    let server = TestServer::allowlist_only()
+        .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
+            { "pattern": "/**/lib/tool.sh" }, { "pattern": "/**/cat" }
+        ] } } }))
+        .start()
+        .await;
+    let library = server.scratch().dir("lib");
+    let tool = "#!/bin/sh\n. \"$(dirname \"$0\")/part.sh\"\n";
+    write_file_mode(&library.join("tool.sh"), tool, 0o755);
+    write_file(&library.join("part.sh"), "echo good\n");
+    let work = server.scratch().dir("work");
+    let odd = server.scratch().dir("work/a=b");
+    write_file(&odd.join("x.sh"), "touch ran\n");
+    write_file(&work.join("part.sh"), "touch ran\n");
+    write_file_mode(&work.join("evil"), "#!/bin/sh\ntouch ran\n", 0o755);
+    symlink("/usr/bin/tr", odd.join("tr")).unwrap();
+    symlink("/usr/bin/tr", work.join("tr")).unwrap();
+    symlink(library.join("tool.sh"), work.join("tool.sh")).unwrap();
+    let run = |command: &'static str, directory: &Path| {
+        let (agent, directory) = (server.agent(), directory.to_owned());
+        async move {
+            agent
+                .exec(json!({ "command": command, "workdir": directory }))
+                .await
+                .expect(200)
+        }
+    };
+    // To `env` a path with `=` in it is an assignment, and the next word the program.
+    run("env ./tr sh ./x.sh", &odd).await;
+    assert!(!odd.join("ran").exists());
+    // A script finds its parts beside the name that it is told.
+    assert_eq!(run("./tool.sh", &work).await["stdout"], "good\n");
+    // The link leads elsewhere before the wrapper looks for it.
+    let fifo = work.join("fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let running = tokio::spawn(run("cat fifo && nice ./tr a b && sh -c './tr a b'", &work));
+    let writer = tokio::task::spawn_blocking(move || std::fs::File::create(fifo).unwrap())
+        .await
+        .unwrap();
+    std::fs::remove_file(work.join("tr")).unwrap();
+    symlink(work.join("evil"), work.join("tr")).unwrap();
+    drop(writer);
+    assert_eq!(running.await.unwrap()["status"], "completed");
+    assert!(!work.join("ran").exists());
+}
+
+#[tokio::test]
 async fn no_spelling_of_the_servers_own_state_is_covered() {
     let server = TestServer::allowlist_only()
         .document(&json!({ "version": 1, "agents": { "main": { "allowlist": [
@@ -200,7 +255,7 @@ async fn the_servers_own_program_is_never_covered_by_whatever_name() {
         .start()
         .await;
     let work = server.scratch().dir("work");
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_countersign"));
+    let program = Path::new(env!("CARGO_BIN_EXE_countersign"));
     symlink(program, work.join("tool")).unwrap();
     symlink("/bin/date", work.join("other")).unwrap();
     let mut names = vec![program.display().to_string(), "./tool".to_owned()];
