@@ -182,6 +182,7 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
     ] {
         table.fact(member, &value::text(approval, member));
     }
+    variables(&mut table, approval);
     let part = |object: &str, member: &str| {
         approval
             .get(object)
@@ -228,6 +229,22 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
         table.fact("warning", &value::text(warning, "message"));
     }
     table
+}
+
+/// The environment overrides, each as a shell would be told it.
+fn variables(table: &mut Table, approval: &Value) {
+    for variable in approval
+        .get("env")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let (name, shown) = (value::string(variable, "name"), value::string(variable, "value"));
+        table.fact("environment", &format!("{name}={}", value::quoted(shown)));
+    }
+    if let Some(omitted) = approval.get("envOmitted").and_then(Value::as_u64) {
+        table.fact("environment", &format!("{omitted} more variables, not shown"));
+    }
 }
 
 /// The parts of a command, and below each those of the text that it hands to a shell.

@@ -5,6 +5,7 @@ use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
 use crate::command::display;
+pub(crate) use crate::command::quoting::quoted;
 
 /// A member as text for people: strings as they are, numbers and booleans spelled, lists joined.
 pub(crate) fn text(object: &Value, member: &str) -> String {
@@ -60,27 +61,6 @@ pub(crate) fn command(object: &Value) -> String {
     }
 }
 
-/// One argument as a shell would need it, whether that is `sh`, `bash`, `zsh` or `fish`.
-pub(crate) fn quoted(argument: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:@%+,".contains(c);
-    // `=name` is a path for zsh.
-    if !argument.is_empty() && !argument.starts_with('=') && argument.chars().all(plain) {
-        return argument.to_owned();
-    }
-    let mut shown = String::from("'");
-    let mut rest = argument.chars().peekable();
-    while let Some(character) = rest.next() {
-        match character {
-            '\'' => shown.push_str(r"'\''"),
-            // For fish a backslash before one of these means something in quotes too.
-            '\\' if matches!(rest.peek(), None | Some('\\' | '\'')) => shown.push_str(r"'\\'"),
-            other => shown.push(other),
-        }
-    }
-    shown.push('\'');
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -94,16 +74,6 @@ mod tests {
             r"git commit -m 'it'\''s' ''"
         );
         assert_eq!(command(&json!({"command": "a | b"})), "a | b");
-        for (argument, shown) in [
-            ("=ls", "'=ls'"),
-            ("a=b", "a=b"),
-            (r"^a\.b$", r"'^a\.b$'"),
-            (r"a\", r"'a'\\''"),
-            (r"\\x", r"''\\'\x'"),
-            (r"\'", r"''\\''\'''"),
-        ] {
-            assert_eq!(quoted(argument), shown);
-        }
     }
 
     #[test]

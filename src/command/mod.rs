@@ -35,6 +35,8 @@ pub mod display;
 pub mod env_policy;
 pub mod preflight;
 pub mod prompt;
+pub mod question;
+pub mod quoting;
 pub mod redaction;
 pub mod scripts;
 

@@ -46,7 +46,12 @@ struct Piece {
 impl Prompt {
     /// Prepares a command.
     pub fn of(source: &str) -> Self {
-        let mut drawing = Drawing::new(source);
+        Self::masking(source, redaction::secrets(source))
+    }
+
+    /// Prepares a text with these secrets in it, as ranges in order and apart from each other.
+    pub(super) fn masking(source: &str, secrets: Vec<Range<usize>>) -> Self {
+        let mut drawing = Drawing::new(source, secrets);
         drawing.draw();
         let Drawing {
             drawn,
@@ -155,10 +160,10 @@ struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(source: &'a str) -> Self {
+    fn new(source: &'a str, secrets: Vec<Range<usize>>) -> Self {
         Self {
             source,
-            secrets: redaction::secrets(source),
+            secrets,
             drawn: Vec::with_capacity(source.len()),
             has_collapsed: false,
         }

@@ -488,6 +488,9 @@ pub struct ApprovalCard {
     pub resolved_path: Option<String>,
     /// The analysed segments as the API shows them.
     pub segments: serde_json::Value,
+    /// The environment overrides as a person is shown them. Records of before do not have it.
+    #[serde(skip_serializing_if = "ShownEnv::is_empty", default)]
+    pub env: ShownEnv,
     /// Hash of the approvals document it was judged under.
     pub document_hash: String,
     /// Whether the call was elevated; whether it still may be is looked at again before it starts.
@@ -496,6 +499,45 @@ pub struct ApprovalCard {
     /// How many people it takes to allow it, and whose.
     #[serde(skip_serializing_if = "Quorum::is_default", default)]
     pub quorum: Quorum,
+}
+
+/// Environment overrides as a person is shown them. Exact values are never here: what the command gets is sealed apart.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ShownEnv {
+    /// Sorted by name.
+    pub variables: Vec<ShownVariable>,
+    /// So many more are not shown at all.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub omitted: usize,
+}
+
+/// One override as a person is shown it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownVariable {
+    /// Its name.
+    pub name: String,
+    /// Its value on one line, nothing in it hidden and secrets masked.
+    pub value: String,
+    /// Whether `value` only says how long it is.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub is_cut: bool,
+}
+
+impl ShownEnv {
+    /// Whether there is none.
+    pub const fn is_empty(&self) -> bool {
+        self.variables.is_empty() && self.omitted == 0
+    }
+
+    /// Whether all of every override is shown; else nobody can say yes to it.
+    pub fn is_whole(&self) -> bool {
+        self.omitted == 0 && !self.variables.iter().any(|variable| variable.is_cut)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+const fn is_zero(value: &usize) -> bool {
+    *value == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]

@@ -11,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     approvals::binding,
+    command::question,
     domain::{
         Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Binding,
         Bound, Command, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey, Why,
@@ -158,6 +159,7 @@ impl Engine {
         if let Some(id) = &request.id {
             self.expect_free(id).await?;
         }
+        let shown_env = question::environment(&request.env, &request.command);
         let card = ApprovalCard {
             binding: request.binding(),
             security,
@@ -171,10 +173,16 @@ impl Engine {
                 detail: request.detail.clone(),
                 span: None,
             },
-            allowed_decisions: request.allowed_decisions(ask),
+            allowed_decisions: if shown_env.is_whole() {
+                request.allowed_decisions(ask)
+            } else {
+                // Nobody can say yes to what nobody can be shown.
+                vec![ApprovalDecision::Deny]
+            },
             proposed_patterns: Vec::new(),
             resolved_path: request.resolved_path.clone(),
             segments: serde_json::json!([]),
+            env: shown_env,
             document_hash: now.stamp().document_hash,
             elevated: false,
             quorum,

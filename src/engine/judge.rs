@@ -11,7 +11,7 @@ use crate::{
         document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
-    command::{PathLookup as _, env_policy},
+    command::{PathLookup as _, env_policy, question},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Quorum, Reason, Security, Why,
@@ -559,6 +559,11 @@ impl Judgement {
             allowed_decisions.push(ApprovalDecision::AllowAlways);
         }
         allowed_decisions.push(ApprovalDecision::Deny);
+        let env = question::environment(&self.env, &self.binding.command);
+        if !env.is_whole() {
+            // Nobody can say yes to what nobody can be shown.
+            allowed_decisions = vec![ApprovalDecision::Deny];
+        }
         ApprovalCard {
             binding: self.binding.clone(),
             security: self.input.security,
@@ -574,6 +579,7 @@ impl Judgement {
                 .analysis
                 .as_ref()
                 .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
+            env,
             document_hash: self.stamp.document_hash.clone(),
             elevated: false,
             quorum: Quorum::default(),

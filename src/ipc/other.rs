@@ -10,7 +10,7 @@ use super::{
     place::{self, PlaceError},
 };
 use crate::{
-    command::{display, prompt::Prompt as Shown},
+    command::{display, question::PlainQuestion},
     domain::{Approval, ApprovalDecision},
     engine::{
         Engine,
@@ -79,7 +79,7 @@ impl Prompt for Held {
         let card = &approval.card;
         // Its window may show a text as it comes, so nothing in it hides or moves the rest.
         let question = OutgoingQuestion {
-            command: Shown::of(&card.binding.command.to_text()).text,
+            command: PlainQuestion::of(card).text,
             cwd: Some(display::visible(&card.binding.cwd)),
             host: Some(card.binding.host),
             security: Some(card.security),

@@ -81,6 +81,19 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
     quits(terminal).await;
 }
 
+#[tokio::test]
+async fn the_environment_stands_on_the_card() {
+    let server = TestServer::asking().start().await;
+    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "a b" });
+    asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
+    let terminal = approver(&server);
+    let card = terminal.sees("left").await;
+    for line in ["COMPILER_PATH=/x", "NOTE='a b'"] {
+        assert!(card.contains(line), "{line} in {card}");
+    }
+    quits(terminal).await;
+}
+
 /// Text that a terminal would obey, or that turns round what is read, is spelled out.
 #[tokio::test]
 async fn hostile_text_reaches_no_terminal() {

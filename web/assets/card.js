@@ -286,6 +286,7 @@ function details(approval, overridesFact) {
     segments(approval),
     h("dl", { class: "facts" },
       fact("Directory", mono(approval.cwd)),
+      variables(approval),
       fact("Program", approval.resolvedPath ? mono(approval.resolvedPath) : h("em", {}, "not settled: a shell will look for it")),
       fact("Runs as", boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? ["text for ", mono(boundTo.shell)] : "these parts, without a shell"),
       fact("Pinned", h("span", { class: approval.binding === "exact" ? "chip good" : "chip", title: "How firmly the run is what you approve" }, visible(approval.binding)), " ", visible(approval.bindingDetail)),
@@ -294,12 +295,20 @@ function details(approval, overridesFact) {
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
       entitled(approval) ? fact("May allow it", h("bdi", {}, visible(entitled(approval)))) : undefined,
       fact("No answer", visible(fallback(approval.askFallback))),
-      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash !== NO_ENV_HASH && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
+      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash !== NO_ENV_HASH && !approval.env.length && " with environment values that were not kept to be shown", boundTo.scriptSha256 && " and the script as it is now"),
       fact("“Always” stores", stored(approval))));
 }
 
 const fact = (name, ...value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
 const mono = (text) => h("code", { dir: "ltr" }, visible(text));
+
+/** What the command gets besides its arguments; the server has spelled it out, cut nothing out of sight and masked secrets. */
+function variables({ env, envOmitted }) {
+  if (!env.length) return undefined;
+  const more = envOmitted > 0 && h("li", {}, h("em", {}, `${envOmitted} more variables, not shown`));
+  return h("div", { class: "fact environment" }, h("dt", {}, "Environment"), h("dd", {},
+    h("ul", { class: "variables" }, env.map(({ name, value }) => h("li", {}, mono(`${name}=${value}`))), more)));
+}
 
 function stored(approval) {
   const kept = approval.proposedPatterns.filter((pattern) => pattern.default);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    command::{display, prompt::Prompt},
+    command::{display, question::PlainQuestion},
     domain::{
         Approval, ApprovalDecision, ApprovalState, ApprovalStatus, Bound, Command, TerminalReason, UnixMillis,
     },
@@ -87,7 +87,7 @@ pub(super) fn brief(approval: &Approval) -> Value {
     let binding = &approval.card.binding;
     json!({
         "id": approval.id,
-        "commandText": Prompt::of(&binding.command.to_text()).text,
+        "commandText": PlainQuestion::of(&approval.card).text,
         "commandPreview": null,
         "allowedDecisions": approval.card.allowed_decisions,
         "host": binding.host,
@@ -124,10 +124,10 @@ fn terminal_reason(state: &ApprovalState) -> Option<TerminalReason> {
 fn request(protocol: Protocol, approval: &Approval) -> Value {
     let card = &approval.card;
     let binding = &card.binding;
-    let prompt = Prompt::of(&binding.command.to_text());
+    let question = PlainQuestion::of(card);
     let required = card.quorum.required;
     let several = (required > 1).then(|| format!("{required} different people have to allow this."));
-    let cut = prompt.is_truncated().then(|| {
+    let cut = question.is_cut.then(|| {
         format!(
             "Parts of the command are not shown here. Read the whole of it before you answer: \
              countersign approvals show {}",
@@ -137,7 +137,7 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
     let warnings: Vec<String> = several.into_iter().chain(cut).collect();
     let warning = (!warnings.is_empty()).then(|| warnings.join(" "));
     let mut request = json!({
-        "command": prompt.text,
+        "command": question.text,
         "cwd": display::visible(&binding.cwd),
         "host": binding.host,
         "security": card.security,

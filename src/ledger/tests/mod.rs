@@ -35,7 +35,7 @@ use crate::{
     domain::{
         Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
         Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd, RunId,
-        RunStatus, Security, SessionKey, UnixMillis, Why,
+        RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
     },
     events::EventFilter,
 };
@@ -346,6 +346,7 @@ pub(super) fn card() -> ApprovalCard {
         ],
         resolved_path: Some("/bin/echo".to_owned()),
         segments: serde_json::json!([]),
+        env: ShownEnv::default(),
         document_hash: String::new(),
         elevated: false,
         quorum: Quorum::default(),

@@ -1,7 +1,10 @@
 //! `askFallback` in every situation of its table, live: the only one who could answer is a UI at the socket that somebody
 //! else hosts, and it is not there, does not answer, or is not who it should be.
 
-use std::{path::PathBuf, sync::Arc, sync::atomic::Ordering};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, atomic::Ordering},
+};
 
 use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt as _, net::UnixStream};
@@ -379,6 +382,39 @@ async fn page_and_socket_are_asked_at_once_and_the_first_answer_counts() {
     server.operator().decide(&id, "allow-once").await.expect(200);
     assert_eq!(asked.await.unwrap().expect(200)["status"], "completed");
     crate::support::within("the withdrawal", withdrawn.notified()).await;
+}
+
+/// One that keeps the question that it is asked, and says yes.
+fn keeps(kept: &Arc<Mutex<Value>>) -> Deed {
+    let kept = Arc::clone(kept);
+    Arc::new(move |line: Value, stream| {
+        *kept.lock().unwrap() = line["request"].clone();
+        let lines = [decision(line["id"].as_str().unwrap_or_default(), "allow-once")];
+        Box::pin(async move { write_lines(stream, &lines).await })
+    })
+}
+
+#[tokio::test]
+async fn the_environment_is_in_what_the_ui_is_asked() {
+    let server = server("").await;
+    let kept = Arc::default();
+    let _ui = FakeUi::plain(&socket(&server), keeps(&kept));
+    for (body, text) in [
+        (
+            json!({ "argv": ["uname", "-s"], "env": { "COMPILER_PATH": "/x", "NOTE": "a b" } }),
+            "COMPILER_PATH=/x NOTE='a b' uname -s",
+        ),
+        (
+            json!({ "command": "uname; uname", "env": { "COMPILER_PATH": "/x" } }),
+            "export COMPILER_PATH=/x; uname; uname",
+        ),
+    ] {
+        let mut body = body;
+        body["agentId"] = json!("deny");
+        body["approvalWaitMs"] = json!(60_000);
+        assert_eq!(server.agent().exec(body).await.expect(200)["status"], "completed");
+        assert_eq!(kept.lock().unwrap()["command"], text);
+    }
 }
 
 fn is_gone(stream: &UnixStream) -> bool {

@@ -318,6 +318,27 @@ async fn nothing_in_a_question_hides_or_moves_what_is_shown() {
 }
 
 #[tokio::test]
+async fn the_environment_stands_before_the_command() {
+    let server = TestServer::asking().start().await;
+    let client = OperatorClient::new(&operator_token(&server), APPROVER).answering();
+    let mut present = client.connect(&server).await;
+    let mut first = client.clone().first_generation().connect(&server).await;
+    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "a b" });
+    let pending = server
+        .asked(json!({ "command": "gcc -c hello.c", "env": env }))
+        .await;
+    let command = "COMPILER_PATH=/x NOTE='a b' gcc -c hello.c";
+    for operator in [&mut present, &mut first] {
+        let event = operator.event("exec.approval.requested").await;
+        assert_eq!(event["payload"]["request"]["command"], command);
+    }
+    let brief = present
+        .call("exec.approval.get", json!({ "id": pending["approvalId"] }))
+        .await;
+    assert_eq!(brief["commandText"], command);
+}
+
+#[tokio::test]
 async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
     let server = TestServer::asking().start().await;
     let mut approver = approver(&server).await;

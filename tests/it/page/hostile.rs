@@ -188,6 +188,27 @@ async fn a_hundred_kilobytes_are_read_before_they_are_allowed() {
 }
 
 #[tokio::test]
+async fn the_environment_is_on_the_card() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "<b>x</b>\u{202e}y", "SERVICE_TOKEN": "k3y-k3y-k3y" });
+    let body = json!({ "command": "gcc -c hello.c", "env": env });
+    let approval = id(&ask_body(&server, body).await, "approvalId");
+    browser.shown(&steady(&approval)).await;
+    let facts = browser.text(".facts").await;
+    for line in [
+        "COMPILER_PATH=/x",
+        "NOTE=<b>x</b>\\u{202E}y",
+        "SERVICE_TOKEN=⟨secret of 11 characters⟩",
+    ] {
+        assert!(facts.contains(line), "{line} in {facts}");
+    }
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
 async fn what_surrounds_a_command_is_no_markup_either() {
     let server = TestServer::asking().start().await;
     let Some(browser) = signed_in(&server, Screen::PHONE).await else {
