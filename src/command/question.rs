@@ -5,7 +5,7 @@
 //! told them.
 
 use super::{display, prompt::Prompt, quoting, redaction};
-use crate::domain::{ApprovalCard, Command, EnvOverrides, ShownEnv, ShownVariable};
+use crate::domain::{ApprovalCard, ApprovalDecision, Command, EnvOverrides, ShownEnv, ShownVariable};
 
 /// Most overrides that are shown.
 const MAX_VARIABLES: usize = 128;
@@ -53,6 +53,8 @@ pub struct PlainQuestion {
     pub text: String,
     /// Whether some of either is left out. Such a UI has no way to show the rest, so nobody may say yes there (V3).
     pub is_cut: bool,
+    /// Which of the answers that are open are open there.
+    pub decisions: Vec<ApprovalDecision>,
 }
 
 impl PlainQuestion {
@@ -60,8 +62,12 @@ impl PlainQuestion {
     pub fn of(card: &ApprovalCard) -> Self {
         let prompt = Prompt::of(&card.binding.command.to_text());
         let is_env_shown = card.env.is_whole() && card.env.is_empty() == card.binding.env_hash.is_none();
+        let is_cut = prompt.is_truncated() || !is_env_shown;
+        let is_open = |decision: &&ApprovalDecision| !is_cut || **decision == ApprovalDecision::Deny;
+        let decisions = card.allowed_decisions.iter().filter(is_open);
         Self {
-            is_cut: prompt.is_truncated() || !is_env_shown,
+            is_cut,
+            decisions: decisions.copied().collect(),
             text: format!("{}{}", assignments(&card.env, scope(card)), prompt.text),
         }
     }

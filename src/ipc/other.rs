@@ -78,8 +78,13 @@ impl Prompt for Held {
     fn ask(self: Box<Self>, approval: &Approval) -> Boxed<Option<ApprovalDecision>> {
         let card = &approval.card;
         // Its window may show a text as it comes, so nothing in it hides or moves the rest.
+        let PlainQuestion {
+            text,
+            is_cut,
+            decisions,
+        } = PlainQuestion::of(card);
         let question = OutgoingQuestion {
-            command: PlainQuestion::of(card).text,
+            command: text,
             cwd: Some(display::visible(&card.binding.cwd)),
             host: Some(card.binding.host),
             security: Some(card.security),
@@ -87,10 +92,21 @@ impl Prompt for Held {
             agent_id: Some(card.binding.agent.to_string()),
             resolved_path: card.resolved_path.as_deref().map(display::visible),
             session_key: Some(display::visible(card.binding.session.as_str())),
-            allowed_decisions: Some(card.allowed_decisions.clone()),
+            allowed_decisions: Some(decisions),
         };
+        let id = approval.id.clone();
         Box::pin(async move {
             match self.0.ask(&question).await {
+                // A UI need not know which answers are open, and nobody read there what it says yes to (V3).
+                AskOutcome::Decided(ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways)
+                    if is_cut =>
+                {
+                    tracing::warn!(
+                        approval.id = %id,
+                        "a yes over the approvals socket does not count: not all of the question was shown there"
+                    );
+                    None
+                }
                 AskOutcome::Decided(decision) => Some(decision),
                 AskOutcome::NoAnswer => None,
             }

@@ -17,7 +17,7 @@ use super::{
     shape,
 };
 use crate::{
-    command::env_policy,
+    command::{env_policy, question::PlainQuestion},
     domain::{Approval, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Command, Host, Security},
     engine::{
         ask_only::{AskError, AskRequest, Route},
@@ -120,6 +120,9 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
         .and_then(|word| word.parse::<ApprovalDecision>().ok());
     let decision = decision.ok_or_else(|| WireError::invalid("invalid decision"))?;
     let id = ApprovalId::parse(params.id).map_err(|_no_id| unknown(session.protocol))?;
+    if decision != ApprovalDecision::Deny {
+        expect_read(session, &id).await?;
+    }
     let answer = PersonsAnswer {
         decision,
         reason: None,
@@ -133,6 +136,24 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
     {
         Ok(_decided) => Ok(json!({ "ok": true })),
         Err(error) => Err(of_decide(session.protocol, &error)),
+    }
+}
+
+/// Refuses a yes to what nobody was shown whole here (`command-analysis.md` V3).
+async fn expect_read(session: &OperatorSession, id: &ApprovalId) -> Result<(), WireError> {
+    let approval = session.bridge.engine().approval(id).await;
+    let approval = approval.map_err(refusal::storage)?;
+    let is_open = |approval: &Approval| shape::is_open(approval, session.now());
+    // Of what is not open the answer says why.
+    match approval.filter(is_open) {
+        Some(approval) if PlainQuestion::of(&approval.card).is_cut => {
+            let detail = format!(
+                "parts of the command were not shown here; read the whole of it and answer there: \
+                 countersign approvals show {id}"
+            );
+            Err(of_decide(session.protocol, &DecideError::NotAllowed { detail }))
+        }
+        Some(_) | None => Ok(()),
     }
 }
 

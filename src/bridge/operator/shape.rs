@@ -85,11 +85,12 @@ pub(super) fn accepted(approval: &Approval) -> Value {
 /// The answer of `exec.approval.get`.
 pub(super) fn brief(approval: &Approval) -> Value {
     let binding = &approval.card.binding;
+    let question = PlainQuestion::of(&approval.card);
     json!({
         "id": approval.id,
-        "commandText": PlainQuestion::of(&approval.card).text,
+        "commandText": question.text,
         "commandPreview": null,
-        "allowedDecisions": approval.card.allowed_decisions,
+        "allowedDecisions": question.decisions,
         "host": binding.host,
         "nodeId": binding.node_id.as_deref().map(display::visible),
         "agentId": binding.agent,
@@ -129,7 +130,7 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
     let several = (required > 1).then(|| format!("{required} different people have to allow this."));
     let cut = question.is_cut.then(|| {
         format!(
-            "Parts of the command are not shown here. Read the whole of it before you answer: \
+            "Parts of the command are not shown here, so it can only be denied here. To allow it, read the whole of it: \
              countersign approvals show {}",
             approval.id
         )
@@ -170,7 +171,7 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
         ("nodeId", json!(binding.node_id.as_deref().map(display::visible))),
         ("warningText", json!(warning)),
         ("scope", Value::Null),
-        ("allowedDecisions", json!(card.allowed_decisions)),
+        ("allowedDecisions", json!(question.decisions)),
         ("sessionId", Value::Null),
         ("runId", json!(approval.run_id)),
         ("toolCallId", Value::Null),

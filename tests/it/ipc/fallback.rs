@@ -417,6 +417,32 @@ async fn the_environment_is_in_what_the_ui_is_asked() {
     }
 }
 
+#[tokio::test]
+async fn a_command_that_is_cut_for_the_ui_is_not_allowed_by_it() {
+    let server = server("").await;
+    let kept = Arc::default();
+    let _ui = FakeUi::plain(&socket(&server), keeps(&kept));
+    let ran = server.scratch().join("ran");
+    let command = format!(
+        "true {}; echo ran >> {}; true {}",
+        "x".repeat(9_000),
+        ran.display(),
+        "y".repeat(9_000)
+    );
+    let body = json!({ "command": command, "agentId": "deny", "approvalWaitMs": 60_000 });
+    let denied = server.agent().exec(body).await;
+    assert_eq!(denied.problem(403, "exec-denied")["reason"], "no-approver");
+    let asked = kept.lock().unwrap().clone();
+    assert_eq!(asked["allowedDecisions"], json!(["deny"]));
+    let shown = asked["command"].as_str().expect("a text");
+    assert!(
+        shown.len() < 17_000 && !shown.contains("echo ran"),
+        "{}",
+        shown.len()
+    );
+    assert!(!ran.exists());
+}
+
 fn is_gone(stream: &UnixStream) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut descriptors = [PollFd::new(stream, PollFlags::empty())];

@@ -339,6 +339,33 @@ async fn the_environment_stands_before_the_command() {
 }
 
 #[tokio::test]
+async fn what_is_cut_can_only_be_denied() {
+    let server = TestServer::asking().start().await;
+    let client = OperatorClient::new(&operator_token(&server), APPROVER).answering();
+    let present = client.connect(&server).await;
+    let first = client.clone().first_generation().connect(&server).await;
+    for mut operator in [present, first] {
+        let pending = server
+            .asked(json!({ "argv": ["/bin/echo", "x".repeat(20_000)] }))
+            .await;
+        let id = &pending["approvalId"];
+        for word in ["allow-once", "allow-always"] {
+            let error = operator
+                .fails("exec.approval.resolve", json!({ "id": id, "decision": word }))
+                .await;
+            assert_eq!(
+                error["details"]["reason"], "APPROVAL_DECISION_NOT_ALLOWED",
+                "{error}"
+            );
+        }
+        assert_eq!(server.operator().pending().await.len(), 1);
+        operator
+            .call("exec.approval.resolve", json!({ "id": id, "decision": "deny" }))
+            .await;
+    }
+}
+
+#[tokio::test]
 async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
     let server = TestServer::asking().start().await;
     let mut approver = approver(&server).await;
@@ -364,6 +391,7 @@ async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
     assert!(text.len() < 20_000, "{}", text.len());
     assert!(text.contains("characters are not shown"));
     assert_eq!(shown["systemRunBinding"], Value::Null);
+    assert_eq!(shown["allowedDecisions"], json!(["deny"]));
     let warning = shown["warningText"].as_str().expect("a warning");
     let id = event["payload"]["id"].as_str().expect("an id");
     assert!(
