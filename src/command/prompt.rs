@@ -49,6 +49,12 @@ impl Prompt {
         Self::masking(source, redaction::secrets(source))
     }
 
+    /// Prepares a command that was not understood, with every word in the clear: one that looks like a secret may be what
+    /// runs (`set -- --token poweroff; shift; "$@"`).
+    pub fn unmasked(source: &str) -> Self {
+        Self::masking(source, Vec::new())
+    }
+
     /// Prepares a text with these secrets in it, as ranges in order and apart from each other.
     pub(super) fn masking(source: &str, secrets: Vec<Range<usize>>) -> Self {
         let mut drawing = Drawing::new(source, secrets);
@@ -235,6 +241,13 @@ mod tests {
             "curl -H 'Authorization: Bearer ⟨secret of 11 characters⟩' x"
         );
         assert_eq!(prompt.notices, [Notice::SecretsMasked(1)]);
+    }
+
+    #[test]
+    fn a_text_that_was_not_understood_keeps_every_word() {
+        let text = "set -- --token whoami; shift; \"$@\"";
+        assert_eq!(Prompt::unmasked(text).text, text);
+        assert_eq!(Prompt::unmasked(text).notices, []);
     }
 
     #[test]

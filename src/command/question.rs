@@ -46,6 +46,16 @@ pub fn environment(env: &EnvOverrides, command: &Command) -> ShownEnv {
     ShownEnv { variables, omitted }
 }
 
+/// Prepares the command of a card. Secrets are masked only where it was understood.
+pub fn command(card: &ApprovalCard) -> Prompt {
+    let text = card.binding.command.to_text();
+    if card.is_understood {
+        Prompt::of(&text)
+    } else {
+        Prompt::unmasked(&text)
+    }
+}
+
 /// A question for a UI that shows a text and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainQuestion {
@@ -60,7 +70,7 @@ pub struct PlainQuestion {
 impl PlainQuestion {
     /// Prepares the question of a card.
     pub fn of(card: &ApprovalCard) -> Self {
-        let prompt = Prompt::of(&card.binding.command.to_text());
+        let prompt = command(card);
         let is_env_shown = card.env.is_whole() && card.env.is_empty() == card.binding.env_hash.is_none();
         let is_cut = prompt.is_truncated() || !is_env_shown;
         let is_open = |decision: &&ApprovalDecision| !is_cut || **decision == ApprovalDecision::Deny;

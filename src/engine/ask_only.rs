@@ -182,6 +182,7 @@ impl Engine {
             proposed_patterns: Vec::new(),
             resolved_path: request.resolved_path.clone(),
             segments: serde_json::json!([]),
+            is_understood: false,
             env: shown_env,
             document_hash: now.stamp().document_hash,
             elevated: false,

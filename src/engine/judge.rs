@@ -11,7 +11,7 @@ use crate::{
         document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
-    command::{PathLookup as _, env_policy, question},
+    command::{Code, Finding, PathLookup as _, env_policy, question},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Quorum, Reason, Security, Why,
@@ -26,7 +26,7 @@ use crate::{
     hosts::eyes::Blind,
     ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms},
     policy::{
-        allowlist::Analysis,
+        allowlist::{Analysis, SegmentReport},
         combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
         gate::{self, AskSpec, Coverage, GateInput, Verdict},
     },
@@ -425,6 +425,16 @@ pub(super) fn gate_input(effective: &Effective, analysis: Option<&Analysis>, too
     }
 }
 
+/// Whether all of a command was read, and nothing in it may run more than is seen.
+fn is_understood(analysis: &Analysis) -> bool {
+    fn is_seen(segment: &SegmentReport) -> bool {
+        !segment.runs_unseen && segment.segments.iter().all(is_seen)
+    }
+    // Below the deepest shell that is looked into nothing was read.
+    let is_deep = |finding: &Finding| finding.code == Code::ShellDepth;
+    analysis.ok && analysis.segments.iter().all(is_seen) && !analysis.findings.iter().any(is_deep)
+}
+
 /// Adds the grants that another view of policy spends; of one that both spend the smaller limit counts.
 pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
     for used in more {
@@ -579,6 +589,7 @@ impl Judgement {
                 .analysis
                 .as_ref()
                 .map_or_else(|| serde_json::json!([]), Analysis::segments_json),
+            is_understood: self.analysis.as_ref().is_some_and(is_understood),
             env,
             document_hash: self.stamp.document_hash.clone(),
             elevated: false,

@@ -346,6 +346,7 @@ pub(super) fn card() -> ApprovalCard {
         ],
         resolved_path: Some("/bin/echo".to_owned()),
         segments: serde_json::json!([]),
+        is_understood: true,
         env: ShownEnv::default(),
         document_hash: String::new(),
         elevated: false,

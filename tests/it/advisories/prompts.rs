@@ -198,6 +198,29 @@ async fn ghsa_xww8_gqvh_92x9() {
 }
 
 #[tokio::test]
+async fn no_mask_hides_what_runs() {
+    let server = TestServer::asking().start().await;
+    for command in [
+        "set -- --token whoami; shift; \"$@\"",
+        "bash -c 'set -- --token whoami; shift; \"$@\"'",
+        "bash -l -c 'set -- --token whoami; shift; \"$@\"'",
+        "xargs --token whoami",
+    ] {
+        let card = card(&server, json!({ "command": command })).await;
+        assert_eq!(card["display"]["text"], command);
+        assert_eq!(codes(&card), Vec::<&str>::new(), "{command}");
+    }
+    let plain = card(&server, json!({ "command": "printf x --token whoami" })).await;
+    assert_eq!(
+        (&plain["display"]["text"], codes(&plain)),
+        (
+            &json!("printf x --token ⟨secret of 6 characters⟩"),
+            vec!["secrets-masked"]
+        )
+    );
+}
+
+#[tokio::test]
 async fn gemini_cli_pr_25865() {
     let server = TestServer::asking().start().await;
     let padded = format!("printf x{}; id", " ".repeat(4_000));

@@ -193,6 +193,7 @@ impl From<Approval> for ApprovalBody {
             revises,
             revised_by,
         } = approval;
+        let display = Shown::of(&card);
         let ApprovalCard {
             binding,
             security,
@@ -205,6 +206,7 @@ impl From<Approval> for ApprovalBody {
             proposed_patterns,
             resolved_path,
             segments,
+            is_understood: _,
             env: ShownEnv { variables, omitted },
             document_hash: _,
             elevated: _,
@@ -240,7 +242,7 @@ impl From<Approval> for ApprovalBody {
             decision,
             reason: resolved.reason,
             command: command.to_text(),
-            display: Shown::new(&command, &segments),
+            display,
             cwd: cwd.clone(),
             host,
             node_id,

@@ -6,16 +6,19 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    command::prompt::{Notice, Prompt},
-    domain::Command,
+    command::{
+        prompt::{Notice, Prompt},
+        question,
+    },
+    domain::ApprovalCard,
 };
 
 /// A command for the eyes of a person (`command-analysis.md` V2, V3, V5). The exact text is `command`.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Display)]
 pub(super) struct Shown {
-    /// The text with every character that hides or moves others as `\u{HEX}`, long blanks as their number and secrets
-    /// masked.
+    /// The text with every character that hides or moves others as `\u{HEX}`, long blanks as their number and, where the
+    /// command was understood, secrets masked.
     text: String,
     /// Byte ranges of `text`, one for each top-level segment.
     spans: Vec<[usize; 2]>,
@@ -34,9 +37,13 @@ struct ShownWarning {
 }
 
 impl Shown {
-    /// Prepares a command; `segments` are those of the analysis, with spans in the command as sent.
-    pub(super) fn new(command: &Command, segments: &serde_json::Value) -> Self {
-        let prompt = Prompt::of(&command.to_text());
+    /// Prepares the command of a card.
+    pub(super) fn of(card: &ApprovalCard) -> Self {
+        Self::new(question::command(card), &card.segments)
+    }
+
+    /// `segments` are those of the analysis, with spans in the command as sent.
+    fn new(prompt: Prompt, segments: &serde_json::Value) -> Self {
         let spans = spans_of(segments)
             .filter_map(|span| prompt.shown(span))
             .map(|Range { start, end }| [start, end]);
@@ -97,8 +104,8 @@ mod tests {
 
     #[test]
     fn spans_follow_the_escaped_text() {
-        let command = Command::shell("a\u{202e}b && ls".to_owned()).unwrap();
-        let shown = Shown::new(&command, &json!([{"span": [0, 5]}, {"span": [9, 11]}]));
+        let prompt = Prompt::of("a\u{202e}b && ls");
+        let shown = Shown::new(prompt, &json!([{"span": [0, 5]}, {"span": [9, 11]}]));
         assert_eq!(shown.text, "a\\u{202E}b && ls");
         let parts: Vec<&str> = shown
             .spans
@@ -111,25 +118,17 @@ mod tests {
 
     #[test]
     fn a_long_text_is_marked_as_cut() {
-        let command = Command::shell(format!("head {} tail", "x".repeat(20_000))).unwrap();
-        let shown = Shown::new(&command, &json!([{"span": [0, 4]}, {"span": [5, 20_010]}]));
+        let prompt = Prompt::of(&format!("head {} tail", "x".repeat(20_000)));
+        let shown = Shown::new(prompt, &json!([{"span": [0, 4]}, {"span": [5, 20_010]}]));
         assert!(shown.truncated);
         assert_eq!(shown.warnings[0].code, "text-omitted");
         assert_eq!(shown.spans[0], [0, 4]);
     }
 
     #[test]
-    fn arguments_have_places_too() {
-        let command = Command::argv(vec!["a b".to_owned(), "c".to_owned()]).unwrap();
-        let shown = Shown::new(&command, &json!([{"span": [0, 7]}]));
-        assert_eq!((shown.text.as_str(), shown.spans), ("\"a b\" c", vec![[0, 7]]));
-    }
-
-    #[test]
     fn foreign_spans_are_left_out() {
-        let command = Command::shell("é".to_owned()).unwrap();
         let shown = Shown::new(
-            &command,
+            Prompt::of("é"),
             &json!([{"span": [2, 1]}, {"span": [0, 99]}, {"span": "x"}, 7]),
         );
         assert_eq!(shown.spans, Vec::<[usize; 2]>::new());
