@@ -48,7 +48,7 @@ pub fn environment(env: &EnvOverrides, command: &Command) -> ShownEnv {
 
 /// Prepares the command of a card. Secrets are masked only where it was understood.
 pub fn command(card: &ApprovalCard) -> Prompt {
-    let text = card.binding.command.to_text();
+    let text = quoting::line(&card.binding.command);
     if card.is_understood {
         Prompt::of(&text)
     } else {

@@ -5,9 +5,10 @@ use std::time::Duration;
 use rusqlite::params;
 
 use crate::{
+    command::quoting,
     domain::{
         Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Bound,
-        DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason, UnixMillis,
+        Command, DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason, UnixMillis,
     },
     events::{Event, EventKind, Resolution, Subject},
 };
@@ -351,7 +352,11 @@ pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -
     let card = &approval.card;
     EventKind::ApprovalRequested {
         slug: approval.id.slug().to_owned(),
-        command: run.command.to_short_text(),
+        // Somebody may answer from what they read here.
+        command: match &run.command {
+            Command::Shell(_) | Command::Argv(_) => quoting::line(&run.command),
+            Command::Patch(_) => run.command.to_short_text(),
+        },
         cwd: run.cwd.clone(),
         security: card.security,
         ask: card.ask,

@@ -221,6 +221,21 @@ async fn no_mask_hides_what_runs() {
 }
 
 #[tokio::test]
+async fn arguments_do_not_look_like_what_a_shell_would_run() {
+    let server = TestServer::asking().start().await;
+    for (argv, text) in [
+        (json!(["rm", "-rf", "#", "x y"]), "rm -rf '#' 'x y'"),
+        (json!(["echo", "$(id)"]), "echo '$(id)'"),
+        (json!(["echo", "a;", "\u{202e}"]), "echo 'a;' '\\u{202E}'"),
+    ] {
+        let card = card(&server, json!({ "argv": argv })).await;
+        assert_eq!(card["display"]["text"], text);
+        assert_eq!(card["display"]["spans"], json!([[0, text.len()]]));
+        assert_eq!(card["segments"][0]["argv"], argv);
+    }
+}
+
+#[tokio::test]
 async fn gemini_cli_pr_25865() {
     let server = TestServer::asking().start().await;
     let padded = format!("printf x{}; id", " ".repeat(4_000));

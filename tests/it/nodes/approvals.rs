@@ -382,7 +382,7 @@ async fn machines_get_the_arguments_exactly_and_people_hear_what_is_left_out() {
     }
     let event = approver.event("exec.approval.requested").await;
     let shown = &event["payload"]["request"];
-    assert_eq!(shown["command"], "printf \\u{202E}%s x");
+    assert_eq!(shown["command"], "printf '\\u{202E}%s' x");
     assert_eq!(shown["systemRunBinding"]["argv"], exact);
     assert_eq!(shown["warningText"], Value::Null);
     let event = approver.event("exec.approval.requested").await;

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::shown::Shown;
 use crate::{
     approvals::binding::NO_ENV_HASH,
-    command::pinning::Pinned,
+    command::{pinning::Pinned, quoting},
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
         Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, Security, SessionKey,
@@ -31,7 +31,7 @@ pub(in crate::http) struct ApprovalBody {
     decision: Option<ApprovalDecision>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    /// The command as one line of text, exactly.
+    /// The command as one line of text, exactly; arguments as a shell would need them.
     command: String,
     display: Shown,
     cwd: String,
@@ -241,7 +241,7 @@ impl From<Approval> for ApprovalBody {
             status,
             decision,
             reason: resolved.reason,
-            command: command.to_text(),
+            command: quoting::line(&command),
             display,
             cwd: cwd.clone(),
             host,

@@ -10,7 +10,7 @@ use crate::{
         prompt::{Notice, Prompt},
         question,
     },
-    domain::ApprovalCard,
+    domain::{ApprovalCard, Command},
 };
 
 /// A command for the eyes of a person (`command-analysis.md` V2, V3, V5). The exact text is `command`.
@@ -39,7 +39,18 @@ struct ShownWarning {
 impl Shown {
     /// Prepares the command of a card.
     pub(super) fn of(card: &ApprovalCard) -> Self {
-        Self::new(question::command(card), &card.segments)
+        let prompt = question::command(card);
+        match &card.binding.command {
+            Command::Shell(_) | Command::Patch(_) => Self::new(prompt, &card.segments),
+            // The spans of their analysis are those of the canonical text; there is one part, and it is all of them.
+            Command::Argv(_) => Self {
+                spans: spans_of(&card.segments)
+                    .take(1)
+                    .map(|_all| [0, prompt.text.len()])
+                    .collect(),
+                ..Self::new(prompt, &serde_json::Value::Null)
+            },
+        }
     }
 
     /// `segments` are those of the analysis, with spans in the command as sent.
