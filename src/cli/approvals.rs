@@ -134,7 +134,7 @@ async fn show(context: &Context, client: &Client, id: &str) -> Result<ExitStatus
         context.console.line("the whole text:")?;
         context
             .console
-            .line(&display::escape(&value::command(&approval)).text)?;
+            .line(&display::exact(&value::command(&approval)))?;
     }
     context.console.table(&facts(context, &approval), "")?;
     if value::string(&approval, "status") == "pending" {

@@ -49,6 +49,8 @@ fn is_invisible(character: char) -> bool {
             character,
             '\u{a0}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{1680}' | '\u{180e}' | '\u{2000}'
                 ..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}' | '\u{3000}' | '\u{3164}' | '\u{ffa0}'
+                // A letter and a note that have no form of their own.
+                | '\u{16fe4}' | '\u{1d159}'
         )
 }
 
@@ -76,6 +78,8 @@ mod tests {
             '\u{ad}',
             '\u{378}',
             '\u{180e}',
+            '\u{16fe4}',
+            '\u{1d159}',
         ] {
             assert!(is_forbidden(character), "{character:?}");
             assert!(is_escaped_in_display(character), "{character:?}");

@@ -22,7 +22,7 @@ pub fn escape(text: &str) -> Displayed {
             shown.push(character);
             continue;
         }
-        write!(shown, "\\u{{{:X}}}", u32::from(character)).expect("writing to a String cannot fail");
+        push_spelled(&mut shown, character);
         if character == '\n' {
             shown.push('\n');
         } else {
@@ -30,6 +30,32 @@ pub fn escape(text: &str) -> Displayed {
         }
     }
     Displayed { text: shown, escaped }
+}
+
+/// Escapes so that the text can be read back from what is shown: besides what [`escape`] spells out, whatever would be taken
+/// for a spelling of ours. Only for a text that is as it was sent; doing it twice spells out what the first time wrote.
+pub fn exact(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, _) in text.char_indices() {
+        push_exact(&mut shown, text.get(at..).unwrap_or_default());
+    }
+    shown
+}
+
+/// Appends the first character of what is left of a text, as [`exact`] shows it.
+pub(super) fn push_exact(shown: &mut String, rest: &str) {
+    let Some(character) = rest.chars().next() else {
+        return;
+    };
+    if character == '⟨' || rest.starts_with("\\u{") {
+        push_spelled(shown, character);
+    } else {
+        shown.push_str(&escape(character.encode_utf8(&mut [0; 4])).text);
+    }
+}
+
+fn push_spelled(shown: &mut String, character: char) {
+    write!(shown, "\\u{{{:X}}}", u32::from(character)).expect("writing to a String cannot fail");
 }
 
 /// A name or path without anything that hides or moves what is shown beside it.
@@ -51,7 +77,42 @@ mod tests {
         assert!(escape("a\u{1b}[2K").escaped);
     }
 
+    #[test]
+    fn what_looks_like_a_spelling_of_ours_is_spelled_out() {
+        assert_eq!(exact("a\\u{A}b"), "a\\u{5C}u{A}b");
+        assert_eq!(exact("⟨8 blanks⟩"), "\\u{27E8}8 blanks⟩");
+        assert_eq!(exact("a\nb \\u0041 \\n"), "a\\u{A}\nb \\u0041 \\n");
+    }
+
+    /// Reads a text back from left to right, as a person could.
+    fn read(mut shown: &str) -> String {
+        let mut text = String::new();
+        while let Some(character) = shown.chars().next() {
+            let spelled = shown.strip_prefix("\\u{").and_then(|rest| rest.split_once('}'));
+            if let Some((code, rest)) = spelled {
+                let character = u32::from_str_radix(code, 16).ok().and_then(char::from_u32);
+                text.extend(character);
+                shown = if character == Some('\n') {
+                    rest.strip_prefix('\n').unwrap()
+                } else {
+                    rest
+                };
+            } else {
+                text.push(character);
+                shown = shown.split_at(character.len_utf8()).1;
+            }
+        }
+        text
+    }
+
     proptest! {
+        #[test]
+        fn two_texts_never_look_the_same(
+            text in r"(\\|\\u\{A\}|\\u\{|u\{5C\}|\}|⟨8 blanks⟩|\n|\x1b|[a\u{202e}]){0,12}",
+        ) {
+            prop_assert_eq!(read(&exact(&text)), text);
+        }
+
         #[test]
         fn nothing_hidden_is_left(text in any::<String>()) {
             let shown = escape(&text).text;

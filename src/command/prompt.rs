@@ -13,7 +13,8 @@ const COLLAPSED_BLANKS: usize = 8;
 /// A command for the eyes of a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The text. A newline is `\u{A}` and a real line break.
+    /// The text. A newline is `\u{A}` and a real line break. A literal `\u{` or `⟨` is spelled out, so that whatever looks
+    /// like a spelling, a number of blanks or a mask is one.
     pub text: String,
     /// What a person should know about it.
     pub notices: Vec<Notice>,
@@ -86,7 +87,7 @@ impl Prompt {
                 && middle.contains(&index)
             {
                 if index == middle.start {
-                    write!(text, "\n… {chars} characters are not shown …\n")
+                    write!(text, "\n⟨… {chars} characters are not shown …⟩\n")
                         .expect("writing to a String cannot fail");
                 }
                 pieces.push(Piece { source, shown: None });
@@ -207,7 +208,8 @@ impl<'a> Drawing<'a> {
                 while rest.next_if(|(next, _)| *next < at + run).is_some() {}
                 continue;
             }
-            let shown = display::escape(character.encode_utf8(&mut [0; 4])).text;
+            let mut shown = String::new();
+            display::push_exact(&mut shown, after);
             self.drawn.push((from..from + character.len_utf8(), shown));
         }
     }
@@ -248,6 +250,20 @@ mod tests {
         let text = "set -- --token whoami; shift; \"$@\"";
         assert_eq!(Prompt::unmasked(text).text, text);
         assert_eq!(Prompt::unmasked(text).notices, []);
+    }
+
+    #[test]
+    fn what_is_written_like_our_marks_is_told_from_them() {
+        assert_eq!(Prompt::of("a\\u{A}b").text, "a\\u{5C}u{A}b");
+        assert_eq!(
+            Prompt::of("⟨8 blanks⟩ ⟨secret of 6 characters⟩").text,
+            "\\u{27E8}8 blanks⟩ \\u{27E8}secret of 6 characters⟩"
+        );
+        let prompt = Prompt::of("\\u{A} && ls");
+        assert_eq!(
+            prompt.shown(9..11).and_then(|place| prompt.text.get(place)),
+            Some("ls")
+        );
     }
 
     #[test]
@@ -324,7 +340,7 @@ mod tests {
         /// Every byte that a shell gets stands in what is shown, or in a place that says how many do not.
         #[test]
         fn what_is_shown_reads_back_as_the_text(
-            text in "(?s)(?:.{0,12}|[ \t\n]{0,20}|--token=[A-Za-z0-9]{6,12}|[\u{200b}\u{202e}\u{e000}\u{301}\u{fe0f}]{1,3}){0,12}",
+            text in "(?s)(?:.{0,12}|\\\\u\\{A\\}|⟨8 blanks⟩|\\\\|[ \t\n]{0,20}|--token=[A-Za-z0-9]{6,12}|[\u{200b}\u{202e}\u{e000}\u{301}\u{fe0f}]{1,3}){0,12}",
         ) {
             prop_assert_eq!(read_back(&text), text);
         }

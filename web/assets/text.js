@@ -3,7 +3,7 @@
 // Everything that hides, or that changes how the rest is shown: control and format characters, lone surrogates, what
 // has no meaning or a private one, line separators, and blanks that are no plain blank.
 const UNSEEN =
-  /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Co}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\u{e0100}-\u{e01ef}]/u;
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Co}\p{Zl}\p{Zp}\u00a0\u034f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200a\u202f\u205f\u2800\u3000\u3164\ufe00-\ufe0f\uffa0\u{16fe4}\u{1d159}\u{e0100}-\u{e01ef}]/u;
 const BLANKS = 8;
 
 /** `\u{HEX}`, as the server spells it too. */
@@ -22,9 +22,9 @@ export function visible(text, keep = "") {
 export const visibleOutput = (text) => visible(text.replaceAll("\r\n", "\n"), "\n\t");
 
 /**
- * A command as pieces `{kind, text}` in its own order: `text`, `unseen` (spelled out), `break` (a line break, spelled
- * out and broken), `blanks` (a long run, spelled as its length). The texts of all but `blanks` joined, line breaks
- * added, are what the server shows as `display.text`.
+ * A command as pieces `{kind, text}` in its own order: `text`, `unseen` (spelled out, as is what looks like a spelling or
+ * a mark of the server), `break` (a line break, spelled out and broken), `blanks` (a long run, spelled as its length). The
+ * texts of all but `blanks` joined, line breaks added, are what the server shows as `display.text`.
  */
 export function pieces(command) {
   const found = [];
@@ -33,8 +33,11 @@ export function pieces(command) {
     if (plain) found.push(...withBlanks(plain));
     plain = "";
   };
+  let at = 0;
   for (const character of command) {
-    if (!UNSEEN.test(character)) {
+    const isLikeOurs = character === "⟨" || command.startsWith("\\u{", at);
+    at += character.length;
+    if (!isLikeOurs && !UNSEEN.test(character)) {
       plain += character;
       continue;
     }

@@ -305,7 +305,9 @@ fn show_whole(context: &Context, desk: &Desk) -> Result<(), Failure> {
         return Ok(());
     };
     console.line(&console.paint(Tone::Dim, "── the whole text ──"))?;
-    console.line(&crate::command::display::escape(value::string(approval, "command")).text)?;
+    console.line(&crate::command::display::exact(value::string(
+        approval, "command",
+    )))?;
     console.line(&console.paint(Tone::Dim, "── its end ──"))
 }
 

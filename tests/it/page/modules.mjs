@@ -17,6 +17,7 @@ test("everything unseen is spelled out and nothing else", () => {
     ["a\u202eb\u200b", "a\\u{202E}b\\u{200B}"],
     ["\u001b[2K\r\u0000\u007f\u0085", "\\u{1B}[2K\\u{D}\\u{0}\\u{7F}\\u{85}"],
     ["\u2066x\u2069\ufeff\u00ad\u3164\u2800", "\\u{2066}x\\u{2069}\\u{FEFF}\\u{AD}\\u{3164}\\u{2800}"],
+    ["a\u{1d159}b\u{16fe4}", "a\\u{1D159}b\\u{16FE4}"],
     ["\u{e0041}\u{10ffff}\u{e000}", "\\u{E0041}\\u{10FFFF}\\u{E000}"],
     ["\ud800", "\\u{D800}"],
     ["a\nb\tc", "a\\u{A}b\\u{9}c"],
@@ -28,9 +29,10 @@ test("everything unseen is spelled out and nothing else", () => {
 test("pieces join to the server's text and keep what was there apart from what it is spelled like", () => {
   const command = "echo '\\u{202E}' \u202e\n  end";
   const pieces = text.pieces(command);
-  assert.equal(text.joined(pieces), "echo '\\u{202E}' \\u{202E}\\u{A}\n  end");
-  assert.deepEqual(pieces.filter(({ kind }) => kind === "unseen").map((piece) => piece.text), ["\\u{202E}"]);
-  assert.deepEqual(pieces.map(({ kind }) => kind), ["text", "unseen", "break", "text"]);
+  assert.equal(text.joined(pieces), "echo '\\u{5C}u{202E}' \\u{202E}\\u{A}\n  end");
+  assert.deepEqual(pieces.filter(({ kind }) => kind === "unseen").map((piece) => piece.text), ["\\u{5C}", "\\u{202E}"]);
+  assert.deepEqual(pieces.map(({ kind }) => kind), ["text", "unseen", "text", "unseen", "break", "text"]);
+  assert.equal(text.joined(text.pieces("⟨8 blanks⟩ \\n \\\\u{A}")), "\\u{27E8}8 blanks⟩ \\n \\\\u{5C}u{A}");
 });
 
 test("a long run of blanks is a piece of its own", () => {
