@@ -27,7 +27,7 @@ use crate::{
     approvals::{document::Document, store::DocumentStore},
     cli::{context::Context, exit::ExitStatus, failure::Failure},
     clock::{Clock, Ids as _, SystemIds},
-    command::display,
+    command::prompt::Prompt,
     domain::{ApprovalDecision, Ask, Secret},
     engine::socket::SocketCounts,
     ipc::{Answered, Host, HostLimits, Hosted, PlaceError, Ui},
@@ -35,8 +35,6 @@ use crate::{
     settings::{Server, Settings, SettingsStore, StartOptions},
 };
 
-/// How much of a command is shown at once; the rest must be opened before it can be allowed.
-const SHOWN_CHARS: usize = 4096;
 /// Questions that wait for the terminal to take them up.
 const QUEUE: usize = 64;
 
@@ -198,8 +196,8 @@ fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
         session_key,
         allowed_decisions,
     } = question;
-    let escaped = display::escape(command).text;
-    let shown: String = escaped.chars().take(SHOWN_CHARS).collect();
+    // Nothing here has read it, so nothing is masked.
+    let prompt = Prompt::unmasked(command);
     let is_open = |decision: &ApprovalDecision| match (decision, allowed_decisions) {
         (ApprovalDecision::Deny, _) | (ApprovalDecision::AllowOnce, None) => true,
         (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways, Some(allowed)) => {
@@ -216,7 +214,7 @@ fn shown_question(id: &str, question: &Question, expires_at: i64) -> Value {
         "slug": id.get(..8).unwrap_or(id),
         "status": "pending",
         "command": command,
-        "display": { "truncated": shown.len() < escaped.len(), "text": shown },
+        "display": { "truncated": prompt.is_truncated(), "text": prompt.text },
         "agentId": agent_id,
         "sessionKey": session_key,
         "host": host,
@@ -370,8 +368,16 @@ mod tests {
             json!(["allow-once", "allow-always", "deny"])
         );
         assert_eq!(shown["slug"], "01234567");
+        let blanks = Question {
+            command: format!("ls --token abcdefgh{}; rm -rf /", " ".repeat(4_000)),
+            ..question()
+        };
+        assert_eq!(
+            shown_question("i", &blanks, 5)["display"],
+            json!({ "truncated": false, "text": "ls --token abcdefgh⟨4000 blanks⟩; rm -rf /" })
+        );
         let long = Question {
-            command: "x".repeat(5000),
+            command: "x".repeat(20_000),
             ask: Some(Ask::Always),
             ..question()
         };
