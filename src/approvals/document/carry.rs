@@ -3,11 +3,13 @@
 //! What was sent wins for everything that its sender can know. The rest is carried over, so that a program
 //! which reads, changes and sends back a document destroys nothing it never saw.
 
+use std::collections::{HashMap, HashSet};
+
 use crate::domain::EntryId;
 
 use super::{
     json::{Json, pointer_step},
-    model::{Agent, Defaults, Document, Entry, Keyed, Members, Rule, Socket},
+    model::{Agent, ByName, Defaults, Document, Entry, Keyed, Members, Rule, Socket},
 };
 
 /// What the sender of a document can know.
@@ -37,9 +39,16 @@ impl Document {
             let defaults = self.defaults.get_or_insert_with(Defaults::default);
             carry_members(&mut defaults.extra, old.extra);
         }
+        let sent: HashMap<String, usize> = self
+            .agents
+            .iter()
+            .flatten()
+            .enumerate()
+            .map(|(at, (name, _agent))| (name.clone(), at))
+            .collect();
         for (name, old) in old.agents.into_iter().flatten() {
-            let mut agents = self.agents.iter_mut().flatten();
-            match agents.find(|(new_name, _agent)| *new_name == name) {
+            let at = sent.get(&name);
+            match at.and_then(|at| self.agents.as_mut()?.get_mut(*at)) {
                 Some((_name, agent)) => carry_agent(agent, old, incoming),
                 None if incoming == Incoming::Product && old.denylist.is_some() => {
                     // A sender that does not know deny rules cannot have meant to drop them.
@@ -73,6 +82,7 @@ impl Document {
             let known = present.defaults.as_ref().map(|defaults| &defaults.extra);
             list_members(&mut unknown, "/defaults", &defaults.extra, known);
         }
+        let present = ByName::of(present);
         for (name, agent) in agents.iter().flatten() {
             let place = format!("/agents/{}", pointer_step(name));
             let known = present.agent(name);
@@ -84,7 +94,7 @@ impl Document {
             );
             let list = |unknown: &mut Vec<String>, name: &str, of: &dyn Fn(&Agent) -> Extras<'_>| {
                 let known = known.map(of).unwrap_or_default();
-                list_items(unknown, &format!("{place}/{name}"), of(agent), &known);
+                list_items(unknown, &format!("{place}/{name}"), of(agent), known);
             };
             list(&mut unknown, "allowlist", &|agent| {
                 extras(agent.allowlist.as_ref())
@@ -96,31 +106,40 @@ impl Document {
     }
 }
 
-/// The unknown members of each item of a list, with its id.
-type Extras<'a> = Vec<(&'a EntryId, &'a Members)>;
+/// The unknown members of the items of a list that have some, with place and id. Most have none.
+type Extras<'a> = Vec<(usize, &'a EntryId, &'a Members)>;
 
 fn extras<T: Rule>(list: Option<&Vec<Keyed<T>>>) -> Extras<'_> {
-    let items = list.into_iter().flatten();
-    items.map(|known| (&known.id, known.item.extra())).collect()
+    let items = list.into_iter().flatten().enumerate();
+    items
+        .map(|(at, known)| (at, &known.id, known.item.extra()))
+        .filter(|(_at, _id, members)| !members.is_empty())
+        .collect()
 }
 
-fn list_items(unknown: &mut Vec<String>, place: &str, items: Extras<'_>, present: &Extras<'_>) {
-    for (index, (id, members)) in items.into_iter().enumerate() {
-        // Most items have none, and lists may be long.
-        if members.is_empty() {
-            continue;
-        }
-        let known = present.iter().find(|(known, _members)| *known == id);
-        let known = known.map(|(_id, members)| *members);
-        list_members(unknown, &format!("{place}/{index}"), members, known);
+fn list_items(unknown: &mut Vec<String>, place: &str, items: Extras<'_>, present: Extras<'_>) {
+    let present: HashMap<&str, &Members> = present
+        .into_iter()
+        .map(|(_at, id, members)| (id.as_str(), members))
+        .collect();
+    for (at, id, members) in items {
+        let known = present.get(id.as_str()).copied();
+        list_members(unknown, &format!("{place}/{at}"), members, known);
     }
 }
 
 fn list_members(unknown: &mut Vec<String>, place: &str, members: &Members, present: Option<&Members>) {
-    let is_new = |member: &&(String, Json)| !present.is_some_and(|present| present.contains(*member));
+    if members.is_empty() {
+        return;
+    }
+    let present: HashMap<&str, &Json> = present
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| (name.as_str(), value))
+        .collect();
     let pointers = members
         .iter()
-        .filter(is_new)
+        .filter(|(name, value)| present.get(name.as_str()) != Some(&value))
         .map(|(name, _value)| format!("{place}/{}", pointer_step(name)));
     unknown.extend(pointers);
 }
@@ -138,13 +157,13 @@ fn carry_agent(agent: &mut Agent, old: Agent, incoming: Incoming) {
         agent.grants = agent.grants.take().or_else(|| grants.clone());
         agent.denylist = agent.denylist.take().or_else(|| denylist.clone());
         let ours = |old: &Entry| old.note.is_some() || old.command_sha256.is_some();
+        let mut entries = by_id(agent.allowlist.as_mut());
         for Keyed { id, item: old } in allowlist.iter().flatten().filter(|known| ours(&known.item)) {
-            let mut entries = agent.allowlist.iter_mut().flatten();
-            if let Some(known) = entries.find(|known| known.id == *id) {
-                known.item.note = known.item.note.take().or_else(|| old.note.clone());
+            if let Some(known) = entries.get_mut(id.as_str()) {
+                known.note = known.note.take().or_else(|| old.note.clone());
                 // The digest limits a marker further, and only for as long as it is the same marker.
-                if known.item.pattern == old.pattern && known.item.command_sha256.is_none() {
-                    known.item.command_sha256.clone_from(&old.command_sha256);
+                if known.pattern == old.pattern && known.command_sha256.is_none() {
+                    known.command_sha256.clone_from(&old.command_sha256);
                 }
             }
         }
@@ -155,22 +174,29 @@ fn carry_agent(agent: &mut Agent, old: Agent, incoming: Incoming) {
 }
 
 fn carry_items<T: Rule>(list: Option<&mut Vec<Keyed<T>>>, old: Option<Vec<Keyed<T>>>) {
-    let Some(list) = list else { return };
+    let mut known = by_id(list);
     for Keyed { id, mut item } in old.into_iter().flatten() {
         // Most items have none, and lists may be long.
         if item.extra_mut().is_empty() {
             continue;
         }
-        if let Some(known) = list.iter_mut().find(|known| known.id == id) {
-            carry_members(known.item.extra_mut(), std::mem::take(item.extra_mut()));
+        if let Some(known) = known.get_mut(id.as_str()) {
+            carry_members(known.extra_mut(), std::mem::take(item.extra_mut()));
         }
     }
 }
 
-fn carry_members(members: &mut Members, old: Members) {
-    for (name, value) in old {
-        if !members.iter().any(|(known, _value)| *known == name) {
-            members.push((name, value));
-        }
-    }
+fn by_id<T>(list: Option<&mut Vec<Keyed<T>>>) -> HashMap<&str, &mut T> {
+    let items = list.into_iter().flatten();
+    items.map(|Keyed { id, item }| (id.as_str(), item)).collect()
+}
+
+/// Adds the members whose names are not there yet.
+pub(super) fn carry_members(members: &mut Members, old: Members) {
+    let known: HashSet<&str> = members.iter().map(|(name, _value)| name.as_str()).collect();
+    let missing: Members = old
+        .into_iter()
+        .filter(|(name, _value)| !known.contains(name.as_str()))
+        .collect();
+    members.extend(missing);
 }

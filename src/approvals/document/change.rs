@@ -9,7 +9,7 @@ use crate::{
     policy::hold::{Allowances, quoted},
 };
 
-use super::model::{Agent, Document, Entry, Grant, Keyed, WILDCARD};
+use super::model::{Agent, ByName, Document, Entry, Grant, Keyed, WILDCARD};
 
 /// Which way a change goes. Where that cannot be seen it counts as widening.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +52,17 @@ pub struct LostRules {
 }
 
 impl LostRules {
-    /// What of them a document still lacks; `None` when nothing is missed any more. Lost grants allow nothing, so that
-    /// they are not missed any more once all deny rules or other grants are there.
+    /// What of them a document still lacks. Lost grants allow nothing, so that they are not missed any more once all
+    /// deny rules or other grants are there.
     #[must_use]
-    pub fn still_missing(mut self, document: &Document) -> Option<Self> {
+    pub fn still_missing(lost: Vec<Self>, document: &Document) -> Vec<Self> {
+        let document = ByName::of(document);
+        lost.into_iter()
+            .filter_map(|rules| rules.still_missing_in(&document))
+            .collect()
+    }
+
+    fn still_missing_in(mut self, document: &ByName<'_>) -> Option<Self> {
         let agent = document.agent(&self.agent);
         let present: BTreeSet<RuleReach<'_>> = rules_of(agent).collect();
         let had_rules = !self.deny_rules.is_empty();
@@ -91,7 +98,6 @@ impl Document {
                 names.push(name);
             }
         }
-        let (before, after) = (Everybody::of(self), Everybody::of(later));
         let (mut widened, mut narrowed) = (Allowances::default(), Allowances::default());
         // The socket is where answers come from: whoever names another one could be the one who answers.
         if !has_same_socket(self, later) {
@@ -100,14 +106,16 @@ impl Document {
         if !has_same_socket(later, self) {
             narrowed.add("the socket is another one".to_owned());
         }
+        let (earlier, later) = (ByName::of(self), ByName::of(later));
+        let (before, after) = (Everybody::of(&earlier), Everybody::of(&later));
         for name in &names {
-            let (was, is) = (Reach::of(self, name), Reach::of(later, name));
+            let (was, is) = (Reach::of(&earlier, name), Reach::of(&later, name));
             is.allows_beyond(&was, &before, &after, name, &mut widened);
             was.allows_beyond(&is, &after, &before, name, &mut narrowed);
         }
         let lost_members = names
             .iter()
-            .filter(|name| self.lost(later, name))
+            .filter(|name| is_lost(earlier.agent(name), later.agent(name)))
             .map(|name| (*name).to_owned())
             .collect();
         let allows = widened.into_lines();
@@ -126,9 +134,10 @@ impl Document {
     /// What agents lost of what other writers do not know: deny rules and grants as a whole
     /// ([`Difference::lost_members`]), and the arguments of entries.
     pub fn lost_rules(&self, later: &Self) -> Vec<LostRules> {
+        let later = ByName::of(later);
         let agents = self.agents.iter().flatten();
         let lost = agents.map(|(name, agent)| {
-            let is_lost = self.lost(later, name);
+            let is_lost = is_lost(Some(agent), later.agent(name));
             let bound: HashSet<(&str, &str)> = agent
                 .allowlist
                 .iter()
@@ -150,21 +159,17 @@ impl Document {
                     .collect(),
             }
         });
-        lost.filter_map(|lost| lost.still_missing(later)).collect()
+        lost.filter_map(|lost| lost.still_missing_in(&later)).collect()
     }
+}
 
-    fn lost(&self, later: &Self, name: &str) -> bool {
-        let count = |document: &Self| {
-            document.agent(name).map_or((0, 0), |agent| {
-                (
-                    agent.grants.as_ref().map_or(0, Vec::len),
-                    agent.denylist.as_ref().map_or(0, Vec::len),
-                )
-            })
-        };
-        let ((grants, rules), (later_grants, later_rules)) = (count(self), count(later));
-        (grants > 0 || rules > 0) && later_grants == 0 && later_rules == 0
-    }
+/// Whether an agent had grants or deny rules and has none of them later.
+fn is_lost(before: Option<&Agent>, later: Option<&Agent>) -> bool {
+    let has_any = |agent: &Agent| {
+        agent.grants.as_ref().is_some_and(|list| !list.is_empty())
+            || agent.denylist.as_ref().is_some_and(|list| !list.is_empty())
+    };
+    before.is_some_and(has_any) && !later.is_some_and(has_any)
 }
 
 /// A socket that is named later where none was, or another one. One that is no longer named is made anew by us.
@@ -187,7 +192,7 @@ struct Everybody<'a> {
 }
 
 impl<'a> Everybody<'a> {
-    fn of(document: &'a Document) -> Self {
+    fn of(document: &ByName<'a>) -> Self {
         let wildcard = document.agent(WILDCARD);
         Self {
             entries: entries_of(wildcard).collect(),
@@ -216,7 +221,7 @@ type RuleReach<'a> = (&'a str, Option<&'a str>);
 const MAX_COMPARED: usize = 64;
 
 impl<'a> Reach<'a> {
-    fn of(document: &'a Document, name: &str) -> Self {
+    fn of(document: &ByName<'a>, name: &str) -> Self {
         let policy = document.policy(name);
         let agent = document.agent(name);
         let mut grants: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -1,5 +1,7 @@
 //! The document's parts, always normalised (`approvals-store.md` 3 and 5), and the views that deciding needs.
 
+use std::collections::HashMap;
+
 use crate::{
     domain::{Ask, EntryId, Secret, Security},
     policy::{
@@ -242,11 +244,15 @@ impl Document {
     /// What the document says for an agent (blank means `main`): per value `defaults`, then `*`, then the
     /// agent's own, the last of which counts (`approvals-store.md` 6).
     pub fn policy(&self, agent: &str) -> DocumentPolicy {
+        self.policy_of(self.speakers(agent))
+    }
+
+    fn policy_of<'a>(&self, speakers: impl Iterator<Item = (&'a str, &'a Agent)>) -> DocumentPolicy {
         let mut policy = DocumentPolicy::silent();
         if let Some(defaults) = &self.defaults {
             speak(&mut policy, Layer::DocumentDefaults, "defaults", defaults.policy);
         }
-        for (owner, part) in self.speakers(agent) {
+        for (owner, part) in speakers {
             let layer = if owner == WILDCARD {
                 Layer::DocumentWildcard
             } else {
@@ -287,13 +293,7 @@ impl Document {
 
     /// The wildcard and the agent itself, as far as the document names them.
     fn speakers(&self, agent: &str) -> impl Iterator<Item = (&str, &Agent)> {
-        let agent = if super::read::trim(agent).is_empty() {
-            MAIN
-        } else {
-            agent
-        };
-        let own = (agent != WILDCARD).then_some(agent);
-        [Some(WILDCARD), own].into_iter().flatten().filter_map(|wanted| {
+        speaking_for(agent).filter_map(|wanted| {
             let agents = self.agents.as_ref()?;
             let (name, part) = agents.iter().find(|(name, _agent)| name == wanted)?;
             Some((name.as_str(), part))
@@ -313,6 +313,44 @@ impl Document {
         }
         listed
     }
+}
+
+/// The agents of a document by name, for whoever asks about many of them.
+pub(super) struct ByName<'a> {
+    document: &'a Document,
+    agents: HashMap<&'a str, &'a Agent>,
+}
+
+impl<'a> ByName<'a> {
+    pub(super) fn of(document: &'a Document) -> Self {
+        let agents = document.agents.iter().flatten();
+        Self {
+            document,
+            agents: agents.map(|(name, agent)| (name.as_str(), agent)).collect(),
+        }
+    }
+
+    /// As [`Document::agent`].
+    pub(super) fn agent(&self, id: &str) -> Option<&'a Agent> {
+        self.agents.get(id).copied()
+    }
+
+    /// As [`Document::policy`].
+    pub(super) fn policy(&self, agent: &str) -> DocumentPolicy {
+        let speakers = speaking_for(agent).filter_map(|name| Some((name, self.agent(name)?)));
+        self.document.policy_of(speakers)
+    }
+}
+
+/// The names under which the document may speak for an agent (blank means `main`), the strongest last.
+fn speaking_for(agent: &str) -> impl Iterator<Item = &str> {
+    let agent = if super::read::trim(agent).is_empty() {
+        MAIN
+    } else {
+        agent
+    };
+    let own = (agent != WILDCARD).then_some(agent);
+    [Some(WILDCARD), own].into_iter().flatten()
 }
 
 fn speak(policy: &mut DocumentPolicy, layer: Layer, place: &str, fields: PolicyFields) {

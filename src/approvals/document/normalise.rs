@@ -1,6 +1,6 @@
 //! One shape for what several generations wrote (`approvals-store.md` 5).
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::domain::EntryId;
 
 use super::{
+    carry::carry_members,
     json::pointer_step,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Members, PolicyFields, Rule, Socket},
     read::{Warning, trim},
@@ -101,11 +102,7 @@ fn merge_agent(main: &mut DraftAgent, legacy: DraftAgent) {
     merge_list(&mut main.allowlist, allowlist);
     merge_list(&mut main.grants, grants);
     merge_list(&mut main.denylist, denylist);
-    for (name, value) in extra {
-        if !main.extra.iter().any(|(known, _value)| *known == name) {
-            main.extra.push((name, value));
-        }
-    }
+    carry_members(&mut main.extra, extra);
 }
 
 fn merge_list<T: Rule>(main: &mut Option<Vec<Draft<T>>>, legacy: Option<Vec<Draft<T>>>) {
@@ -157,6 +154,9 @@ struct IdGiver<'a> {
     /// Every id that stands in the file, so that a made one cannot take the place of a later one.
     written: HashSet<String>,
     given: HashSet<String>,
+    /// The next occurrence of each content that an id was made for, by its digest: a list may hold the same item very
+    /// often, and all earlier occurrences are taken.
+    next: HashMap<[u8; 32], u64>,
     warnings: &'a mut Vec<Warning>,
 }
 
@@ -173,6 +173,7 @@ impl<'a> IdGiver<'a> {
             agent,
             written: first.chain(second).collect(),
             given: HashSet::new(),
+            next: HashMap::new(),
             warnings,
         }
     }
@@ -202,21 +203,23 @@ impl<'a> IdGiver<'a> {
         keyed
     }
 
-    fn made_id(&self, list_name: &str, rule: &impl Rule) -> EntryId {
-        let mut occurrence = 0_u64;
+    fn made_id(&mut self, list_name: &str, rule: &impl Rule) -> EntryId {
+        let mut content = Sha256::new();
+        for part in [
+            self.agent,
+            list_name,
+            rule.pattern(),
+            rule.arg_pattern().unwrap_or_default(),
+        ] {
+            content.update(part.len().to_string());
+            content.update("\0");
+            content.update(part);
+        }
+        let next = self.next.entry(content.clone().finalize().into()).or_default();
         loop {
-            let mut digest = Sha256::new();
-            for part in [
-                self.agent,
-                list_name,
-                rule.pattern(),
-                rule.arg_pattern().unwrap_or_default(),
-            ] {
-                digest.update(part.len().to_string());
-                digest.update("\0");
-                digest.update(part);
-            }
-            digest.update(occurrence.to_string());
+            let mut digest = content.clone();
+            digest.update(next.to_string());
+            *next += 1;
             let mut bytes = [0; 16];
             for (to, from) in bytes.iter_mut().zip(digest.finalize()) {
                 *to = from;
@@ -225,7 +228,6 @@ impl<'a> IdGiver<'a> {
             if !self.given.contains(&id) && !self.written.contains(&id) {
                 return EntryId::parse(id).expect("a UUID is an id");
             }
-            occurrence += 1;
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The samples of every generation, with `index.json` as the oracle, and what must hold for any document.
 
-use std::path::PathBuf;
+use std::{collections::HashSet, path::PathBuf};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::{
@@ -315,7 +316,7 @@ fn reading_the_same_bytes_again_makes_the_same_ids() {
     }
     let twice =
         document(r#"{"version":1,"agents":{"main":{"allowlist":["/a","/a"]},"b":{"allowlist":["/a"]}}}"#);
-    let ids: std::collections::HashSet<&str> = twice
+    let ids: HashSet<&str> = twice
         .agents
         .iter()
         .flatten()
@@ -323,6 +324,106 @@ fn reading_the_same_bytes_again_makes_the_same_ids() {
         .map(|keyed| keyed.id.as_str())
         .collect();
     assert_eq!(ids.len(), 3);
+}
+
+#[test]
+fn made_ids_stay_what_they_were() {
+    // Ids are addresses that clients keep, and grants count their uses by them.
+    let made = document(
+        r#"{"version":1,"agents":{"main":{"allowlist":["/a",{"id":"","pattern":"/a","argPattern":"x"},"/b","/a"]}}}"#,
+    );
+    let ids: Vec<&str> = made
+        .entries("main")
+        .into_iter()
+        .map(|listed| listed.id.as_str())
+        .collect();
+    let slowly_made = |pattern: &str, arg_pattern: &str, occurrence: u64| {
+        let mut digest = Sha256::new();
+        for part in ["main", "allowlist", pattern, arg_pattern] {
+            digest.update(format!("{}\0{part}", part.len()));
+        }
+        digest.update(occurrence.to_string());
+        let bytes: [u8; 32] = digest.finalize().into();
+        let bytes: [u8; 16] = bytes[..16].try_into().unwrap();
+        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    };
+    let first = slowly_made("/a", "", 0);
+    let expected = [
+        first.clone(),
+        slowly_made("/a", "x", 0),
+        slowly_made("/b", "", 0),
+        slowly_made("/a", "", 1),
+    ];
+    assert_eq!(ids, expected);
+    // An id that the file gives to another item is passed over.
+    let taken = document(&format!(
+        r#"{{"version":1,"agents":{{"main":{{"allowlist":["/a",{{"id":"{first}","pattern":"/c"}}]}}}}}}"#
+    ));
+    let ids: Vec<&str> = taken
+        .entries("main")
+        .into_iter()
+        .map(|listed| listed.id.as_str())
+        .collect();
+    assert_eq!(ids, [slowly_made("/a", "", 1), first]);
+}
+
+/// Documents of this length take minutes where something compares each item with each other.
+const MANY: usize = 20_000;
+
+#[test]
+fn equal_items_without_ids_are_read_in_one_pass() {
+    let many = document(&format!(
+        r#"{{"version":1,"agents":{{"main":{{"allowlist":[{}]}}}}}}"#,
+        vec![r#""a""#; MANY].join(",")
+    ));
+    let ids: HashSet<&str> = many
+        .entries("main")
+        .into_iter()
+        .map(|listed| listed.id.as_str())
+        .collect();
+    assert_eq!(ids.len(), MANY);
+    assert_eq!(many.difference(&many).change, Change::Neutral);
+}
+
+#[test]
+fn long_documents_are_compared_and_replaced_in_one_pass() {
+    let agents = |what: &str| {
+        let agents: Vec<String> = (0..MANY).map(|at| format!(r#""agent{at}":{what}"#)).collect();
+        document(&format!(r#"{{"version":1,"agents":{{{}}}}}"#, agents.join(",")))
+    };
+    let with_rules = agents(r#"{"denylist":[{"pattern":"rm"}]}"#);
+    let empty = agents("{}");
+    let difference = with_rules.difference(&empty);
+    assert_eq!(difference.change, Change::Widens);
+    assert_eq!(difference.lost_members.len(), MANY);
+    let lost = with_rules.lost_rules(&empty);
+    assert_eq!(lost.len(), MANY);
+    assert_eq!(LostRules::still_missing(lost.clone(), &empty), lost);
+    assert_eq!(LostRules::still_missing(lost, &with_rules), []);
+    let mut replaced = with_rules.clone();
+    replaced.replace(empty, Incoming::Product);
+    assert_eq!(replaced, with_rules);
+
+    let members: Vec<String> = (0..MANY).map(|at| format!(r#""x{at}":{at}"#)).collect();
+    let items: Vec<String> = (0..MANY)
+        .map(|at| format!(r#"{{"id":"id{at}","pattern":"/p{at}","note":"n","x":{at}}}"#))
+        .collect();
+    let unknown = |agents: &str| {
+        document(&format!(
+            r#"{{"version":1,{},"agents":{agents}}}"#,
+            members.join(",")
+        ))
+    };
+    let agent = format!(r#"{{{},"allowlist":[{}]}}"#, members.join(","), items.join(","));
+    let original = unknown(&format!(r#"{{"main":{agent}}}"#));
+    assert_eq!(original.unknown_members(&original), [""; 0]);
+    for incoming in [Incoming::Ours, Incoming::Product] {
+        let mut replaced = original.clone();
+        replaced.replace(original.clone(), incoming);
+        assert_eq!(replaced, original);
+    }
+    let merged = unknown(&format!(r#"{{"main":{agent},"default":{agent}}}"#));
+    assert_eq!(merged, original);
 }
 
 #[test]

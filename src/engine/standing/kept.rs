@@ -2,6 +2,7 @@
 //! Entry point: [`struct@Copy`].
 
 use std::{
+    collections::HashSet,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -202,18 +203,14 @@ pub fn lost_rules(state_dir: &StateDir, document: &Snapshot) -> Vec<LostRules> {
 }
 
 pub(super) fn add_lost(lost: &mut Vec<LostRules>, more: Vec<LostRules>) {
-    for rules in more {
-        lost.retain(|known| known.agent != rules.agent);
-        lost.push(rules);
-    }
+    let again: HashSet<&str> = more.iter().map(|rules| rules.agent.as_str()).collect();
+    lost.retain(|known| !again.contains(known.agent.as_str()));
+    lost.extend(more);
 }
 
 pub(super) fn still_missing(lost: Vec<LostRules>, document: &Snapshot) -> Vec<LostRules> {
     match document.document() {
-        Some(document) => lost
-            .into_iter()
-            .filter_map(|rules| rules.still_missing(document))
-            .collect(),
+        Some(document) => LostRules::still_missing(lost, document),
         // Nothing runs by a document that is refused, and nothing is known of it.
         None => lost,
     }
