@@ -1,6 +1,9 @@
 //! One shape for what several generations wrote (`approvals-store.md` 5).
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
 
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -8,7 +11,6 @@ use uuid::Uuid;
 use crate::domain::EntryId;
 
 use super::{
-    carry::carry_members,
     json::pointer_step,
     model::{Agent, Defaults, DenyRule, Document, Entry, Grant, Keyed, Members, PolicyFields, Rule, Socket},
     read::{Warning, trim},
@@ -99,23 +101,36 @@ fn merge_agent(main: &mut DraftAgent, legacy: DraftAgent) {
         ask_fallback: main.policy.ask_fallback.or(policy.ask_fallback),
         auto_allow_skills: main.policy.auto_allow_skills.or(policy.auto_allow_skills),
     };
-    merge_list(&mut main.allowlist, allowlist);
-    merge_list(&mut main.grants, grants);
-    merge_list(&mut main.denylist, denylist);
-    carry_members(&mut main.extra, extra);
+    merge_list(&mut main.allowlist, allowlist, merge_key);
+    merge_list(&mut main.grants, grants, merge_key);
+    // What is alike by that key may deny more than what it would give way to.
+    merge_list(&mut main.denylist, denylist, |rule| {
+        (rule.pattern.clone(), rule.arg_pattern.clone())
+    });
+    let known: HashSet<&str> = main.extra.iter().map(|(name, _value)| name.as_str()).collect();
+    let missing: Members = extra
+        .into_iter()
+        .filter(|(name, _value)| !known.contains(name.as_str()))
+        .collect();
+    main.extra.extend(missing);
 }
 
-fn merge_list<T: Rule>(main: &mut Option<Vec<Draft<T>>>, legacy: Option<Vec<Draft<T>>>) {
+fn merge_list<T, K: Eq + Hash>(
+    main: &mut Option<Vec<Draft<T>>>,
+    legacy: Option<Vec<Draft<T>>>,
+    key: impl Fn(&T) -> K,
+) {
     let mut merged = main.take().unwrap_or_default();
-    let mut keys: HashSet<String> = merged.iter().map(|draft| merge_key(&draft.item)).collect();
+    let mut keys: HashSet<K> = merged.iter().map(|draft| key(&draft.item)).collect();
     for draft in legacy.into_iter().flatten() {
-        if keys.insert(merge_key(&draft.item)) {
+        if keys.insert(key(&draft.item)) {
             merged.push(draft);
         }
     }
     *main = (!merged.is_empty()).then_some(merged);
 }
 
+/// How the product compares entries here.
 fn merge_key(rule: &impl Rule) -> String {
     let pattern = trim(rule.pattern()).to_lowercase();
     format!("{pattern}\0{}", trim(rule.arg_pattern().unwrap_or_default()))

@@ -581,12 +581,18 @@ fn sources_point_at_the_member() {
 fn the_legacy_agent_hands_over_what_main_lacks() {
     let merged = document(
         r#"{"version":1,"agents":{
-            "main":{"future":1,"denylist":[{"pattern":"rm"}]},
-            "default":{"future":2,"other":3,"allowlist":[],"denylist":[{"pattern":"RM"},{"pattern":"dd"}]}}}"#,
+            "main":{"future":1,"denylist":[{"pattern":"rm"},{"pattern":"/usr/bin/id","argPattern":" "}]},
+            "default":{"future":2,"other":3,"allowlist":[],
+                "denylist":[{"pattern":"rm","reason":"again"},{"pattern":"/usr/bin/id"},{"pattern":"dd"}]}}}"#,
     );
     let value: Value = serde_json::from_str(&merged.print()).unwrap();
     let expected = json!({"version": 1, "agents": {"main": {
-        "denylist": [{"id": "<uuid>", "pattern": "rm"}, {"id": "<uuid>", "pattern": "dd"}],
+        "denylist": [
+            {"id": "<uuid>", "pattern": "rm"},
+            {"id": "<uuid>", "pattern": "/usr/bin/id", "argPattern": " "},
+            {"id": "<uuid>", "pattern": "/usr/bin/id"},
+            {"id": "<uuid>", "pattern": "dd"},
+        ],
         "future": 1,
         "other": 3,
     }}});
@@ -594,6 +600,7 @@ fn the_legacy_agent_hands_over_what_main_lacks() {
 }
 
 #[test]
+    // Only a deny rule that says exactly the same gives way: the shorter one here denies all arguments.
 fn adding_a_pattern_again_changes_nothing() {
     let ids = SeededIds::default();
     let mut edited = Document::default();
