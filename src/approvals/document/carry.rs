@@ -3,7 +3,7 @@
 //! What was sent wins for everything that its sender can know. The rest is carried over, so that a program
 //! which reads, changes and sends back a document destroys nothing it never saw.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use crate::domain::EntryId;
 
@@ -139,7 +139,10 @@ fn list_members(unknown: &mut Vec<String>, place: &str, members: &Members, prese
         .collect();
     let pointers = members
         .iter()
-        .filter(|(name, value)| present.get(name.as_str()) != Some(&value))
+        .filter(|(name, value)| {
+            let known = present.get(name.as_str());
+            !known.is_some_and(|known| known.is_same_value(value))
+        })
         .map(|(name, _value)| format!("{place}/{}", pointer_step(name)));
     unknown.extend(pointers);
 }
@@ -191,12 +194,20 @@ fn by_id<T>(list: Option<&mut Vec<Keyed<T>>>) -> HashMap<&str, &mut T> {
     items.map(|Keyed { id, item }| (id.as_str(), item)).collect()
 }
 
-/// Adds the members whose names are not there yet.
-pub(super) fn carry_members(members: &mut Members, old: Members) {
-    let known: HashSet<&str> = members.iter().map(|(name, _value)| name.as_str()).collect();
-    let missing: Members = old
-        .into_iter()
-        .filter(|(name, _value)| !known.contains(name.as_str()))
+/// Adds the members that were not sent. Of one that was sent back the text is what it was: an answer shows no number
+/// as it is written.
+fn carry_members(members: &mut Members, old: Members) {
+    let mut sent: HashMap<&str, &mut Json> = members
+        .iter_mut()
+        .map(|(name, value)| (name.as_str(), value))
         .collect();
+    let mut missing = Members::new();
+    for (name, value) in old {
+        match sent.get_mut(name.as_str()) {
+            Some(same) if same.is_same_value(&value) => **same = value,
+            Some(_changed) => {}
+            None => missing.push((name, value)),
+        }
+    }
     members.extend(missing);
 }

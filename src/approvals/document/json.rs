@@ -4,7 +4,7 @@
 //! numbers into doubles and refuses the half surrogate pairs that a JavaScript writer leaves behind. This one
 //! notices duplicates, keeps the text of every number, and replaces lone surrogates, saying where.
 
-use std::fmt::Write as _;
+use std::{collections::HashMap, fmt::Write as _};
 
 /// Deeper nesting is refused, so that no document can exhaust the stack.
 const MAX_DEPTH: usize = 128;
@@ -40,6 +40,29 @@ impl Number {
     pub fn as_f64(&self) -> f64 {
         // The grammar was checked, and what it allows parses.
         self.0.parse().unwrap_or(0.0)
+    }
+
+    /// Whether both are the same number, however they are written. What is an integer of 64 bits is compared exactly,
+    /// anything else as the double that a reader makes of it.
+    fn is_same_value(&self, other: &Self) -> bool {
+        match (self.as_integer(), other.as_integer()) {
+            (Some(one), Some(other)) => one == other,
+            (Some(_), None) | (None, Some(_)) | (None, None) => {
+                self.as_f64().total_cmp(&other.as_f64()).is_eq() || (self.is_zero() && other.is_zero())
+            }
+        }
+    }
+
+    fn as_integer(&self) -> Option<i128> {
+        let value: i128 = self.0.parse().ok()?;
+        (i128::from(i64::MIN)..=i128::from(u64::MAX))
+            .contains(&value)
+            .then_some(value)
+    }
+
+    /// Of either sign.
+    fn is_zero(&self) -> bool {
+        self.as_f64().abs().to_bits() == 0
     }
 
     /// The whole number at or below this one, kept inside the range of `i64`.
@@ -372,6 +395,27 @@ fn first_duplicate(members: &[(String, Json)]) -> Option<String> {
 }
 
 impl Json {
+    /// Whether both say the same: numbers by value, members whatever their order.
+    pub(super) fn is_same_value(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Number(one), Self::Number(other)) => one.is_same_value(other),
+            (Self::Array(one), Self::Array(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same_value(other))
+            }
+            (Self::Object(one), Self::Object(other)) => {
+                let known: HashMap<&str, &Self> =
+                    other.iter().map(|(name, value)| (name.as_str(), value)).collect();
+                one.len() == other.len()
+                    && one.iter().all(|(name, value)| {
+                        known
+                            .get(name.as_str())
+                            .is_some_and(|known| value.is_same_value(known))
+                    })
+            }
+            (one, other) => one == other,
+        }
+    }
+
     /// Prints the way `JSON.stringify(value, null, 2)` does: the layout that every writer of the file shares.
     pub(super) fn print(&self) -> String {
         let mut text = String::new();

@@ -887,6 +887,38 @@ fn differences_say_which_way_they_go() {
         assert_eq!(
             wrap(before).difference(&wrap(after)).change,
             change,
+#[test]
+fn an_unknown_number_may_come_back_in_another_spelling() {
+    let text = |members: &str| document(&format!(r#"{{"version":1,"agents":{{"main":{{{members}}}}}}}"#));
+    let present = text(
+        r#""a":1.50,"b":{"y":[1e3],"x":-0},"c":123456789012345678901,"d":9007199254740993,"e":1.737e12"#,
+    );
+    let mut answered: Value = present.redacted();
+    let sent = Document::parse(answered.to_string().as_bytes()).unwrap().document;
+    assert_eq!(sent.unknown_members(&present), [""; 0], "{answered}");
+    let mut replaced = present.clone();
+    replaced.replace(sent, Incoming::Ours);
+    assert_eq!(replaced.print(), present.print());
+    // As another language writes the same numbers.
+    let sent = text(
+        r#""a":15e-1,"b":{"x":0,"y":[1000]},"c":123456789012345680000,"d":9007199254740993,"e":1737000000000.0"#,
+    );
+    assert_eq!(sent.unknown_members(&present), [""; 0]);
+    for (member, value) in [
+        ("a", json!(1.25)),
+        ("d", json!(9_007_199_254_740_992_u64)),
+        ("b", json!({"x": 0, "y": [1001]})),
+    ] {
+        let was = std::mem::replace(&mut answered["agents"]["main"][member], value);
+        let changed = Document::parse(answered.to_string().as_bytes()).unwrap().document;
+        assert_eq!(
+            changed.unknown_members(&present),
+            [format!("/agents/main/{member}")]
+        );
+        answered["agents"]["main"][member] = was;
+    }
+}
+
             "{before} to {after}"
         );
         assert_eq!(
