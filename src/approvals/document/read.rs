@@ -269,7 +269,7 @@ fn entry(item: Json, pointer: String) -> Result<Draft<Entry>, Refusal> {
     let mut object = Object::of(item, pointer)?;
     let id = object.string("id")?;
     // A later release kept the text beside its digest; every later reader drops it.
-    object.take("commandText");
+    object.string("commandText")?;
     Ok(Draft {
         id,
         item: Entry {

@@ -489,6 +489,15 @@ fn members_of_ours_are_checked_like_any_known_member() {
         Type,
         "/agents/main/allowlist/0/note",
     );
+    for wrong in ["5", "null"] {
+        refused(
+            &agent(&format!(
+                r#"{{"allowlist":[{{"pattern":"/bin/ls","commandText":{wrong}}}]}}"#
+            )),
+            Type,
+            "/agents/main/allowlist/0/commandText",
+        );
+    }
     refused(
         &agent(r#"{"allowlist":[{"pattern":"/bin/ls","commandSha256":false}]}"#),
         Type,
@@ -586,6 +595,7 @@ fn the_legacy_agent_hands_over_what_main_lacks() {
                 "denylist":[{"pattern":"rm","reason":"again"},{"pattern":"/usr/bin/id"},{"pattern":"dd"}]}}}"#,
     );
     let value: Value = serde_json::from_str(&merged.print()).unwrap();
+    // Only a deny rule that says exactly the same gives way: the shorter one here denies all arguments.
     let expected = json!({"version": 1, "agents": {"main": {
         "denylist": [
             {"id": "<uuid>", "pattern": "rm"},
@@ -600,7 +610,6 @@ fn the_legacy_agent_hands_over_what_main_lacks() {
 }
 
 #[test]
-    // Only a deny rule that says exactly the same gives way: the shorter one here denies all arguments.
 fn adding_a_pattern_again_changes_nothing() {
     let ids = SeededIds::default();
     let mut edited = Document::default();
@@ -879,15 +888,6 @@ fn unknown_members_of_items_are_compared_by_id_and_value() {
 }
 
 #[test]
-fn differences_say_which_way_they_go() {
-    use Change::{Narrows, Neutral, Widens};
-    #[track_caller]
-    fn check(before: &str, after: &str, change: Change, back: Change) {
-        let wrap = |text: &str| document(&format!(r#"{{"version":1,"agents":{text}}}"#));
-        assert_eq!(
-            wrap(before).difference(&wrap(after)).change,
-            change,
-#[test]
 fn an_unknown_number_may_come_back_in_another_spelling() {
     let text = |members: &str| document(&format!(r#"{{"version":1,"agents":{{"main":{{{members}}}}}}}"#));
     let present = text(
@@ -919,6 +919,15 @@ fn an_unknown_number_may_come_back_in_another_spelling() {
     }
 }
 
+#[test]
+fn differences_say_which_way_they_go() {
+    use Change::{Narrows, Neutral, Widens};
+    #[track_caller]
+    fn check(before: &str, after: &str, change: Change, back: Change) {
+        let wrap = |text: &str| document(&format!(r#"{{"version":1,"agents":{text}}}"#));
+        assert_eq!(
+            wrap(before).difference(&wrap(after)).change,
+            change,
             "{before} to {after}"
         );
         assert_eq!(
