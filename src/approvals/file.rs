@@ -141,9 +141,15 @@ fn refused_parent(path: &Path, home: &Path) -> Option<RefusalReason> {
     if !home.is_absolute() {
         return None;
     }
-    let below_home = path.parent()?.strip_prefix(home).ok()?;
+    let parent = path.parent()?;
+    // The path may call the home directory by another name, through a link to it or above it.
+    let home = if parent.starts_with(home) {
+        home
+    } else {
+        same_directory_above(parent, home)?
+    };
     let mut directory = PathBuf::from(home);
-    for component in below_home.components() {
+    for component in parent.strip_prefix(home).ok()?.components() {
         directory.push(component);
         match fs::symlink_metadata(&directory) {
             Ok(metadata) if metadata.is_symlink() => return Some(RefusalReason::SymlinkParent),
@@ -153,4 +159,15 @@ fn refused_parent(path: &Path, home: &Path) -> Option<RefusalReason> {
         }
     }
     None
+}
+
+/// The highest of a path's directories that is `directory` under another name.
+fn same_directory_above<'a>(path: &'a Path, directory: &Path) -> Option<&'a Path> {
+    let stamp = |path: &Path| Some(FileStamp::from_metadata(&fs::metadata(path).ok()?));
+    let wanted = stamp(directory)?;
+    let above: Vec<&Path> = path.ancestors().collect();
+    above
+        .into_iter()
+        .rev()
+        .find(|above| stamp(above).is_some_and(|found| found.is_same_file(&wanted)))
 }

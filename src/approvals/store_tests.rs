@@ -257,6 +257,34 @@ fn symlink_in_a_parent_below_home_is_refused_but_not_above() {
 }
 
 #[test]
+fn symlink_in_a_parent_below_home_is_refused_however_the_home_is_called() {
+    let world = World::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let alias = elsewhere.path().join("home");
+    symlink(world.home.path(), &alias).unwrap();
+    fs::remove_dir(world.state()).unwrap();
+    let real = world.home.path().join("real");
+    fs::create_dir(&real).unwrap();
+    replace_file(&real.join("exec-approvals.json"), GOOD.as_bytes(), PRIVATE_FILE).unwrap();
+    symlink(&real, world.state()).unwrap();
+    let status = |home: &Path, directory: &Path| {
+        let store = DocumentStore::open(
+            directory.join("exec-approvals.json"),
+            home.to_owned(),
+            Arc::new(SystemClock),
+            Arc::new(SystemIds),
+        );
+        store.snapshot().status.clone()
+    };
+    let refused = DocumentStatus::Refused(Refusal::whole(RefusalReason::SymlinkParent));
+    assert_eq!(status(&alias, &world.state()), refused);
+    assert_eq!(status(world.home.path(), &alias.join("state")), refused);
+    // The link above the home is nobody's business, and what lies elsewhere is not below it.
+    assert_eq!(status(world.home.path(), &alias.join("real")), DocumentStatus::Ok);
+    assert_eq!(status(&alias, &real), DocumentStatus::Ok);
+}
+
+#[test]
 fn directory_in_its_place_is_refused() {
     let world = World::new();
     fs::create_dir(world.path()).unwrap();
