@@ -174,27 +174,49 @@ pub enum StaleLock {
 }
 
 /// Removes the lock of the document if its holder died since the machine was started. For operators only.
-pub(super) fn remove_stale(path: &Path, clock: &dyn Clock) -> io::Result<StaleLock> {
-    let path = lock_path(path)?;
-    if let Err(error) = identify(&path) {
+pub(super) fn remove_stale(document: &Path, clock: &dyn Clock) -> io::Result<StaleLock> {
+    if let Err(error) = identify(&lock_path(document)?) {
         return if error.kind() == io::ErrorKind::NotFound {
             Ok(StaleLock::None)
         } else {
             Err(error)
         };
     }
-    let now = clock.now();
-    match stale(&path, now)? {
+    match left(document, clock)? {
         None => Ok(StaleLock::Held),
-        Some(Stale {
+        Some(LeftLock {
+            path,
             pid: Some(pid),
-            created_at: Some(created_at),
-        }) if created_at >= boot_time(now) => {
+            is_of_this_boot: true,
+        }) => {
             fs::remove_file(&path)?;
             Ok(StaleLock::Removed { pid })
         }
         Some(_) => Ok(StaleLock::Unknown),
     }
+}
+
+/// A lock that a program left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftLock {
+    /// The lock file.
+    pub path: PathBuf,
+    /// The dead process, where the lock names one.
+    pub pid: Option<u32>,
+    /// Whether that process took it since the machine was started. Whose any other lock is only a person can tell.
+    pub is_of_this_boot: bool,
+}
+
+/// The lock of the document, if its holder is gone. Looks only.
+pub(super) fn left(document: &Path, clock: &dyn Clock) -> io::Result<Option<LeftLock>> {
+    let path = lock_path(document)?;
+    let now = clock.now();
+    let found = stale(&path, now)?;
+    Ok(found.map(|Stale { pid, created_at }| LeftLock {
+        path,
+        pid,
+        is_of_this_boot: pid.is_some() && created_at.is_some_and(|at| at >= boot_time(now)),
+    }))
 }
 
 struct Stale {

@@ -28,7 +28,7 @@ use super::{
 };
 
 pub use super::{
-    lock::StaleLock,
+    lock::{LeftLock, StaleLock},
     snapshot::{DocumentStatus, Snapshot},
 };
 
@@ -346,6 +346,14 @@ impl DocumentStore {
             Err(UpdateError::Store(error)) => Err(error),
             Err(UpdateError::Edit(never)) => match never {},
         }
+    }
+
+    /// The lock that keeps everybody from writing although its holder is gone.
+    ///
+    /// # Errors
+    /// What reading the lock file says.
+    pub fn left_lock(&self) -> io::Result<Option<LeftLock>> {
+        lock::left(&self.path, &*self.clock)
     }
 
     /// Removes a lock that was left behind by a process that died since the machine was started. Only ever on an

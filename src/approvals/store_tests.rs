@@ -22,7 +22,7 @@ use super::{
     document::{
         Document, Incoming, MAX_BYTES, NewPattern, PolicyFields, PolicyTarget, Refusal, RefusalReason,
     },
-    store::{Base, DocumentStatus, DocumentStore, Snapshot, StaleLock, StoreError, UpdateError},
+    store::{Base, DocumentStatus, DocumentStore, LeftLock, Snapshot, StaleLock, StoreError, UpdateError},
 };
 
 const EMPTY_HASH: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -422,6 +422,7 @@ fn live_lock_makes_a_write_give_up_after_a_bounded_wait() {
     );
     assert_eq!(world.text(), GOOD);
     assert_eq!(fs::read_to_string(world.lock()).unwrap(), text);
+    assert_eq!(store.left_lock().unwrap(), None);
     assert_eq!(store.remove_stale_lock().unwrap(), StaleLock::Held);
 }
 
@@ -448,14 +449,26 @@ fn stale_lock_is_an_error_and_never_taken_over() {
 fn an_operator_removes_only_a_lock_of_a_process_that_died_since_the_start_of_the_machine() {
     let world = World::with(GOOD);
     let store = world.store();
+    let left = |is_of_this_boot| {
+        Some(LeftLock {
+            path: fs::canonicalize(world.state())
+                .unwrap()
+                .join("exec-approvals.json.lock"),
+            pid: Some(DEAD),
+            is_of_this_boot,
+        })
+    };
     assert_eq!(store.remove_stale_lock().unwrap(), StaleLock::None);
+    assert_eq!(store.left_lock().unwrap(), None);
     let old = lock_text(DEAD, None, "1999-01-01T00:00:00.000Z");
     create_private_file(&world.lock(), old.as_bytes()).unwrap();
+    assert_eq!(store.left_lock().unwrap(), left(false));
     assert_eq!(store.remove_stale_lock().unwrap(), StaleLock::Unknown);
     fs::remove_file(world.lock()).unwrap();
     let now = jiff::Timestamp::from_millisecond(SystemClock.now().get()).unwrap();
     let recent = lock_text(DEAD, None, &format!("{now:.3}"));
     create_private_file(&world.lock(), recent.as_bytes()).unwrap();
+    assert_eq!(store.left_lock().unwrap(), left(true));
     assert_eq!(
         store.remove_stale_lock().unwrap(),
         StaleLock::Removed { pid: DEAD }

@@ -21,6 +21,7 @@ use super::{
     value,
 };
 use crate::{
+    approvals::store::{DocumentStore, StaleLock},
     clock::SystemIds,
     doctor::{self, Finding, Repair, ServerState, Severity},
     domain::Backend,
@@ -45,7 +46,8 @@ use crate::{
 
 Exits 1 when a finding is an error; with --ready: 0 ready, 1 not ready, 69 no server.")]
 pub(crate) struct DoctorArgs {
-    /// Do what can be done without loss: file modes, empty profiles of safe bins, what a dead server left
+    /// Do what can be done without loss: file modes, empty profiles of safe bins, what a dead
+    /// server left, and the lock of a dead program
     #[arg(long)]
     fix: bool,
     /// Another countersign.toml, as for `serve`
@@ -160,11 +162,16 @@ impl Examined {
         findings.retain(wanted);
         let mut repaired = Vec::new();
         if fix {
-            // As for `config set`: what an agent runs changes no policy, not even to tighten it.
+            // As for `config set`: what an agent runs changes no policy, not even to tighten it, and takes nobody's lock.
             let is_inside = context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec");
-            findings
-                .retain(|finding| !(is_inside && matches!(finding.repair, Some(Repair::Scaffold { .. }))));
-            repaired = repair(context.console, &state_dir, &findings);
+            findings.retain(|finding| {
+                let is_for_operators = matches!(
+                    finding.repair,
+                    Some(Repair::Scaffold { .. } | Repair::Unlock { .. })
+                );
+                !(is_inside && is_for_operators)
+            });
+            repaired = repair(context, &state_dir, &findings);
             (findings, _) = examine(context, &state_dir, config);
             findings.retain(wanted);
         }
@@ -243,7 +250,8 @@ fn server_state(state_dir: &StateDir) -> ServerState {
     }
 }
 
-fn repair(console: Console, state_dir: &StateDir, findings: &[Finding]) -> Vec<&'static str> {
+fn repair(context: &Context, state_dir: &StateDir, findings: &[Finding]) -> Vec<&'static str> {
+    let console = context.console;
     let mut repaired = Vec::new();
     for finding in findings {
         let Some(repair) = &finding.repair else { continue };
@@ -252,6 +260,7 @@ fn repair(console: Console, state_dir: &StateDir, findings: &[Finding]) -> Vec<&
                 .map_err(|error| error.to_string()),
             Repair::Remove { path } => fs::remove_file(path).map_err(|error| error.to_string()),
             Repair::Scaffold { name } => scaffold(state_dir, name),
+            Repair::Unlock { document } => unlock(context, state_dir, document),
         };
         match done {
             Ok(()) => {
@@ -269,6 +278,19 @@ fn repair(console: Console, state_dir: &StateDir, findings: &[Finding]) -> Vec<&
         }
     }
     repaired
+}
+
+/// Removes the lock of the document, unless somebody holds it by now.
+fn unlock(context: &Context, state_dir: &StateDir, document: &Path) -> Result<(), String> {
+    let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
+    let clock = Arc::clone(&context.clock);
+    let documents = DocumentStore::open(document.to_path_buf(), home, clock, Arc::new(SystemIds));
+    match documents.remove_stale_lock() {
+        Ok(StaleLock::Removed { .. } | StaleLock::None) => Ok(()),
+        Ok(StaleLock::Held) => Err("a program holds it".to_owned()),
+        Ok(StaleLock::Unknown) => Err("nobody knows whose it is".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Puts an empty profile of a safe bin into `openclaw.json`, where there is none: no argument at all is taken then.

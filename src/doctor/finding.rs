@@ -77,6 +77,12 @@ pub enum Repair {
         /// The safe bin.
         name: String,
     },
+    /// Remove the lock of the approvals document if the process that it names is still dead
+    /// (`approvals-store.md` 10: an operator's command only).
+    Unlock {
+        /// The document.
+        document: PathBuf,
+    },
     /// Remove a file that a server which is gone left behind.
     Remove {
         /// Which.

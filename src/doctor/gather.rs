@@ -91,7 +91,10 @@ pub fn gather(
     );
     let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
     let now = clock.now();
-    let document = DocumentStore::open(document_path.clone(), home.clone(), clock, ids).snapshot();
+    let documents = DocumentStore::open(document_path.clone(), home.clone(), clock, ids);
+    let document = documents.snapshot();
+    // Without its directory there is no lock either, and a lock that cannot be read is no news about its holder.
+    let document_lock = documents.left_lock().ok().flatten();
     let edits = loaded.as_ref().map_or_else(
         |_broken| Vec::new(),
         |settings| edits_since_accepted(state_dir, settings, &document, &document_path),
@@ -117,6 +120,7 @@ pub fn gather(
         tls: tls_state(state_dir, settings.as_deref()),
         document: document_state(&document),
         document_path,
+        document_lock,
         edits,
         lost,
         rules: odd_rules,

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    approvals::document::LostRules,
+    approvals::{document::LostRules, store::LeftLock},
     domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
     policy::lint::Remark as RuleRemark,
@@ -25,6 +25,8 @@ pub struct Snapshot {
     pub document: DocumentState,
     /// Where the approvals document lies.
     pub document_path: PathBuf,
+    /// The lock of the approvals document, if a program left it behind.
+    pub document_lock: Option<LeftLock>,
     /// Files of policy that allow more than what a server accepted of them last, and what, in words.
     pub edits: Vec<(PathBuf, Vec<String>)>,
     /// Rules that another program took out of the approvals document.

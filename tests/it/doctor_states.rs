@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use countersign::clock::{Clock as _, SystemClock};
 use serde_json::{Value, json};
 
 use crate::support::{Finished, Scratch, countersign, run_program, write_file, write_file_mode};
@@ -63,6 +64,18 @@ fn allowlist(state: &Path, entry: &Value) {
     document(state, &json!({ "main": { "allowlist": [entry] } }));
 }
 
+/// A lock of the document that nobody holds any more.
+fn lock_of_a_dead_process(state: &Path, created_at_ms: i64) {
+    let created_at = jiff::Timestamp::from_millisecond(created_at_ms).expect("a time");
+    // Larger than any process id the system gives.
+    let holder = json!({ "pid": 0x7fff_fff0, "createdAt": format!("{created_at:.3}"), "nonce": "n" });
+    write_file_mode(
+        &state.join("exec-approvals.json.lock"),
+        format!("{holder}\n"),
+        0o600,
+    );
+}
+
 /// A state directory in order.
 fn sound(state: &Path) {
     fs::create_dir_all(state.join("countersign")).expect("a directory");
@@ -116,6 +129,9 @@ const STATES: &[(&str, &str, Prepare)] = &[
     }),
     ("document-refused", "error", |state| {
         write_file_mode(&state.join("exec-approvals.json"), "{", 0o600);
+    }),
+    ("document-lock-stale", "error", |state| {
+        lock_of_a_dead_process(state, 1_000_000_000_000);
     }),
     ("document-warning", "warning", |state| {
         let path = state.join("exec-approvals.json");
@@ -314,6 +330,46 @@ fn what_can_be_mended_without_loosening_is() {
     for mended in ["safe-bin-without-profile", "file-not-private"] {
         assert!(!left.iter().any(|(id, _)| id == mended), "{left:?}");
     }
+}
+
+#[test]
+fn the_lock_of_a_dead_process_is_removed_for_an_operator_alone() {
+    let scratch = Scratch::new();
+    let state = scratch.path();
+    sound(&state);
+    let lock = state.join("exec-approvals.json.lock");
+    let fix = || {
+        let finding = report(&state, &[])["findings"]
+            .as_array()
+            .expect("findings")
+            .iter()
+            .find(|finding| finding["id"] == "document-lock-stale")
+            .expect("the lock")
+            .clone();
+        assert_eq!(finding["key"], json!(fs::canonicalize(&lock).expect("a path")));
+        assert!(
+            finding["explanation"].to_string().contains("2147483632"),
+            "{finding}"
+        );
+        finding["fixable"].clone()
+    };
+    // Whose a lock is that is older than the start of the machine, only a person can tell.
+    lock_of_a_dead_process(&state, 1_000_000_000_000);
+    assert_eq!(fix(), false);
+    report(&state, &["--fix"]);
+    assert!(lock.exists());
+
+    lock_of_a_dead_process(&state, SystemClock.now().get());
+    assert_eq!(fix(), true);
+    let inside = countersign()
+        .args(&["doctor", "--json", "--fix"])
+        .env("OPENCLAW_STATE_DIR", &state)
+        .env("OPENCLAW_SHELL", "exec");
+    run_program(&inside);
+    assert!(lock.exists());
+    let repaired = report(&state, &["--fix"])["repaired"].clone();
+    assert_eq!(repaired, json!(["document-lock-stale"]));
+    assert!(!lock.exists());
 }
 
 #[test]

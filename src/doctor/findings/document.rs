@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::{
-    approvals::document::LostRules,
-    doctor::{DocumentState, Finding, Severity, Snapshot},
+    approvals::{document::LostRules, store::LeftLock},
+    doctor::{DocumentState, Finding, Repair, Severity, Snapshot},
     policy::hold::quoted,
 };
 
@@ -41,6 +41,36 @@ pub(super) fn document(snapshot: &Snapshot) -> Vec<Finding> {
             })
             .collect(),
     }
+}
+
+pub(super) fn lock(snapshot: &Snapshot) -> Option<Finding> {
+    let LeftLock {
+        path,
+        pid,
+        is_of_this_boot,
+    } = snapshot.document_lock.as_ref()?;
+    let key = path.display().to_string();
+    let holder = pid.map_or_else(
+        || "a program that did not write its name".to_owned(),
+        |pid| format!("process {pid}, which is gone,"),
+    );
+    Some(Finding {
+        id: "document-lock-stale",
+        severity: Severity::Error,
+        explanation: format!(
+            "{holder} left the lock of the approvals document behind: nobody can change the document, and what is \
+             allowed for good counts once"
+        ),
+        fix: if *is_of_this_boot {
+            format!("countersign doctor --fix, or remove {key}")
+        } else {
+            format!("make sure that no program is writing the approvals document, then remove {key}")
+        },
+        key,
+        repair: is_of_this_boot.then(|| Repair::Unlock {
+            document: snapshot.document_path.clone(),
+        }),
+    })
 }
 
 pub(super) fn edit((path, allows): &(PathBuf, Vec<String>)) -> Finding {

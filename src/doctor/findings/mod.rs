@@ -23,6 +23,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(settings::tls(&snapshot.tls));
     found.extend(isolation::isolation(&snapshot.isolation));
     found.extend(document::document(snapshot));
+    found.extend(document::lock(snapshot));
     found.extend(
         snapshot
             .agents

@@ -1,7 +1,7 @@
 //! A state without fault, what each fault makes of it, and the order of findings.
 
 use crate::{
-    approvals::document::LostRules,
+    approvals::{document::LostRules, store::LeftLock},
     doctor::{
         AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Room, Scopes,
         ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
@@ -32,6 +32,7 @@ pub(super) fn sound() -> Snapshot {
         tls: TlsState::Usable { key_of_group: None },
         document: DocumentState::Ok(Vec::new()),
         document_path: "/state/exec-approvals.json".into(),
+        document_lock: None,
         edits: Vec::new(),
         lost: Vec::new(),
         rules: DocumentRemarks::default(),
@@ -222,6 +223,20 @@ fn each_fault_has_its_finding() {
     );
     check(
         |s| {
+            s.document_lock = Some(LeftLock {
+                path: "/state/exec-approvals.json.lock".into(),
+                pid: Some(7),
+                is_of_this_boot: true,
+            });
+        },
+        &[(
+            "document-lock-stale",
+            Severity::Error,
+            "/state/exec-approvals.json.lock",
+        )],
+    );
+    check(
+        |s| {
             s.lost = vec![LostRules {
                 agent: "*".to_owned(),
                 deny_rules: vec![("rm".to_owned(), None)],
@@ -251,6 +266,22 @@ fn each_fault_has_its_finding() {
         |s| s.server = ServerState::Stale("/state/countersign/server.json".into()),
         &[("server-left", Severity::Info, "/state/countersign/server.json")],
     );
+}
+
+#[test]
+fn only_a_lock_whose_holder_is_known_to_be_dead_is_removed_by_itself() {
+    for (pid, is_of_this_boot) in [(Some(7), true), (Some(7), false), (None, false)] {
+        let mut snapshot = sound();
+        snapshot.document_lock = Some(LeftLock {
+            path: "/state/exec-approvals.json.lock".into(),
+            pid,
+            is_of_this_boot,
+        });
+        let found = findings(&snapshot);
+        assert_eq!(found[0].explanation.contains("process 7"), pid.is_some());
+        assert!(found[0].fix.contains("/state/exec-approvals.json.lock"));
+        assert_eq!(found[0].repair.is_some(), is_of_this_boot);
+    }
 }
 
 #[test]
