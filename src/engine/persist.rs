@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     approvals::{
         document::{Document, Entry, Use},
-        store::{Base, DocumentStatus},
+        store::{Base, DocumentStatus, StoreError, UpdateError},
     },
     domain::{
         Actor, Approval, ApprovalId, ApprovalState, Command, EntryId, Host, Pattern, Persist, UnixMillis,
@@ -22,8 +22,10 @@ use crate::{
         document::{check_writable, subject_of},
         judge::Judgement,
         standing::{Ours, PolicyFile},
+        warnings,
     },
     events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},
+    ledger::LedgerError,
     policy::{
         allowlist::CreditKind,
         pattern::{command_digest, command_marker},
@@ -35,6 +37,10 @@ use crate::{
 const NOTE_INTERVAL: Duration = Duration::from_secs(1);
 /// How many notes wait at most; more are dropped.
 const MAX_NOTES: usize = 10_000;
+
+/// How often what "always" leaves is written while others hold the document's lock. Each try waits for seconds by itself,
+/// and the allowed run waits for them all.
+const LOCK_TRIES: usize = 3;
 
 /// Notes of used entries that wait to be written, by owner and pattern.
 #[derive(Debug, Default)]
@@ -103,12 +109,14 @@ impl Engine {
                     .map(|(id, entry)| document.add_entry(agent.as_str(), id.clone(), entry.clone()));
                 Ok::<_, std::convert::Infallible>(added.collect::<Vec<_>>())
             };
-            let added = engine
-                .documents
-                .update_noted(Base::Any, &mut edit, |_added, pending| {
-                    engine.announce_document(pending, Ours::Part, &whom);
-                    Ok(())
-                });
+            let added = while_locked(|| {
+                engine
+                    .documents
+                    .update_noted(Base::Any, &mut edit, |_added, pending| {
+                        engine.announce_document(pending, Ours::Part, &whom);
+                        Ok(())
+                    })
+            });
             engine.settle_policy(PolicyFile::Document);
             if added.is_ok() {
                 engine
@@ -129,9 +137,9 @@ impl Engine {
             }
             Ok(Err(error)) => {
                 tracing::error!(approval.id = %approval.id, error = %error, "entries of an answer cannot be stored; it counts once");
-                self.ledger.persist_dropped(approval.id.clone()).await
+                self.give_up(approval).await
             }
-            Err(_panicked) => self.ledger.persist_dropped(approval.id.clone()).await,
+            Err(_panicked) => self.give_up(approval).await,
         };
         if let Err(error) = settled {
             tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries are stored");
@@ -154,9 +162,15 @@ impl Engine {
             && !matches!(document.status, DocumentStatus::Refused(_));
         if already_written || unchanged {
             self.persist_patterns(approval).await;
-        } else if let Err(error) = self.ledger.persist_dropped(approval.id.clone()).await {
+        } else if let Err(error) = self.give_up(approval).await {
             tracing::error!(approval.id = %approval.id, error = %error, "cannot record that entries were dropped");
         }
+    }
+
+    /// Settles that the entries of an answer are not stored.
+    async fn give_up(&self, approval: &Approval) -> Result<bool, LedgerError> {
+        let warning = warnings::NOT_REMEMBERED.to_owned();
+        self.ledger.persist_dropped(approval.id.clone(), warning).await
     }
 
     async fn tell_entry_added(&self, approval: &Approval, entry_id: EntryId, by: &Actor) {
@@ -304,6 +318,17 @@ impl Engine {
     }
 }
 
+/// Tries again, a few times, while a process that lives holds the lock of the document.
+fn while_locked<T, E>(mut attempt: impl FnMut() -> Result<T, UpdateError<E>>) -> Result<T, UpdateError<E>> {
+    for _ in 1..LOCK_TRIES {
+        match attempt() {
+            Err(UpdateError::Store(StoreError::Locked)) => {}
+            settled => return settled,
+        }
+    }
+    attempt()
+}
+
 /// The entry's id follows from answer and pattern, so that writing it twice changes nothing.
 fn entry_id(approval: &ApprovalId, pattern: &Pattern) -> EntryId {
     let text =
@@ -330,5 +355,30 @@ fn to_entry(pattern: &Pattern, command: &Command, now: UnixMillis) -> Entry {
         command_sha256,
         last_used_at: Some(now.get().into()),
         ..Entry::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_is_held_is_waited_for_again_and_a_stale_one_is_not() {
+        type Attempt = fn() -> Result<(), StoreError>;
+        let tries = |outcomes: &[Attempt]| {
+            let mut outcomes = outcomes.iter();
+            let mut count = 0;
+            let settled = while_locked(|| {
+                count += 1;
+                outcomes.next().unwrap()().map_err(UpdateError::<()>::Store)
+            });
+            (count, settled.is_ok())
+        };
+        let locked: Attempt = || Err(StoreError::Locked);
+        let stale: Attempt = || Err(StoreError::LockStale { pid: Some(1) });
+        assert_eq!(tries(&[|| Ok(())]), (1, true));
+        assert_eq!(tries(&[locked, || Ok(())]), (2, true));
+        assert_eq!(tries(&[locked; LOCK_TRIES]), (LOCK_TRIES, false));
+        assert_eq!(tries(&[stale]), (1, false));
     }
 }

@@ -23,6 +23,9 @@ const CONFINED_SETUID: &str = "confined-setuid";
 /// A confined run failed, and a program of it speaks to a service that is covered.
 const CONFINED_SERVICE: &str = "confined-service";
 
+/// A person allowed the command for good, and that could not be stored.
+pub(super) const NOT_REMEMBERED: &str = "not-remembered";
+
 /// A miss was asked about although the settings let it run in the sandbox. Told to the caller only.
 pub(super) const NOT_DIVERTED: &str = "not-diverted";
 
@@ -62,6 +65,11 @@ fn worded(code: &str) -> Option<Warning> {
             LIMITS_NOT_ENFORCED,
             "a limit of [limits] run_memory_bytes, run_cpu_percent or run_pids is set that cannot be enforced on \
              this machine: the server was given no control group for it (docs/limits.md)",
+        ),
+        NOT_REMEMBERED => (
+            NOT_REMEMBERED,
+            "the command was allowed for good, but the approvals document could not be changed or changed in between: \
+             the answer counted once (countersign doctor says what is wrong with the document)",
         ),
         // Written by a later version.
         _ => return None,

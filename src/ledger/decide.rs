@@ -7,12 +7,12 @@ use crate::{
         Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy,
         Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Token, Vote,
     },
-    events::{Event, EventKind, Resolution},
+    events::{Event, EventKind, EventType, Resolution},
 };
 
 use super::{
     approvals::{self, StoredApproval},
-    audit::{AuditAction, Entry},
+    audit::{AuditAction, AuditOutcome, Entry},
     config::{Durability, Tuning},
     elsewhere,
     error::Fault,
@@ -395,6 +395,8 @@ pub(super) fn end_undecided(
 pub(super) struct SettlePersist {
     pub(super) approval: ApprovalId,
     pub(super) to: Persist,
+    /// What the run is told when they are given up, by its code. The person who answered reads it in the audit.
+    pub(super) warning: Option<String>,
 }
 
 impl Job for SettlePersist {
@@ -410,6 +412,24 @@ impl Job for SettlePersist {
             "UPDATE approvals SET persist = ?2 WHERE id = ?1 AND persist = 'todo'",
             (self.approval.as_str(), self.to.as_str()),
         )?;
+        if changed == 1
+            && let Some(warning) = &self.warning
+            && let Some(StoredApproval { approval, .. }) =
+                approvals::fetch_stored(tx.connection, &self.approval)?
+        {
+            runs::warn(tx, &approval.run_id, warning)?;
+            let action = AuditAction::Event(EventType::AllowlistChanged);
+            let detail = json!({
+                "runId": approval.run_id,
+                "agentId": approval.card.binding.agent,
+                "warning": warning,
+            });
+            let id = self.approval.as_str();
+            tx.audit(&Entry {
+                outcome: AuditOutcome::Failed,
+                ..Entry::done(action, "approval", id, &Actor::system(), detail)
+            })?;
+        }
         Ok(changed == 1)
     }
 

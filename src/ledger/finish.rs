@@ -18,7 +18,6 @@ use super::{
     decide,
     error::Fault,
     launch::{exactly_one, not_started},
-    new_run::json,
     queue::Job,
     runs::{self, Brief},
     sessions,
@@ -47,7 +46,7 @@ pub struct Finish {
     pub end: RunEnd,
     /// Where its output is.
     pub output: RunOutput,
-    /// Codes of warnings that belong to the run.
+    /// Codes of warnings that belong to the run, besides those that it has.
     pub warnings: Vec<String>,
     /// The process session that holds what it left running, if that goes on.
     pub leftovers: Option<String>,
@@ -112,11 +111,8 @@ impl Job for Finish {
                 )?;
             }
         }
-        if !warnings.is_empty() {
-            tx.execute(
-                "UPDATE runs SET warnings = ?2 WHERE run_id = ?1",
-                (run_id.as_str(), json(warnings)),
-            )?;
+        for code in warnings {
+            runs::warn(tx, run_id, code)?;
         }
         if let Some(session_id) = leftovers {
             sessions::insert(tx, run_id, session_id, ProcessKind::Leftovers)?;

@@ -304,19 +304,22 @@ impl Ledger {
             .submit(SettlePersist {
                 approval,
                 to: Persist::Done,
+                warning: None,
             })
             .await
     }
 
-    /// The entries of an `allow-always` are given up. `false` when that was settled before.
+    /// The entries of an `allow-always` are given up, which its run and the audit tell by the code of a warning. `false`
+    /// when that was settled before.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub async fn persist_dropped(&self, approval: ApprovalId) -> Result<bool, LedgerError> {
+    pub async fn persist_dropped(&self, approval: ApprovalId, warning: String) -> Result<bool, LedgerError> {
         self.queue
             .submit(SettlePersist {
                 approval,
                 to: Persist::Dropped,
+                warning: Some(warning),
             })
             .await
     }

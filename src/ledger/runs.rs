@@ -18,7 +18,7 @@ use super::{
     idempotency::{self, IdempotencyKey, KeyState},
     readers::{Cursor, Listing, Page},
     rows::Columns,
-    tx::{fetch, list},
+    tx::{Tx, fetch, list},
 };
 
 /// Which runs are wanted. Everything that is set must hold.
@@ -204,6 +204,16 @@ impl RunFilter {
 pub(super) fn fetch_run(connection: &Connection, id: &RunId) -> Result<Option<Run>, Fault> {
     let sql = format!("SELECT {COLUMNS} FROM runs WHERE run_id = ?1");
     fetch(connection, &sql, (id.as_str(),), from_row)
+}
+
+/// Adds the code of a warning that belongs to a run, once.
+pub(super) fn warn(tx: &Tx<'_>, id: &RunId, code: &str) -> Result<(), Fault> {
+    tx.execute(
+        "UPDATE runs SET warnings = json_insert(warnings, '$[#]', ?2) \
+         WHERE run_id = ?1 AND NOT EXISTS (SELECT 1 FROM json_each(warnings) WHERE value = ?2)",
+        (id.as_str(), code),
+    )?;
+    Ok(())
 }
 
 /// What a transition needs to know about a run.

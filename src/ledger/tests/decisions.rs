@@ -7,8 +7,9 @@ use crate::ledger::NotAllowed;
 use crate::{
     domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, Scope, TerminalReason},
     ledger::{
-        CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Revise, ReviseOutcome,
+        CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Page, Revise, ReviseOutcome,
         Undecided,
+        audit::{AuditFilter, AuditOutcome},
     },
 };
 
@@ -205,7 +206,11 @@ async fn a_bare_allow_always_remembers_the_default_patterns_until_they_are_settl
     assert_eq!(patterns, ["/bin/echo-exact"]);
     assert!(opened.ledger.persist_done(asked.id.clone()).await.unwrap());
     assert!(
-        !opened.ledger.persist_dropped(asked.id.clone()).await.unwrap(),
+        !opened
+            .ledger
+            .persist_dropped(asked.id.clone(), "too-late".to_owned())
+            .await
+            .unwrap(),
         "settled once"
     );
     assert!(opened.ledger.approvals_to_persist().await.unwrap().is_empty());
@@ -217,6 +222,36 @@ async fn a_bare_allow_always_remembers_the_default_patterns_until_they_are_settl
             ..
         }
     ));
+}
+
+#[tokio::test]
+async fn patterns_that_are_given_up_are_told_with_the_run_and_in_the_audit() {
+    let opened = Opened::new();
+    let asked = opened.ask().await;
+    opened.decide(&asked.id, ApprovalDecision::AllowAlways).await;
+    for _again in 0..2 {
+        let warning = "not-remembered".to_owned();
+        opened
+            .ledger
+            .persist_dropped(asked.id.clone(), warning)
+            .await
+            .unwrap();
+    }
+    let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+    assert_eq!(run.warnings, ["not-remembered"]);
+    let filter = AuditFilter {
+        action: Some("allowlist.changed".to_owned()),
+        ..AuditFilter::default()
+    };
+    let listed = opened.ledger.audit(filter, Page::first(10)).await.unwrap().items;
+    let [record] = listed.as_slice() else {
+        panic!("{listed:?}")
+    };
+    assert_eq!(
+        (record.outcome, record.target.id.as_str()),
+        (AuditOutcome::Failed, asked.id.as_str())
+    );
+    assert!(opened.ledger.approvals_to_persist().await.unwrap().is_empty());
 }
 
 #[tokio::test]

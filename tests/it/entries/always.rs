@@ -35,6 +35,43 @@ async fn remembered(server: &TestServer, approval: &Value, count: usize) -> Vec<
 }
 
 #[tokio::test]
+async fn what_cannot_be_stored_counts_once_and_is_told() {
+    let server = TestServer::asking().start().await;
+    let approval = asked(&server, json!({ "argv": ["/usr/bin/id", "-u"] })).await;
+    // Larger than any process id the system gives.
+    let holder = json!({ "pid": 0x7fff_fff0, "createdAt": "2026-01-01T00:00:00.000Z", "nonce": "n" });
+    let lock = server.state().join("exec-approvals.json.lock");
+    write_file_mode(&lock, format!("{holder}\n"), 0o600);
+    let operator = server.operator();
+    let (id, run_id) = (
+        approval["id"].as_str().unwrap(),
+        approval["runId"].as_str().unwrap(),
+    );
+    operator.decide(id, "allow-always").await.expect(200);
+    let run = server.agent().finished(run_id).await;
+    assert_eq!(run["status"], "completed");
+    let audit = operator
+        .get("/v1/audit?action=allowlist.changed")
+        .await
+        .expect(200);
+    assert_eq!(
+        only(&audit["items"][0], &["outcome", "target", "detail"]),
+        json!({
+            "outcome": "failed",
+            "target": { "kind": "approval", "id": id },
+            "detail": { "runId": run_id, "agentId": "main", "warning": "not-remembered" },
+        })
+    );
+    assert_eq!(operator.get("/v1/audit/verify").await.expect(200)["ok"], true);
+    assert_eq!(super::findings(&server, "document-lock-stale").await.len(), 1);
+    std::fs::remove_file(lock).unwrap();
+    assert_eq!(
+        operator.get("/v1/agents/main/allowlist").await.expect(200)["items"],
+        json!([])
+    );
+}
+
+#[tokio::test]
 async fn what_is_stored_is_what_was_shown_for_the_parts_that_a_person_covered() {
     let server = TestServer::asking()
         .document(
