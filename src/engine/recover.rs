@@ -5,8 +5,8 @@ use std::sync::{Arc, atomic::Ordering};
 
 use crate::{
     domain::{
-        self, Actor, Aftermath, Binding, Exit, Host, KillCause, Reason, Recovery, Run, RunId, RunStatus,
-        TerminalSize, Traces,
+        self, Actor, ActorKind, Aftermath, Binding, Exit, Host, KillCause, Reason, Recovery, Run, RunId,
+        RunStatus, TerminalSize, Traces,
     },
     engine::{
         Engine,
@@ -61,7 +61,14 @@ impl Engine {
             let standing = approval.map(|approval| approval.standing(self.clock.now()));
             let waits = matches!(run.status, RunStatus::Asking | RunStatus::Requested) && approval.is_some();
             if waits && unstarted == Unstarted::Void {
-                self.withdraw_unstarted(run).await;
+                self.withdraw_unstarted(run, Reason::Shutdown, Actor::system())
+                    .await;
+                continue;
+            }
+            // Its peer went with the connection, and would have withdrawn it then (`ipc.md` 7).
+            if waits && run.requested_by.kind == ActorKind::Ipc {
+                self.withdraw_unstarted(run, Reason::Cancelled, run.requested_by.clone())
+                    .await;
                 continue;
             }
             match (
@@ -106,11 +113,8 @@ impl Engine {
     }
 
     /// A run that was asked about or allowed never starts any more, and its question is withdrawn.
-    async fn withdraw_unstarted(&self, run: &Run) {
-        let withdrawn = self
-            .ledger
-            .cancel(run.id.clone(), Reason::Shutdown, Actor::system())
-            .await;
+    async fn withdraw_unstarted(&self, run: &Run, reason: Reason, by: Actor) {
+        let withdrawn = self.ledger.cancel(run.id.clone(), reason, by).await;
         match withdrawn {
             Ok(CancelOutcome::Cancelled(_) | CancelOutcome::Ended(_)) => self.broker.touch(&run.id),
             Ok(CancelOutcome::Started(_) | CancelOutcome::NotFound) | Err(_) => {

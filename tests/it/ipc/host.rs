@@ -189,25 +189,34 @@ async fn only_the_listed_decisions_are_open() {
 }
 
 #[tokio::test]
-async fn a_question_that_outlives_its_server_is_never_started() {
+async fn whatever_a_peer_wanted_of_a_server_that_died_is_withdrawn() {
     let mut server = TestServer::asking().with_socket().start().await;
     let asker = Asker::of(&server);
     let marker = server.scratch().join("ran");
-    let mut stream = asker.connect().await;
-    let line = asker.request_line("q", &json!({ "command": format!("touch {}", marker.display()) }));
-    stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
-    let approval = asked_about(&server).await;
-    server.crash_and_restart().await;
-    server
-        .operator()
-        .decide(approval["id"].as_str().unwrap(), "allow-once")
-        .await
-        .expect(200);
-    let run = server.operator().run(approval["runId"].as_str().unwrap()).await;
-    assert_eq!(
-        only(&run, &["status", "reason"]),
-        json!({ "status": "lost", "reason": "run-elsewhere" })
-    );
+    let lines = [
+        asker.request_line("q", &json!({ "command": format!("touch {}", marker.display()) })),
+        asker.exec_line("e", &json!({ "command": ["touch", marker] })),
+    ];
+    for line in lines {
+        let mut stream = asker.connect().await;
+        stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        let approval = asked_about(&server).await;
+        server.crash_and_restart().await;
+        // As if the peer had left: its connection did.
+        let withdrawn = resolved(&server, &approval["id"]).await;
+        assert_eq!(
+            only(&withdrawn, &["status", "terminalReason"]),
+            json!({ "status": "cancelled", "terminalReason": "run-aborted" })
+        );
+        let id = approval["id"].as_str().unwrap();
+        let late = server.operator().decide(id, "allow-once").await;
+        late.problem(410, "approval-cancelled");
+        let run = server.operator().run(approval["runId"].as_str().unwrap()).await;
+        assert_eq!(
+            only(&run, &["status", "reason"]),
+            json!({ "status": "cancelled", "reason": "cancelled" })
+        );
+    }
     server.crash_and_restart().await;
     asker.expect_alive_soon(&server).await;
     assert!(!marker.exists());
