@@ -70,7 +70,7 @@ pub use grants::GrantUse;
 pub use handle::{Health, Ledger, LedgerThread};
 pub use idempotency::{Admission, IdempotencyKey, Kept, KeyState};
 pub use new_run::NewRun;
-pub use node_runs::NodeLaunch;
+pub use node_runs::{NodeLaunch, NodeRun};
 pub use nodes::{ConnectNode, DecidedPairing, NodeAdmission, NodeCredential, NodeToken};
 pub use progress::Started;
 pub use readers::{Cursor, Listing, Page};

@@ -19,6 +19,16 @@ const MOST_ASKED: u32 = 200;
 /// What a launch on a node names besides the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeLaunch {
+    /// What is kept of it.
+    pub kept: NodeRun,
+    /// Whether the node's own approvals document was known when the run was judged. It is for whoever sends the call, which
+    /// happens once and soon, so it is not kept.
+    pub document_known: bool,
+}
+
+/// What is kept of a launch on a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRun {
     /// The node.
     pub node_id: String,
     /// The connection over which it is to be called, and over no other.
@@ -29,11 +39,11 @@ pub struct NodeLaunch {
 
 /// Writes what a run is launched with, in the transaction of the launch. The invoke id is the run's id.
 pub(super) fn note_launch(tx: &Tx<'_>, run: &RunId, launch: &NodeLaunch) -> Result<(), Fault> {
-    let NodeLaunch {
+    let NodeRun {
         node_id,
         connection,
         fenced,
-    } = launch;
+    } = &launch.kept;
     let written = tx.execute(
         "INSERT INTO node_runs (run_id, node_id, invoke_id, connection, fenced) VALUES (?1, ?2, ?1, ?3, ?4)",
         (
@@ -46,14 +56,14 @@ pub(super) fn note_launch(tx: &Tx<'_>, run: &RunId, launch: &NodeLaunch) -> Resu
     exactly_one(written)
 }
 
-fn fetch_launch(connection: &Connection, run: &RunId) -> Result<Option<NodeLaunch>, Fault> {
+fn fetch_launch(connection: &Connection, run: &RunId) -> Result<Option<NodeRun>, Fault> {
     fetch(
         connection,
         "SELECT run_id, node_id, connection, fenced FROM node_runs WHERE run_id = ?1",
         (run.as_str(),),
         |row| {
             let mut columns = Columns::after("node_runs", row, 1);
-            Ok(NodeLaunch {
+            Ok(NodeRun {
                 node_id: columns.take()?,
                 connection: columns.count()?,
                 fenced: columns.take()?,
@@ -67,7 +77,7 @@ impl Ledger {
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn node_launch(&self, run: &RunId) -> Result<Option<NodeLaunch>, LedgerError> {
+    pub async fn node_launch(&self, run: &RunId) -> Result<Option<NodeRun>, LedgerError> {
         self.readers
             .here(|connection| fetch_launch(connection, run))
             .await

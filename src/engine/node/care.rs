@@ -36,10 +36,10 @@ use crate::{
         ConnectionId, InvokeFailure, InvokeRequest, InvokeResult, NodeError, NodeGeneration, NodeInfo,
         NodePlan,
         answers::{self, RunAnswer, RunEvent, RunState},
-        calls::{self, Allowed, Called, RunCall},
+        calls::{self, Allowed, Called, NodeGate, RunCall},
     },
     ledger::{
-        Finish, NodeLaunch, RunOutput, Started,
+        Finish, NodeLaunch, NodeRun, RunOutput, Started,
         launch::{Permit, PermitParts},
     },
     output::Capture,
@@ -166,7 +166,7 @@ impl Engine {
     pub(in crate::engine) fn care_again(
         self: &Arc<Self>,
         run: &Run,
-        node: NodeLaunch,
+        node: NodeRun,
         custody: Custody,
     ) -> Arc<LiveRun> {
         let place = Place {
@@ -246,7 +246,10 @@ impl Engine {
             node,
             answered: _,
         } = permit.into_parts();
-        let launch = node.ok_or("the launch names no node")?;
+        let NodeLaunch {
+            kept: launch,
+            document_known,
+        } = node.ok_or("the launch names no node")?;
         let Bound::OnNode { plan, .. } = &binding.bound else {
             return Err("the run is not bound to a node");
         };
@@ -276,6 +279,11 @@ impl Engine {
             run_id: &run_id,
             timeout_ms: binding.timeout_ms,
             allowed,
+            gate: if document_known {
+                NodeGate::Seen
+            } else {
+                NodeGate::Unseen
+            },
             not_after,
         };
         let timeout = super::super::supervise::millis(binding.timeout_ms);

@@ -42,7 +42,7 @@ use crate::{
         node::{ConnectionId, NodeGeneration, NodeInfo, NodeLookup, NodePlan, calls},
         workdir::{Workdir, WorkdirError},
     },
-    ledger::NodeLaunch,
+    ledger::{NodeLaunch, NodeRun},
     policy::{allowlist::Analysis, pattern::PatternCache},
 };
 
@@ -135,9 +135,12 @@ impl OnNode {
     pub(super) fn launch(&self) -> Option<NodeLaunch> {
         let ConnectionId(connection) = self.info.connection?;
         Some(NodeLaunch {
-            node_id: self.info.node_id.clone(),
-            connection,
-            fenced: is_fenced(&self.info),
+            kept: NodeRun {
+                node_id: self.info.node_id.clone(),
+                connection,
+                fenced: is_fenced(&self.info),
+            },
+            document_known: matches!(self.document, NodeDocument::Known(_)),
         })
     }
 

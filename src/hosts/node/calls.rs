@@ -34,6 +34,15 @@ pub enum Allowed {
     },
 }
 
+/// Whether this server knew the node's own approvals document when it decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeGate {
+    /// It did: what it decided is no weaker than that.
+    Seen,
+    /// It did not, so the node has the last word.
+    Unseen,
+}
+
 /// The command of a call, as every request about it names it.
 #[derive(Debug, Clone, Copy)]
 pub struct Called<'a> {
@@ -62,6 +71,8 @@ pub struct RunCall<'a> {
     pub timeout_ms: u64,
     /// Why it may run.
     pub allowed: Allowed,
+    /// Whether that took the node's own document into account.
+    pub gate: NodeGate,
     /// After this it must not start any more.
     pub not_after: UnixMillis,
 }
@@ -87,6 +98,7 @@ pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
         run_id,
         timeout_ms,
         allowed,
+        gate,
         not_after,
     } = call;
     let mut params = common(called);
@@ -104,7 +116,7 @@ pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
         put("timeoutMs", timeout_ms.into());
     }
     put("runId", run_id.as_str().into());
-    if let Some(decision) = decision_for(allowed, generation) {
+    if let Some(decision) = decision_for(allowed, gate, generation) {
         put("approved", true.into());
         put("approvalDecision", decision.as_str().into());
     }
@@ -120,17 +132,27 @@ pub fn run_params(call: RunCall<'_>, generation: NodeGeneration) -> Value {
 /// The decision that a node is shown, if it is shown any.
 ///
 /// The first generation does not know who decided, and its own base policy (`allowlist`, `on-miss`) cannot be read: it is told
-/// of every decision of ours that does not rest on its own allowlist. It stores names of programs for `allow-always`, which
-/// would cover any arguments, so it is never told that.
-const fn decision_for(allowed: Allowed, generation: NodeGeneration) -> Option<ApprovalDecision> {
-    match (generation, allowed) {
-        (NodeGeneration::Present | NodeGeneration::Ours, Allowed::ByPerson(decision)) => Some(decision),
-        (NodeGeneration::Present | NodeGeneration::Ours, _)
-        | (NodeGeneration::First, Allowed::ByAllowlist | Allowed::ByFallback { whole: false }) => None,
-        (
+/// of every decision of ours that does not rest on its own allowlist. What it is told takes the place of its ask and its
+/// allowlist, so where they were not seen only a person's answer is told: our layers alone may be weaker than its own. It
+/// stores names of programs for `allow-always`, which would cover any arguments, so it is never told that.
+const fn decision_for(
+    allowed: Allowed,
+    gate: NodeGate,
+    generation: NodeGeneration,
+) -> Option<ApprovalDecision> {
+    match (generation, allowed, gate) {
+        (NodeGeneration::Present | NodeGeneration::Ours, Allowed::ByPerson(decision), _) => Some(decision),
+        (NodeGeneration::Present | NodeGeneration::Ours, _, _)
+        | (NodeGeneration::First, Allowed::ByAllowlist | Allowed::ByFallback { whole: false }, _)
+        | (
             NodeGeneration::First,
-            Allowed::ByPolicy | Allowed::ByPerson(_) | Allowed::ByFallback { whole: true },
-        ) => Some(ApprovalDecision::AllowOnce),
+            Allowed::ByPolicy | Allowed::ByFallback { whole: true },
+            NodeGate::Unseen,
+        ) => None,
+        (NodeGeneration::First, Allowed::ByPerson(_), _)
+        | (NodeGeneration::First, Allowed::ByPolicy | Allowed::ByFallback { whole: true }, NodeGate::Seen) => {
+            Some(ApprovalDecision::AllowOnce)
+        }
     }
 }
 
@@ -220,12 +242,23 @@ mod tests {
         }
 
         fn params(&self, plan: Option<&NodePlan>, allowed: Allowed, generation: NodeGeneration) -> Value {
+            self.params_with(plan, allowed, NodeGate::Seen, generation)
+        }
+
+        fn params_with(
+            &self,
+            plan: Option<&NodePlan>,
+            allowed: Allowed,
+            gate: NodeGate,
+            generation: NodeGeneration,
+        ) -> Value {
             let call = RunCall {
                 called: self.called(),
                 plan,
                 run_id: &self.run_id,
                 timeout_ms: 5_000,
                 allowed,
+                gate,
                 not_after: UnixMillis::new(77),
             };
             run_params(call, generation)
@@ -323,6 +356,30 @@ mod tests {
     }
 
     #[test]
+    fn where_its_document_was_not_seen_only_a_person_speaks_for_the_first_generation() {
+        let story = Story::of(argv(&["id"]));
+        let told = |gate, generation| {
+            ALL.map(|allowed| {
+                let params = story.params_with(None, allowed, gate, generation);
+                let is_told = params.get("approvalDecision").is_some();
+                assert_eq!(params.get("approved").is_some(), is_told);
+                is_told
+            })
+        };
+        assert_eq!(
+            told(NodeGate::Unseen, NodeGeneration::First),
+            [false, false, true, true, false, false]
+        );
+        // The others decide by their own gate in any case.
+        for generation in [NodeGeneration::Present, NodeGeneration::Ours] {
+            assert_eq!(
+                told(NodeGate::Unseen, generation),
+                told(NodeGate::Seen, generation)
+            );
+        }
+    }
+
+    #[test]
     fn no_time_limit_is_no_member() {
         let story = Story::of(argv(&["id"]));
         let call = RunCall {
@@ -331,6 +388,7 @@ mod tests {
             run_id: &story.run_id,
             timeout_ms: 0,
             allowed: Allowed::ByPolicy,
+            gate: NodeGate::Seen,
             not_after: UnixMillis::new(1),
         };
         assert_eq!(run_params(call, NodeGeneration::First).get("timeoutMs"), None);

@@ -1,13 +1,23 @@
 //! What a launch on a node writes, and which runs a node is asked about later.
 
 use super::*;
-use crate::{domain::Reason, ledger::NodeLaunch};
+use crate::{
+    domain::Reason,
+    ledger::{NodeLaunch, NodeRun},
+};
 
-fn node(fenced: bool) -> NodeLaunch {
-    NodeLaunch {
+fn kept(fenced: bool) -> NodeRun {
+    NodeRun {
         node_id: "n-1".to_owned(),
         connection: 7,
         fenced,
+    }
+}
+
+fn node(fenced: bool) -> NodeLaunch {
+    NodeLaunch {
+        kept: kept(fenced),
+        document_known: !fenced,
     }
 }
 
@@ -41,12 +51,12 @@ async fn a_launch_on_a_node_is_known_with_its_connection_before_anything_can_be_
     for fenced in [true, false] {
         let run_id = launched(&opened, fenced).await;
         let found = opened.ledger.node_launch(&run_id).await.unwrap();
-        assert_eq!(found, Some(node(fenced)));
+        assert_eq!(found, Some(kept(fenced)));
         // A server that dies now leaves it to the next one.
         let again = opened.after_kill("boot-1");
         assert_eq!(
             again.ledger.node_launch(&run_id).await.unwrap(),
-            Some(node(fenced))
+            Some(kept(fenced))
         );
     }
     let here = opened.launched().await;

@@ -160,6 +160,32 @@ async fn where_the_document_is_not_to_be_had_our_own_layers_decide_and_explain_s
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_the_first_generation_whose_document_is_not_known_decides_by_its_own_gate() {
+    let unknown = |member: &mut Member, how: &str| match how {
+        "an error" => member.document = None,
+        "garbage" => member.document = Some(json!("garbage")),
+        _not_offered => member
+            .info
+            .commands
+            .retain(|command| command != "system.execApprovals.get"),
+    };
+    for how in ["an error", "garbage", "not offered"] {
+        let world = World::new(exec(Security::Full, Ask::Off)).await;
+        let mut member = Member::new("mill", NodeGeneration::First);
+        unknown(&mut member, how);
+        world.fleet.join(member);
+        let call = world.spawn(Call::argv(&["echo", "hi"]));
+        let run = world.fleet.next_run().await;
+        for absent in ["approved", "approvalDecision", "approvalSource"] {
+            assert_eq!(run.params.get(absent), None, "{how}: {}", run.params);
+        }
+        run.refuses("UNAVAILABLE", "SYSTEM_RUN_DENIED: approval required");
+        let (reason, _, _) = denied(call.await.unwrap());
+        assert_eq!(reason, Reason::ApprovalRequired, "{how}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn explain_and_effective_policy_say_what_exec_does() {
     let world = World::new(exec(Security::Allowlist, Ask::Off)).await;
     world
