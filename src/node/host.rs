@@ -33,7 +33,7 @@ use crate::{
     protocol::bridge::{
         APPROVALS_GET, APPROVALS_SET, EXEC_DENIED, EXEC_FINISHED, EXEC_STARTED, ExecNews, INVOKE_RESULT,
         InvokeAnswer, InvokeCall, InvokeCancel, NODE_EVENT, NodeNews, RUN_STATUS, SYSTEM_RUN,
-        SYSTEM_RUN_PREPARE, SYSTEM_WHICH,
+        SYSTEM_RUN_PREPARE, SYSTEM_WHICH, UnreadableCall,
     },
 };
 
@@ -129,24 +129,32 @@ impl Host {
         Arc::new(host)
     }
 
-    /// Takes a call. One for another node, or whose id cannot be one, is dropped, as the products do.
+    /// Takes a call. One for another node, or whose id cannot be one, is dropped, as the products do; any other is answered,
+    /// also when its parameters cannot be read.
     pub(super) fn take(self: &Arc<Self>, payload: Value, link: &Arc<Link>) {
-        let call = match InvokeCall::parse(payload) {
-            Ok(call) if call.node_id == self.parts.node_id => call,
-            Ok(_other_node) => {
-                tracing::warn!("a call for another node came and is dropped");
-                return;
-            }
-            Err(error) => {
+        let call = InvokeCall::parse(payload);
+        let (id, node_id, command) = match &call {
+            Ok(call) => (&call.id, &call.node_id, &call.command),
+            Err(UnreadableCall::Named {
+                id,
+                node_id,
+                command,
+                error: _,
+            }) => (id, node_id, command),
+            Err(UnreadableCall::Nameless(error)) => {
                 tracing::warn!(%error, "a call that cannot be read came and is dropped");
                 return;
             }
         };
-        let Some(invocation) = Invocation::parse(&call.id) else {
+        if *node_id != self.parts.node_id {
+            tracing::warn!("a call for another node came and is dropped");
+            return;
+        }
+        let Some(invocation) = Invocation::parse(id) else {
             tracing::warn!("a call whose id cannot be one came and is dropped");
             return;
         };
-        let is_run = call.command == SYSTEM_RUN;
+        let is_run = command == SYSTEM_RUN;
         let entered = self.enter(&invocation);
         let (host, link) = (Arc::clone(self), Arc::clone(link));
         self.tasks.spawn(async move {
@@ -164,10 +172,19 @@ impl Host {
                         host: &host,
                         invocation: &invocation,
                     };
-                    let (answer, about) = if is_run {
-                        host.run(&invocation, call, &link, &cancelled).await
-                    } else {
-                        (host.answer(call, dialect).await, None)
+                    let (answer, about) = match call {
+                        Ok(call) if is_run => host.run(&invocation, call, &link, &cancelled).await,
+                        Ok(call) => (host.answer(call, dialect).await, None),
+                        Err(unreadable) => {
+                            let answer = Answer::invalid(unreadable.to_string());
+                            // Whatever else comes under the id of a run, it runs nothing any more.
+                            let answer = if is_run {
+                                host.refuse(&invocation, answer, dialect).await
+                            } else {
+                                answer
+                            };
+                            (answer, None)
+                        }
                     };
                     host.deliver(&invocation, &answer, about).await;
                 }

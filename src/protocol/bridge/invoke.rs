@@ -37,6 +37,26 @@ pub struct InvokeCall {
     pub idempotency_key: Option<String>,
 }
 
+/// A call that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadableCall {
+    /// It does not say which call of what it is, so nobody can be answered.
+    #[error(transparent)]
+    Nameless(ShapeError),
+    /// Something else of it cannot be read.
+    #[error("{error}")]
+    Named {
+        /// Its id.
+        id: String,
+        /// The node that is meant.
+        node_id: String,
+        /// The command.
+        command: String,
+        /// What is wrong with it.
+        error: ShapeError,
+    },
+}
+
 impl InvokeCall {
     /// The event.
     pub fn to_event(&self) -> Event {
@@ -62,23 +82,54 @@ impl InvokeCall {
     /// Reads the payload of the event: `paramsJSON`, else `params`. Other members are ignored, as the products do.
     ///
     /// # Errors
-    /// [`ShapeError`] when a member has the wrong form or the parameters are not JSON.
-    pub fn parse(payload: Value) -> Result<Self, ShapeError> {
-        let mut fields = Fields::of(payload, "")?;
-        let text = nullable(&mut fields, "paramsJSON");
-        let plain = nullable(&mut fields, "params");
+    /// [`UnreadableCall`] when a member has the wrong form or the parameters are not JSON.
+    pub fn parse(payload: Value) -> Result<Self, UnreadableCall> {
+        let mut fields = Fields::of(payload, "").map_err(UnreadableCall::Nameless)?;
+        let mut name = |name| fields.text(name, MAX_ID).map_err(UnreadableCall::Nameless);
+        let (id, node_id, command) = (name("id")?, name("nodeId")?, name("command")?);
+        match Particulars::take(&mut fields) {
+            Ok(Particulars {
+                params,
+                timeout_ms,
+                idempotency_key,
+            }) => Ok(Self {
+                id,
+                node_id,
+                command,
+                params,
+                timeout_ms,
+                idempotency_key,
+            }),
+            Err(error) => Err(UnreadableCall::Named {
+                id,
+                node_id,
+                command,
+                error,
+            }),
+        }
+    }
+}
+
+/// What a call says besides its names.
+struct Particulars {
+    params: Value,
+    timeout_ms: Option<i64>,
+    idempotency_key: Option<String>,
+}
+
+impl Particulars {
+    fn take(fields: &mut Fields) -> Result<Self, ShapeError> {
+        let text = nullable(fields, "paramsJSON");
+        let plain = nullable(fields, "params");
         Ok(Self {
-            id: fields.text("id", MAX_ID)?,
-            node_id: fields.text("nodeId", MAX_ID)?,
-            command: fields.text("command", MAX_ID)?,
             params: match text {
                 Some(Value::String(text)) => super::payload_json(&text)
                     .map_err(|error| ShapeError::at("/paramsJSON", error.to_string()))?,
                 Some(_other) => return Err(fields.wrong("paramsJSON", "must be string")),
                 None => plain.unwrap_or(Value::Null),
             },
-            timeout_ms: nullable_integer(&mut fields, "timeoutMs")?,
-            idempotency_key: match nullable(&mut fields, "idempotencyKey") {
+            timeout_ms: nullable_integer(fields, "timeoutMs")?,
+            idempotency_key: match nullable(fields, "idempotencyKey") {
                 Some(Value::String(key)) if key.len() <= MAX_ID => Some(key),
                 None => None,
                 Some(_other) => return Err(fields.wrong("idempotencyKey", "must be a short string")),
@@ -336,12 +387,34 @@ mod tests {
         assert_eq!(InvokeCall::parse(plain).unwrap().params, json!({"a": 1}));
         let neither = json!({"id": "i", "nodeId": "n", "command": "c", "paramsJSON": null});
         assert_eq!(InvokeCall::parse(neither).unwrap().params, Value::Null);
-        for bad in [
+        for nameless in [
+            json!([]),
             json!({"id": "", "nodeId": "n", "command": "c"}),
-            json!({"id": "i", "nodeId": "n", "command": "c", "paramsJSON": "{"}),
-            json!({"id": "i", "nodeId": "n", "command": "c", "paramsJSON": "{\"a\":1,\"a\":2}"}),
+            json!({"id": "i", "nodeId": "", "command": "c", "paramsJSON": "{"}),
+            json!({"id": "i", "nodeId": "n", "paramsJSON": "{"}),
         ] {
-            assert!(InvokeCall::parse(bad).is_err());
+            let found = InvokeCall::parse(nameless);
+            assert!(matches!(found, Err(UnreadableCall::Nameless(_))), "{found:?}");
+        }
+        for (member, wrong) in [
+            ("paramsJSON", json!("{")),
+            ("paramsJSON", json!("{\"a\":1,\"a\":2}")),
+            ("paramsJSON", json!(7)),
+            ("timeoutMs", json!("soon")),
+            ("idempotencyKey", json!(7)),
+        ] {
+            let found = InvokeCall::parse(json!({"id": "i", "nodeId": "n", "command": "c", member: wrong}));
+            let Err(UnreadableCall::Named {
+                id,
+                node_id,
+                command,
+                error,
+            }) = found
+            else {
+                panic!("{member}: {found:?}");
+            };
+            assert_eq!((id.as_str(), node_id.as_str(), command.as_str()), ("i", "n", "c"));
+            assert!(error.to_string().contains(member), "{error}");
         }
     }
 }

@@ -40,7 +40,7 @@ pub use hello::{CHALLENGE_EVENT, Challenge, HelloAuth, HelloOk, OUR_CAPABILITY, 
 pub use identity::{DeviceId, DeviceKey, DevicePublicKey};
 pub use invoke::{
     INVOKE_CANCEL, INVOKE_REQUEST, INVOKE_RESULT, InvokeAnswer, InvokeCall, InvokeCancel, InvokeError,
-    NODE_EVENT, NodeNews, PAIR_RESOLVED, SKILLS_BINS,
+    NODE_EVENT, NodeNews, PAIR_RESOLVED, SKILLS_BINS, UnreadableCall,
 };
 pub use proof::{MAX_SKEW, ProofInput, ProofVersion, verify_proof};
 pub use refusal::{

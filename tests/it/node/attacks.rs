@@ -82,24 +82,6 @@ fn harmless(node: &str) -> Vec<(&'static str, Value)> {
             invoke(json!({"id": "i", "command": "system.run", "paramsJSON": run})),
         ),
         (
-            "params that are no JSON",
-            invoke(json!({"id": "i", "nodeId": node, "command": "system.run", "paramsJSON": "{"})),
-        ),
-        (
-            "params with a member twice",
-            invoke(json!({"id": "i", "nodeId": node, "command": "system.run",
-            "paramsJSON": "{\"command\":[\"true\"],\"command\":[\"touch\",\"/proof\"]}"})),
-        ),
-        (
-            "deep params",
-            invoke(json!({"id": "i", "nodeId": node, "command": "system.run",
-            "paramsJSON": format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000))})),
-        ),
-        (
-            "params that are a number",
-            invoke(json!({"id": "i", "nodeId": node, "command": "system.run", "paramsJSON": 7})),
-        ),
-        (
             "a cancel of nothing",
             json!({"type": "event", "event": "node.invoke.cancel", "payload": {"invokeId": "x", "nodeId": node}}),
         ),
@@ -132,6 +114,38 @@ async fn frames_that_mean_nothing_do_nothing() {
         answers(&mut peer, &id, &format!("after-{at}")).await;
         assert!(peer.events.is_empty(), "{name}: {:?}", peer.events);
     }
+    assert!(!std::path::Path::new("/proof").exists());
+}
+
+#[tokio::test]
+async fn a_call_whose_parameters_cannot_be_read_is_answered_and_runs_nothing() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let mut peer = node.connected(&gateway).await;
+    let id = node.id();
+    let twice = r#"{"command":["true"],"command":["touch","/proof"]}"#;
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    for command in ["system.run", "system.which"] {
+        for (name, params) in [
+            ("none", json!("{")),
+            ("twice", json!(twice)),
+            ("deep", json!(deep)),
+            ("number", json!(7)),
+        ] {
+            let call = format!("{name}-{}", command.len());
+            let payload = json!({"id": call, "nodeId": id, "command": command, "paramsJSON": params});
+            peer.send(&json!({"type": "event", "event": "node.invoke.request", "payload": payload}))
+                .await;
+            let (code, message) = peer.result(&call).await.failed();
+            assert_eq!(code, "INVALID_REQUEST", "{name}: {message}");
+            assert!(message.contains("/paramsJSON"), "{name}: {message}");
+        }
+    }
+    // The id of such a run is used up.
+    let run = json!({"command": ["touch", "/proof"]});
+    peer.invoke(&id, "none-10", "system.run", &run).await;
+    assert_eq!(peer.result("none-10").await.failed().0, "INVALID_REQUEST");
+    assert!(peer.events.is_empty(), "{:?}", peer.events);
     assert!(!std::path::Path::new("/proof").exists());
 }
 
