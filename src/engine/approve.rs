@@ -315,7 +315,7 @@ impl Engine {
             let seen = self.policy_for(&approval.card.binding, &approval.requested_by);
             let now = match Box::pin(seen).await {
                 // A node that is away may be back in time; nothing of the run has left yet.
-                Err(ExecError::NodeUnavailable { detail }) if self.is_too_late(&approval) => {
+                Err(ExecError::NodeUnavailable { detail, .. }) if self.is_too_late(&approval) => {
                     self.end_run(&run_id, Reason::NotStarted, Some(detail)).await;
                     return Ok(());
                 }

@@ -3,7 +3,7 @@
 use crate::{
     domain::{Approval, ApprovalDecision, Reason, Run, RunId},
     engine::NoSlot,
-    hosts::{eyes::Blind, workdir::WorkdirError},
+    hosts::{eyes::Blind, node::InvokeFailure, workdir::WorkdirError},
     output::Captured,
     patch::Patch,
     session::gates::Gate,
@@ -176,6 +176,8 @@ pub enum ExecError {
     /// No node is usable.
     #[error("no node is available")]
     NodeUnavailable {
+        /// What kind of trouble that is. Nothing was started.
+        failure: InvokeFailure,
         /// What is missing.
         detail: String,
     },

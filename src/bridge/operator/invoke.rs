@@ -14,21 +14,24 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     method::invoke_opens,
-    refusal,
+    output,
+    refusal::{self, Dispatched},
     scope::OperatorScope,
     session::{Answer, OperatorSession},
 };
 use crate::{
-    domain::{AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunStatus, SessionKey},
+    domain::{
+        AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunId, RunStatus, SessionKey,
+    },
     engine::{
         IdempotencyKey, Leaving,
         explain::Outcome,
         reply::{Denial, EndedRun, ExecError, ExecReply},
     },
-    hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError},
+    hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError, answers},
     protocol::{
         ByName,
-        bridge::{Protocol, WireError},
+        bridge::{CappedStreams, Protocol, UNAVAILABLE, WireError},
     },
 };
 
@@ -144,9 +147,24 @@ pub(super) async fn send(
     };
     match session.bridge.link().invoke(request).await {
         Ok(InvokeResult { outcome: Ok(payload) }) => Ok(payload),
-        Ok(InvokeResult { outcome: Err(error) }) => Err(refusal::of_node(session.protocol, &error)),
-        Err(failure) => Err(refusal::of_invoke(session.protocol, &failure, command)),
+        Ok(InvokeResult { outcome: Err(error) }) => {
+            Err(refusal::of_node(session.protocol, &error, Dispatched::Yes))
+        }
+        Err(InvokeFailure::NotConnected) if !is_paired(session, node_id) => {
+            Err(refusal::nobody(session.protocol))
+        }
+        Err(failure) => Err(refusal::of_invoke(
+            session.protocol,
+            &failure,
+            command,
+            Dispatched::Yes,
+        )),
     }
+}
+
+fn is_paired(session: &OperatorSession, node_id: &str) -> bool {
+    let nodes = session.bridge.link().nodes();
+    nodes.iter().any(|node| node.node_id == node_id)
 }
 
 /// Asks a node where programs are.
@@ -193,7 +211,7 @@ async fn must_reach(session: &OperatorSession, node_id: &str) -> Result<(), Wire
         let request = request(session, node_id, any, None)?;
         let refused = match engine.barred_from_node(session.principal(), &request).await {
             Ok(None) => return Ok(()),
-            Ok(Some(reason)) => refused(session.protocol, reason),
+            Ok(Some(reason)) => refused(session.protocol, reason, Dispatched::No),
             Err(error) => of_error(session.protocol, &error),
         };
         first.get_or_insert(refused);
@@ -254,7 +272,7 @@ async fn must_not_be_refused(session: &OperatorSession, request: ExecRequest) ->
     let explanation = explained.map_err(|error| of_error(protocol, &error))?;
     match explanation.outcome {
         Outcome::Run | Outcome::Ask(_) => Ok(()),
-        Outcome::Deny(reason) => Err(refused(protocol, reason)),
+        Outcome::Deny(reason) => Err(refused(protocol, reason, Dispatched::No)),
         Outcome::BadCommand => Err(WireError::invalid("the command cannot be started")),
         Outcome::BlockedEnv => {
             let names = explanation.blocked_env;
@@ -294,29 +312,41 @@ async fn run(
     let request = request(session, node_id, read("system.run", params)?, patience)?;
     let engine = session.bridge.engine();
     match engine.exec(session.principal(), request, key).await {
-        Ok(ExecReply::Ended(ended)) => of_ended(session.protocol, &ended),
+        Ok(ExecReply::Ended(ended)) => of_ended(session, &ended).await,
         // Nothing may begin, or go on, that its caller has been told did not happen.
         Ok(ExecReply::Pending(pending)) => {
             withdraw(session, &pending.run).await;
-            Err(denied(
-                session.protocol,
-                &Denial {
-                    run_id: pending.run.id.clone(),
-                    reason: Reason::ApprovalTimeout,
-                    detail: None,
-                    hint: Some("countersign approvals watch".to_owned()),
-                },
-            ))
+            let denial = Denial {
+                run_id: pending.run.id.clone(),
+                reason: Reason::ApprovalTimeout,
+                detail: None,
+                hint: Some("countersign approvals watch".to_owned()),
+            };
+            Err(denied(session.protocol, &denial, Dispatched::No))
         }
         Ok(ExecReply::Running(running)) => {
             withdraw(session, &running.run).await;
+            let sent = dispatched(session, &running.run.id).await;
             Err(refusal::of_invoke(
                 session.protocol,
                 &InvokeFailure::TimedOut,
                 "system.run",
+                sent,
             ))
         }
+        Err(ExecError::Denied(denial)) => {
+            let sent = dispatched(session, &denial.run_id).await;
+            Err(denied(session.protocol, &denial, sent))
+        }
         Err(error) => Err(of_error(session.protocol, &error)),
+    }
+}
+
+/// Whether a run was launched on its node. From then on it may have been sent.
+async fn dispatched(session: &OperatorSession, run: &RunId) -> Dispatched {
+    match session.bridge.engine().ledger().node_launch(run).await {
+        Ok(None) => Dispatched::No,
+        Ok(Some(_)) | Err(_) => Dispatched::Yes,
     }
 }
 
@@ -347,7 +377,7 @@ fn request(
             code: code.to_owned(),
             message: message.to_owned(),
         };
-        refusal::of_node(session.protocol, &error)
+        refusal::of_node(session.protocol, &error, Dispatched::No)
     };
     if needs_screen_recording == Some(true) {
         return Err(said("UNAVAILABLE", "PERMISSION_MISSING: screenRecording"));
@@ -488,16 +518,22 @@ fn idempotency_key(key: &str, node_id: &str, params: &Value) -> Result<Idempoten
     })
 }
 
-/// What a run came to, as a node would have said it.
-fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
+/// What a run came to, as its node said it.
+async fn of_ended(session: &OperatorSession, ended: &EndedRun) -> Result<Value, WireError> {
     let EndedRun { run, output, .. } = ended;
+    let protocol = session.protocol;
     match run.status {
+        // An answer without a result: nothing is known to have run.
+        RunStatus::Failed if matches!(run.reason, Some(Reason::InvokeFailed | Reason::NotStarted)) => {
+            return Err(not_run(protocol, run));
+        }
         RunStatus::Completed | RunStatus::Failed => {}
         RunStatus::Lost => {
             return Err(refusal::of_invoke(
                 protocol,
                 &InvokeFailure::Disconnected,
                 "system.run",
+                Dispatched::Yes,
             ));
         }
         RunStatus::Cancelled => {
@@ -505,7 +541,8 @@ fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
                 code: "CANCELLED".to_owned(),
                 message: "the run was cancelled".to_owned(),
             };
-            return Err(refusal::of_node(protocol, &error));
+            let sent = dispatched(session, &run.id).await;
+            return Err(refusal::of_node(protocol, &error, sent));
         }
         RunStatus::Denied
         | RunStatus::Requested
@@ -518,7 +555,8 @@ fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
                 detail: run.detail.clone(),
                 hint: None,
             };
-            return Err(denied(protocol, &denial));
+            let sent = dispatched(session, &run.id).await;
+            return Err(denied(protocol, &denial, sent));
         }
     }
     let exit_code = match (run.exit_code, run.timed_out, protocol) {
@@ -526,14 +564,24 @@ fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
         (None, true, Protocol::Four) => Some(124),
         (None, _, _) => None,
     };
-    let error = (run.exit_code.is_none() && !run.timed_out)
-        .then(|| run.detail.clone())
-        .flatten();
+    let streams = match output::of_run(session.bridge.engine(), run).await {
+        Ok(streams) => streams,
+        Err(error) => {
+            tracing::error!(run.id = %run.id, %error, "the exact output of a run cannot be read; its text is answered");
+            CappedStreams::of_whole(&output.stdout, &output.stderr)
+        }
+    };
+    // A node names no error of a command that a signal ended.
+    let error = run
+        .detail
+        .as_deref()
+        .filter(|_| run.reason == Some(Reason::SpawnFailed))
+        .map(|detail| answers::words_of(detail).unwrap_or(detail));
     let mut payload = json!({
         "timedOut": run.timed_out,
         "success": run.status == RunStatus::Completed,
-        "stdout": output.stdout,
-        "stderr": output.stderr,
+        "stdout": streams.stdout,
+        "stderr": streams.stderr,
         "error": error,
         "runId": run.id,
     });
@@ -543,20 +591,60 @@ fn of_ended(protocol: Protocol, ended: &EndedRun) -> Result<Value, WireError> {
     Ok(payload)
 }
 
-/// A refusal by decision of which there is a record.
-fn denied(protocol: Protocol, denial: &Denial) -> WireError {
-    let mut refused = refused(protocol, denial.reason);
-    if let Some(Value::Object(details)) = &mut refused.details {
-        details.insert("runId".to_owned(), json!(denial.run_id));
-        if let Some(hint) = &denial.hint {
-            details.insert("hint".to_owned(), json!(hint));
+/// A run that was never sent, or that its node answered with an error or with nothing that can be read.
+fn not_run(protocol: Protocol, run: &Run) -> WireError {
+    let detail = run.detail.as_deref().unwrap_or("the run did not start");
+    let (error, dispatched) = match answers::said(detail) {
+        Some(error) => (error, Dispatched::Yes),
+        None => {
+            let error = NodeError {
+                code: UNAVAILABLE.to_owned(),
+                message: detail.to_owned(),
+            };
+            let is_unsent = run.reason == Some(Reason::NotStarted);
+            let dispatched = if is_unsent {
+                Dispatched::No
+            } else {
+                Dispatched::Yes
+            };
+            (error, dispatched)
         }
+    };
+    let refused = refusal::of_node(protocol, &error, dispatched);
+    let refused = refusal::with_detail(refused, "reason", json!(run.reason));
+    refusal::with_detail(refused, "runId", json!(run.id))
+}
+
+/// A refusal by decision of which there is a record: in the node's own words where it was the node's.
+fn denied(protocol: Protocol, denial: &Denial, dispatched: Dispatched) -> WireError {
+    let Denial {
+        run_id,
+        reason,
+        detail,
+        hint,
+    } = denial;
+    let said = detail.as_deref().and_then(answers::said);
+    // An event without a code has words for its reason alone, for which there are better ones.
+    let said = said.filter(|error| !error.code.is_empty() || *reason == Reason::NodeRefused);
+    let mut refused = match &said {
+        Some(error) => {
+            let refused = refusal::of_node(protocol, error, dispatched);
+            refusal::with_detail(refused, "reason", json!(reason))
+        }
+        None => refused(protocol, *reason, dispatched),
+    };
+    refused = refusal::with_detail(refused, "runId", json!(run_id));
+    if let (Some(detail), None) = (detail, said) {
+        refused = refusal::with_detail(refused, "detail", json!(detail));
     }
-    refused
+    match hint {
+        Some(hint) => refusal::with_detail(refused, "hint", json!(hint)),
+        None => refused,
+    }
 }
 
 /// A refusal by decision, in the words that a node has for it.
-fn refused(protocol: Protocol, reason: Reason) -> WireError {
+fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireError {
     let message = match reason {
         Reason::SecurityDeny | Reason::DocumentRefused => "SYSTEM_RUN_DISABLED: security=deny",
         Reason::AllowlistMiss => "SYSTEM_RUN_DENIED: allowlist miss",
@@ -584,30 +672,28 @@ fn refused(protocol: Protocol, reason: Reason) -> WireError {
         | Reason::Shutdown => "SYSTEM_RUN_DENIED: denied by policy",
     };
     let code = match protocol {
-        Protocol::Three => "UNAVAILABLE",
+        Protocol::Three => UNAVAILABLE,
         Protocol::Four => "SYSTEM_RUN_DENIED",
     };
     let error = NodeError {
         code: code.to_owned(),
         message: message.to_owned(),
     };
-    let mut refused = refusal::of_node(protocol, &error);
-    if let Some(Value::Object(details)) = &mut refused.details {
-        details.insert("reason".to_owned(), json!(reason));
-    }
-    refused
+    let refused = refusal::of_node(protocol, &error, dispatched);
+    refusal::with_detail(refused, "reason", json!(reason))
 }
 
+/// Why nothing was begun.
 fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
     let said = |code: &str, message: String| {
         let error = NodeError {
             code: code.to_owned(),
             message,
         };
-        refusal::of_node(protocol, &error)
+        refusal::of_node(protocol, &error, Dispatched::No)
     };
     match error {
-        ExecError::Denied(denial) => denied(protocol, denial),
+        ExecError::Denied(denial) => denied(protocol, denial, Dispatched::No),
         ExecError::BlockedEnv { names } => said(
             "INVALID_REQUEST",
             format!(
@@ -615,26 +701,55 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
                 names.join(", ")
             ),
         ),
-        ExecError::NodeUnavailable { .. } | ExecError::NodeNotFound { .. } => refusal::not_connected(),
+        ExecError::NodeUnavailable { failure, detail } => {
+            let refused = refusal::of_invoke(protocol, failure, "system.run", Dispatched::No);
+            refusal::with_detail(refused, "detail", json!(detail))
+        }
+        ExecError::NodeNotFound { detail } => {
+            refusal::with_detail(refusal::nobody(protocol), "detail", json!(detail))
+        }
         ExecError::Storage(trouble) => refusal::storage(*trouble),
-        ExecError::NoPlace(_) | ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) => {
+        ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
+        ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
-        ExecError::ToolDenied { .. } => said(
-            "SYSTEM_RUN_DENIED",
-            "SYSTEM_RUN_DENIED: denied by policy".to_owned(),
-        ),
-        ExecError::InvalidRequest { .. }
-        | ExecError::WorkdirUnavailable { .. }
-        | ExecError::ConfigConflict { .. }
-        | ExecError::HostNotAllowed { .. }
-        | ExecError::NodeAmbiguous { .. }
-        | ExecError::SandboxUnavailable { .. }
-        | ExecError::ElevatedUnavailable { .. }
-        | ExecError::PatchNotAllowed { .. }
-        | ExecError::PatchFailed(_)
-        | ExecError::AgentNotAllowed
-        | ExecError::IdempotencyMismatch => WireError::invalid(error.to_string()),
+        ExecError::ToolDenied { detail, hint } => {
+            let refused = said(
+                "SYSTEM_RUN_DENIED",
+                "SYSTEM_RUN_DENIED: denied by policy".to_owned(),
+            );
+            let refused = refusal::with_detail(refused, "detail", json!(detail));
+            refusal::with_detail(refused, "hint", json!(hint))
+        }
+        ExecError::WorkdirUnavailable { detail } | ExecError::ConfigConflict { detail } => {
+            WireError::invalid(format!("{error}: {detail}"))
+        }
+        ExecError::HostNotAllowed { detail, hint }
+        | ExecError::SandboxUnavailable { detail, hint }
+        | ExecError::PatchNotAllowed { detail, hint } => {
+            WireError::invalid(format!("{error}: {detail}")).with_details(json!({ "hint": hint }))
+        }
+        ExecError::NodeAmbiguous { detail, candidates } => {
+            let candidate = |(id, name): &(String, Option<String>)| match name {
+                Some(name) => json!({ "nodeId": id, "displayName": name }),
+                None => json!({ "nodeId": id }),
+            };
+            let candidates: Vec<Value> = candidates.iter().map(candidate).collect();
+            WireError::invalid(format!("{error}: {detail}")).with_details(json!({ "candidates": candidates }))
+        }
+        ExecError::ElevatedUnavailable { gates } => {
+            let words: Vec<String> = gates
+                .iter()
+                .map(|gate| format!("{} {}", gate.key, gate.why))
+                .collect();
+            let keys: Vec<&str> = gates.iter().map(|gate| gate.key.as_str()).collect();
+            WireError::invalid(format!("{error}: {}", words.join("; ")))
+                .with_details(json!({ "gates": keys }))
+        }
+        ExecError::PatchFailed(failure) => WireError::invalid(format!("{error}: {}", failure.detail)),
+        ExecError::InvalidRequest { .. } | ExecError::AgentNotAllowed | ExecError::IdempotencyMismatch => {
+            WireError::invalid(error.to_string())
+        }
     }
 }
 

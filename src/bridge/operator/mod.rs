@@ -20,6 +20,7 @@ mod documents;
 mod invoke;
 mod news;
 mod nodes;
+mod output;
 mod pairing;
 
 pub(super) use asking::Askers;

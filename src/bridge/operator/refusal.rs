@@ -43,8 +43,17 @@ pub(super) fn unknown_request() -> WireError {
     WireError::invalid("unknown requestId")
 }
 
-/// A node answered with an error of its own.
-pub(super) fn of_node(protocol: Protocol, error: &NodeError) -> WireError {
+/// Whether the node was sent what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dispatched {
+    /// It was, or that is not known.
+    Yes,
+    /// It certainly was not.
+    No,
+}
+
+/// A node answered with an error of its own, or this server says what the node would have said.
+pub(super) fn of_node(protocol: Protocol, error: &NodeError, dispatched: Dispatched) -> WireError {
     let NodeError { code, message } = error;
     let text = match protocol {
         _ if message.is_empty() => "node invoke failed".to_owned(),
@@ -57,16 +66,22 @@ pub(super) fn of_node(protocol: Protocol, error: &NodeError) -> WireError {
         json!({ "code": code, "message": message }),
     );
     if protocol == Protocol::Four {
-        details.insert("nodeCommandDispatched".to_owned(), true.into());
+        let was_sent = dispatched == Dispatched::Yes;
+        details.insert("nodeCommandDispatched".to_owned(), was_sent.into());
     }
     WireError::unavailable(text).with_details(Value::Object(details))
 }
 
-/// A node did not answer.
-pub(super) fn of_invoke(protocol: Protocol, failure: &InvokeFailure, command: &str) -> WireError {
+/// A node did not answer. `dispatched` is about the command, whatever the node was asked before it.
+pub(super) fn of_invoke(
+    protocol: Protocol,
+    failure: &InvokeFailure,
+    command: &str,
+    dispatched: Dispatched,
+) -> WireError {
     let node = |code: &str, message: String| {
         let code = code.to_owned();
-        of_node(protocol, &NodeError { code, message })
+        of_node(protocol, &NodeError { code, message }, dispatched)
     };
     match failure {
         InvokeFailure::NotConnected => not_connected(),
@@ -85,6 +100,25 @@ pub(super) fn not_connected() -> WireError {
     WireError::unavailable("node not connected")
         .with_details(json!({ "code": "NOT_CONNECTED" }))
         .retryable(None)
+}
+
+/// There is no such node. The present generation calls that a pairing that changed.
+pub(super) fn nobody(protocol: Protocol) -> WireError {
+    match protocol {
+        Protocol::Three => not_connected(),
+        Protocol::Four => WireError::unavailable("node pairing changed while invocation was active")
+            .with_details(json!({ "code": "PAIRING_CHANGED" }))
+            .retryable(None),
+    }
+}
+
+/// The same refusal with something more in its details.
+pub(super) fn with_detail(mut refused: WireError, name: &str, value: Value) -> WireError {
+    let details = refused.details.get_or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(members) = details {
+        members.insert(name.to_owned(), value);
+    }
+    refused
 }
 
 /// The node does not offer a command, or may not be sent it.
@@ -146,19 +180,22 @@ mod tests {
             code: "INVALID_REQUEST".to_owned(),
             message: "command required".to_owned(),
         };
-        let three = of_node(Protocol::Three, &error);
+        let three = of_node(Protocol::Three, &error, Dispatched::Yes);
         assert_eq!(three.message, "command required");
         assert_eq!(
             three.details,
             Some(json!({ "nodeError": { "code": "INVALID_REQUEST", "message": "command required" } }))
         );
-        let four = of_node(Protocol::Four, &error);
-        assert_eq!(four.message, "INVALID_REQUEST: command required");
-        assert_eq!(four.details.unwrap()["nodeCommandDispatched"], true);
+        for (dispatched, was_sent) in [(Dispatched::Yes, true), (Dispatched::No, false)] {
+            let four = of_node(Protocol::Four, &error, dispatched);
+            assert_eq!(four.message, "INVALID_REQUEST: command required");
+            assert_eq!(four.details.unwrap()["nodeCommandDispatched"], was_sent);
+        }
 
-        let late = of_invoke(Protocol::Four, &InvokeFailure::TimedOut, "system.run");
+        let of = |protocol, failure| of_invoke(protocol, &failure, "system.run", Dispatched::Yes);
+        let late = of(Protocol::Four, InvokeFailure::TimedOut);
         assert_eq!(late.message, "TIMEOUT: node invoke timed out");
-        let gone = of_invoke(Protocol::Three, &InvokeFailure::Disconnected, "system.run");
+        let gone = of(Protocol::Three, InvokeFailure::Disconnected);
         assert_eq!(gone.message, "node disconnected (system.run)");
     }
 

@@ -4,7 +4,7 @@ use super::{agent_key, name_of};
 use crate::{
     domain::AgentId,
     engine::{Engine, judge::PolicyNow, reply::ExecError},
-    hosts::node::{NodeInfo, calls},
+    hosts::node::{InvokeFailure, NodeInfo, calls},
     policy::{
         layers::{Layer, Spoken},
         node_select::{self, Name, NotSelected, Selectable},
@@ -41,23 +41,48 @@ impl Engine {
         let node = chosen.and_then(|place| nodes.into_iter().nth(place));
         // There is always a view, and a place is one of the list.
         node.ok_or_else(|| ExecError::NodeUnavailable {
+            failure: InvokeFailure::NotConnected,
             detail: "no node could be chosen".to_owned(),
         })
     }
 }
 
 /// Why a node that was chosen cannot be called at this moment.
-pub(super) fn unusable(node: &NodeInfo) -> Option<String> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unusable {
+    failure: InvokeFailure,
+    pub(super) detail: String,
+}
+
+impl From<Unusable> for ExecError {
+    fn from(Unusable { failure, detail }: Unusable) -> Self {
+        Self::NodeUnavailable { failure, detail }
+    }
+}
+
+/// Why a node that was chosen cannot be called at this moment, if it cannot.
+pub(super) fn unusable(node: &NodeInfo) -> Option<Unusable> {
     if node.connection.is_none() {
-        Some(format!("node {} is not connected", name_of(node)))
+        Some(Unusable {
+            failure: InvokeFailure::NotConnected,
+            detail: format!("node {} is not connected", name_of(node)),
+        })
     } else if node.offers(calls::RUN) {
         None
     } else {
-        Some(format!(
-            "node {} offers no {}, or it was not approved or is denied by [bridge] deny_commands",
-            name_of(node),
-            calls::RUN
-        ))
+        let reason = if node.commands.is_empty() {
+            "node did not declare commands"
+        } else {
+            "command not declared by node"
+        };
+        Some(Unusable {
+            failure: InvokeFailure::NotAllowed { reason },
+            detail: format!(
+                "node {} offers no {}, or it was not approved or is denied by [bridge] deny_commands",
+                name_of(node),
+                calls::RUN
+            ),
+        })
     }
 }
 
@@ -118,6 +143,7 @@ fn not_selected(nodes: &[NodeInfo], why: NotSelected, name: Option<&str>, whose:
             detail: format!("{whose} {name:?}, and no paired node is called so"),
         },
         NotSelected::NoneConnected => ExecError::NodeUnavailable {
+            failure: InvokeFailure::NotConnected,
             detail: "no node that runs commands is connected".to_owned(),
         },
         NotSelected::Ambiguous(places) => ExecError::NodeAmbiguous {
@@ -215,12 +241,16 @@ mod tests {
     #[test]
     fn a_node_that_is_away_or_runs_nothing_is_no_use() {
         let away = node("a", "x", None);
-        assert!(unusable(&away).unwrap().contains("not connected"));
+        let away = unusable(&away).unwrap();
+        assert_eq!(away.failure, InvokeFailure::NotConnected);
+        assert!(away.detail.contains("not connected"));
         let camera = NodeInfo {
             commands: vec!["camera.snap".to_owned()],
             ..node("a", "x", Some(1))
         };
-        assert!(unusable(&camera).unwrap().contains("system.run"));
+        let camera = unusable(&camera).unwrap();
+        assert!(matches!(camera.failure, InvokeFailure::NotAllowed { .. }));
+        assert!(camera.detail.contains("system.run"));
         assert_eq!(unusable(&node("a", "x", Some(1))), None);
     }
 }

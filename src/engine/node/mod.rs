@@ -39,7 +39,7 @@ use crate::{
     },
     hosts::{
         eyes::Blind,
-        node::{ConnectionId, NodeGeneration, NodeInfo, NodeLookup, NodePlan, calls},
+        node::{ConnectionId, InvokeFailure, NodeGeneration, NodeInfo, NodeLookup, NodePlan, calls},
         workdir::{Workdir, WorkdirError},
     },
     ledger::{NodeLaunch, NodeRun},
@@ -313,6 +313,7 @@ impl Engine {
         let id = binding.node_id.as_deref().unwrap_or_default();
         let found = self.nodes.nodes().into_iter().find(|node| node.node_id == id);
         let node = found.ok_or_else(|| ExecError::NodeUnavailable {
+            failure: InvokeFailure::NotConnected,
             detail: format!("node {id} is not paired any more"),
         })?;
         now.node = Some(Arc::new(OnNode::new(node, asker.clone())));
@@ -322,18 +323,24 @@ impl Engine {
     }
 }
 
+/// Whether a working directory lies below the home of the node host, which only the node knows.
+fn is_below_home(cwd: &str) -> bool {
+    cwd.starts_with("~/")
+}
+
 fn cwd_of(named: &str) -> Result<String, ExecError> {
     let drive = |text: &str| {
         let mut chars = text.chars();
         chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.next() == Some(':')
     };
-    let is_absolute = named.starts_with('/') || drive(named);
+    let is_whole = named.starts_with('/') || is_below_home(named) || drive(named);
     let is_text = named.len() <= MAX_CWD_BYTES && !named.contains('\0');
-    if is_absolute && is_text {
+    if is_whole && is_text {
         Ok(named.to_owned())
     } else {
         Err(ExecError::WorkdirUnavailable {
-            detail: "on a node the working directory must be an absolute path; leave workdir out to start in the node's own"
+            detail: "on a node the working directory must be an absolute path or begin with ~/; leave workdir out to start in \
+                     the node's own"
                 .to_owned(),
         })
     }

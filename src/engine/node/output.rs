@@ -8,7 +8,7 @@ use crate::{
         Engine,
         outcome::{self, OutputSummary},
     },
-    hosts::node::answers::RunAnswer,
+    hosts::node::answers::{self, RunAnswer},
     ledger::RunOutput,
     output::Capture,
     runner::{INLINE_BYTES, InlineFrames},
@@ -69,7 +69,7 @@ fn judge(
             Some(error) => (
                 RunStatus::Failed,
                 Some(Reason::SpawnFailed),
-                Some(format!("the node said: {error}")),
+                Some(answers::not_started(error)),
             ),
             None => (
                 RunStatus::Failed,

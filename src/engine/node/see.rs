@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{NodeDocument, OnNode, Prepared, choose, is_denial, is_fenced};
+use super::{NodeDocument, OnNode, Prepared, choose, is_below_home, is_denial, is_fenced};
 use crate::{
     approvals::store::Snapshot,
     domain::{Actor, EntryId, Reason, TokenId},
@@ -177,16 +177,15 @@ impl Engine {
         let mut node = first.again();
         let away = choose::unusable(&node.info);
         match (&away, purpose) {
-            (Some(detail), Purpose::Call | Purpose::Again) => {
-                return Err(ExecError::NodeUnavailable {
-                    detail: detail.clone(),
-                });
+            (Some(away), Purpose::Call | Purpose::Again) => return Err(away.clone().into()),
+            (Some(away), Purpose::Explanation) => {
+                node.document = NodeDocument::Unknown(away.detail.clone());
             }
-            (Some(detail), Purpose::Explanation) => node.document = NodeDocument::Unknown(detail.clone()),
             // What could not even be asked is not the node's silence: whoever sends it too much does not get round its document.
             (None, Purpose::Call | Purpose::Again) => {
                 let document = self.see_document(&node, &now).await;
                 node.document = document.map_err(|full| ExecError::NodeUnavailable {
+                    failure: InvokeFailure::Full,
                     detail: full.to_owned(),
                 })?;
             }
@@ -215,7 +214,9 @@ impl Engine {
             }
             node = seen.again();
             node.plan = self.prepare_on_node(&call, &seen, &now).await?;
-            if let (Prepared::Plan(plan), false) = (&node.plan, call.workdir_named)
+            // Only the node knows where its own directory and its home are.
+            let is_told_by_node = !call.workdir_named || call.node_cwd().is_some_and(is_below_home);
+            if let (Prepared::Plan(plan), true) = (&node.plan, is_told_by_node)
                 && let Some(cwd) = plan.cwd()
             {
                 call.workdir = Workdir::inside(cwd.into());
@@ -228,8 +229,8 @@ impl Engine {
     /// A node with its document, where that can be had.
     pub(super) async fn seen(&self, info: NodeInfo, asker: &Actor, now: &PolicyNow) -> OnNode {
         let mut node = OnNode::new(info, asker.clone());
-        node.document = if let Some(detail) = choose::unusable(&node.info) {
-            NodeDocument::Unknown(detail)
+        node.document = if let Some(away) = choose::unusable(&node.info) {
+            NodeDocument::Unknown(away.detail)
         } else {
             let document = self.see_document(&node, now).await;
             document.unwrap_or_else(|full| NodeDocument::Unknown(full.to_owned()))
@@ -328,6 +329,7 @@ impl Engine {
             },
             Err(Unanswered::Link(failure)) => Err(ExecError::NodeUnavailable {
                 detail: describe(&failure).to_owned(),
+                failure,
             }),
         }
     }

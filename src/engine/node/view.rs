@@ -39,7 +39,7 @@ impl NodeView {
             usable: away.is_none(),
             document,
             hash,
-            detail: away.or(unknown),
+            detail: away.map(|away| away.detail).or(unknown),
             ..Self::of_info(info)
         }
     }
@@ -58,7 +58,7 @@ impl NodeView {
     )]
     fn nobody(why: &ExecError) -> Self {
         let detail = match why {
-            ExecError::NodeUnavailable { detail }
+            ExecError::NodeUnavailable { detail, .. }
             | ExecError::NodeNotFound { detail }
             | ExecError::NodeAmbiguous { detail, .. }
             | ExecError::ConfigConflict { detail } => detail.clone(),

@@ -15,6 +15,12 @@ const MAX_STREAM_BYTES: usize = 256 * 1024;
 const MAX_DETAIL_CHARS: usize = 500;
 /// Longest path of a program.
 const MAX_PATH_BYTES: usize = 4096;
+/// Longest code of a node's error that is kept.
+const MAX_CODE_CHARS: usize = 64;
+/// What stands before a node's own words.
+const SAID: &str = "the node said: ";
+/// What stands before the code of a node's error, behind its words.
+const CODE: &str = " (code ";
 /// What a node puts behind output that it cut.
 const CUT_MARK: &str = "... (truncated)";
 
@@ -184,7 +190,7 @@ pub fn document_of(payload: &Value) -> Result<(String, String), Unreadable> {
     }
 }
 
-/// Why a node did not run a command, and its own words. Only [`Reason::InvokeFailed`], [`Reason::NotStarted`] and
+/// Why a node did not run a command, and its own words with its code, which [`said`] reads again. Only [`Reason::InvokeFailed`], [`Reason::NotStarted`] and
 /// [`Reason::NodeDisconnected`], with which a node of ours says that it cannot know either, are no denial.
 pub fn refusal(error: &NodeError) -> (Reason, String) {
     let message = error.message.trim();
@@ -213,8 +219,45 @@ pub fn refusal(error: &NodeError) -> (Reason, String) {
     } else {
         Reason::InvokeFailed
     };
-    let words = if text.is_empty() { &error.code } else { text };
-    (reason, format!("the node said: {}", in_short(words)))
+    let words = match (text, &error.code) {
+        ("", code) => in_short(code),
+        (text, code) if is_code(code) => format!("{}{CODE}{code})", in_short(text)),
+        (text, _) => in_short(text),
+    };
+    (reason, format!("{SAID}{words}"))
+}
+
+/// The error of a node, from the words that [`refusal`] made of it; `None` for words of this server. Its code is empty when
+/// it gave none.
+pub fn said(detail: &str) -> Option<NodeError> {
+    let words = words_of(detail)?;
+    let coded = words
+        .strip_suffix(')')
+        .and_then(|words| words.rsplit_once(CODE))
+        .filter(|(_, code)| is_code(code));
+    let (message, code) = coded.unwrap_or((words, ""));
+    Some(NodeError {
+        code: code.to_owned(),
+        message: message.to_owned(),
+    })
+}
+
+/// A node's own words alone; `None` for words of this server.
+pub fn words_of(detail: &str) -> Option<&str> {
+    detail.strip_prefix(SAID)
+}
+
+/// A word such as `UNAVAILABLE`.
+fn is_code(code: &str) -> bool {
+    (1..=MAX_CODE_CHARS).contains(&code.len())
+        && code
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// The detail of a command that a node could not start, which is no refusal.
+pub fn not_started(error: &str) -> String {
+    format!("{SAID}{error}")
 }
 
 /// What a node tells of a run before it answers the call (`bridge.md` 9.8).
@@ -281,7 +324,7 @@ impl RunEvent {
                     "execution-plan-miss" => Reason::BindingMismatch,
                     _ => Reason::NodeRefused,
                 };
-                Self::Denied(own, format!("the node said: {}", in_short(&reason)))
+                Self::Denied(own, format!("{SAID}{}", in_short(&reason)))
             }
         };
         Some((run_id, event))
@@ -543,6 +586,29 @@ mod tests {
         let (_, words) = refusal(&error);
         assert!(words.starts_with("the node said: a[2J bc"), "{words}");
         assert!(words.chars().count() < 600);
+    }
+
+    #[test]
+    fn what_a_node_said_is_found_again_with_its_code() {
+        let found = |code: &str, message: &str| {
+            let (code, message) = (code.to_owned(), message.to_owned());
+            let (_, words) = refusal(&NodeError { code, message });
+            let NodeError { code, message } = said(&words).unwrap();
+            (code, message)
+        };
+        let is = |code: &str, message: &str| (code.to_owned(), message.to_owned());
+        for (code, message) in [
+            ("UNAVAILABLE", "PERMISSION_MISSING: screenRecording"),
+            ("INVALID_REQUEST", "command required"),
+            ("", "SYSTEM_RUN_DENIED: allowlist miss"),
+            ("SYSTEM_RUN_DENIED", "no (code HERE)"),
+        ] {
+            assert_eq!(found(code, message), is(code, message));
+        }
+        // What is no code is not told as one.
+        assert_eq!(found("a b", "no"), is("", "no"));
+        assert_eq!(found("UNAVAILABLE", ""), is("", "UNAVAILABLE"));
+        assert_eq!(said("nothing was sent: the node is not connected"), None);
     }
 
     proptest! {

@@ -51,9 +51,10 @@ impl From<ExecError> for Problem {
             ExecError::SandboxUnavailable { detail, hint } => {
                 Self::new(Code::SandboxUnavailable, detail).with_hint(Some(hint))
             }
-            ExecError::NodeUnavailable { detail } => Self::new(Code::NodeUnavailable, detail).with_hint(
-                Some("countersign nodes list shows which nodes are paired and connected".to_owned()),
-            ),
+            ExecError::NodeUnavailable { detail, failure: _ } => Self::new(Code::NodeUnavailable, detail)
+                .with_hint(Some(
+                    "countersign nodes list shows which nodes are paired and connected".to_owned(),
+                )),
             ExecError::NodeNotFound { detail } => Self::new(Code::NodeNotFound, detail).with_hint(Some(
                 "countersign nodes list shows which nodes are paired".to_owned(),
             )),

@@ -66,12 +66,36 @@ impl CappedStreams {
 
     /// The same for two whole streams whose order is not known: stdout counts first.
     pub fn of_whole(stdout: &str, stderr: &str) -> Self {
-        let kept_stdout = cut(stdout, MAX_RESULT_BYTES);
-        let kept_stderr = cut(stderr, MAX_RESULT_BYTES - kept_stdout.len());
+        let (kept_stdout, kept_stderr) = first_of_both(stdout, stderr);
         let is_cut = kept_stdout.len() < stdout.len() || kept_stderr.len() < stderr.len();
         let truncated = if is_cut { Truncated::Yes } else { Truncated::No };
         Self::of_collected(kept_stdout.to_owned(), kept_stderr.to_owned(), truncated)
     }
+
+    /// What a node sent, as it goes on to whoever asked: as it is, and cut again only where it is longer than a result may
+    /// be. `truncated` says whether something was left out since it came.
+    pub fn of_sent(stdout: &str, stderr: &str, truncated: Truncated) -> Self {
+        let is_marked = stdout.ends_with(RESULT_CUT) || stderr.ends_with(RESULT_CUT);
+        let mark = if is_marked { RESULT_CUT.len() } else { 0 };
+        if stdout.len() + stderr.len() > MAX_RESULT_BYTES + mark {
+            let (stdout, stderr) = first_of_both(stdout, stderr);
+            return Self::of_collected(stdout.to_owned(), stderr.to_owned(), Truncated::Yes);
+        }
+        if is_marked {
+            return Self {
+                stdout: stdout.to_owned(),
+                stderr: stderr.to_owned(),
+                truncated: true,
+            };
+        }
+        Self::of_collected(stdout.to_owned(), stderr.to_owned(), truncated)
+    }
+}
+
+/// The first of both streams that a result takes, stdout before stderr.
+fn first_of_both<'a>(stdout: &'a str, stderr: &'a str) -> (&'a str, &'a str) {
+    let stdout = cut(stdout, MAX_RESULT_BYTES);
+    (stdout, cut(stderr, MAX_RESULT_BYTES - stdout.len()))
 }
 
 /// Whether something was left out.
@@ -157,6 +181,36 @@ mod tests {
 
         let exact = CappedStreams::of_whole(&"a".repeat(MAX_RESULT_BYTES), "");
         assert_eq!((exact.stdout.len(), exact.truncated), (MAX_RESULT_BYTES, false));
+    }
+
+    #[test]
+    fn what_a_node_cut_goes_on_as_it_is() {
+        let sent = |stdout: &str, stderr: &str, truncated| {
+            let streams = CappedStreams::of_sent(stdout, stderr, truncated);
+            (streams.stdout, streams.stderr, streams.truncated)
+        };
+        let is = |stdout: &str, stderr: &str, truncated| (stdout.to_owned(), stderr.to_owned(), truncated);
+        let many = "a".repeat(MAX_RESULT_BYTES);
+        let marked = format!("{many}{RESULT_CUT}");
+        for truncated in [Truncated::No, Truncated::Yes] {
+            assert_eq!(sent(&marked, "", truncated), is(&marked, "", true));
+            let half = "a".repeat(150_000);
+            let cut = format!("{}{RESULT_CUT}", "b".repeat(50_000));
+            assert_eq!(sent(&half, &cut, truncated), is(&half, &cut, true));
+        }
+        assert_eq!(
+            sent("\u{1b}[1mx", "y", Truncated::No),
+            is("\u{1b}[1mx", "y", false)
+        );
+        // What was left out here is told, and so is what no node should send.
+        assert_eq!(
+            sent("x", "", Truncated::Yes),
+            is(&format!("x{RESULT_CUT}"), "", true)
+        );
+        let more = format!("{many}aa");
+        assert_eq!(sent(&more, "", Truncated::No), is(&marked, "", true));
+        let again = format!("{more}{RESULT_CUT}");
+        assert_eq!(sent(&again, "", Truncated::No), is(&marked, "", true));
     }
 
     #[test]

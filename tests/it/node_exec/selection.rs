@@ -54,14 +54,15 @@ async fn nobody_several_and_unknown_ones_are_told_apart_and_nothing_is_sent() {
     assert!(matches!(unknown, ExecError::NodeNotFound { .. }), "{unknown:?}");
     let away = world.exec(Call::argv(&["echo"]).on("cellar")).await.unwrap_err();
     assert!(
-        matches!(&away, ExecError::NodeUnavailable { detail } if detail.contains("cellar")),
+        matches!(&away, ExecError::NodeUnavailable { detail, failure: InvokeFailure::NotConnected }
+            if detail.contains("cellar")),
         "{away:?}"
     );
     let elsewhere = world
         .exec(
             Call::argv(&["echo"])
                 .on("mill")
-                .with(|request| request.workdir = Some("~/x".to_owned())),
+                .with(|request| request.workdir = Some("x".to_owned())),
         )
         .await
         .unwrap_err();
@@ -83,6 +84,33 @@ async fn nobody_several_and_unknown_ones_are_told_apart_and_nothing_is_sent() {
         "{patch:?}"
     );
     assert_eq!(world.fleet.runs_asked(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_below_its_home_is_for_the_node_to_find() {
+    for (generation, found) in [
+        (NodeGeneration::First, None),
+        (NodeGeneration::Present, Some("/home/node/x")),
+    ] {
+        let world = World::new(full()).await;
+        let mut member = Member::new("mill", generation);
+        member.plan = found.map(|cwd| {
+            Ok(
+                json!({ "plan": { "argv": ["echo"], "cwd": cwd, "commandText": "echo", "agentId": "main",
+                "sessionKey": "agent:main:main" } }),
+            )
+        });
+        world.fleet.join(member);
+        let call = world.spawn(Call::argv(&["echo"]).with(|request| {
+            request.workdir = Some("~/x".to_owned());
+        }));
+        let run = world.fleet.next_run().await;
+        let cwd = found.unwrap_or("~/x");
+        assert_eq!(run.text("cwd"), Some(cwd));
+        run.says("");
+        let (run, _) = ended(call.await.unwrap());
+        assert_eq!(run.cwd, cwd);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,10 @@
 use serde_json::{Value, json};
 
 use super::{ONLY_RUN, SURFACE, WITH_WHICH, knock, operator_token, paired, token};
-use crate::support::{OperatorClient, ServerBuilder, TestServer, eventually};
+use crate::support::{
+    OperatorClient, ServerBuilder, TestServer, eventually,
+    node::{Device, Speaks, TestNode},
+};
 
 const PAIRING: &[&str] = &["operator.read", "operator.pairing", "operator.admin"];
 
@@ -349,7 +352,10 @@ async fn who_may_run_nothing_on_a_node_asks_it_nothing() {
     let mut here = runner_for(&server, &["here"]).await;
     for call in [prepare("here"), which.clone()] {
         let error = here.fails("node.invoke", call).await;
-        assert_eq!(error["message"], "the host is not allowed");
+        let message = error["message"].as_str().expect("a message");
+        assert!(message.starts_with("the host is not allowed: "), "{error}");
+        let hint = error["details"]["hint"].as_str().expect("a hint");
+        assert!(hint.contains("tools.exec.host"), "{error}");
     }
     let mut closed = runner_for(&server, &["closed"]).await;
     let error = closed.fails("node.invoke", which.clone()).await;
@@ -413,13 +419,182 @@ async fn where_commands_stay_on_the_gateway_no_node_is_asked() {
         let call =
             json!({ "nodeId": node.id(), "command": command, "params": params, "idempotencyKey": "k" });
         let error = runner.fails("node.invoke", call.clone()).await;
-        assert_eq!(error["message"], "the host is not allowed", "{command}");
+        let message = error["message"].as_str().expect("a message");
+        assert!(
+            message.starts_with("the host is not allowed: "),
+            "{command}: {error}"
+        );
+        assert!(error["details"]["hint"].is_string(), "{command}: {error}");
         assert_eq!(node.calls_of(command), Vec::<Value>::new());
         // Whoever looks after nodes runs nothing anywhere.
         let mut admin = OperatorClient::new(&operator_token(&server), &["operator.admin"])
             .connect(&server)
             .await;
         admin.call("node.invoke", call).await;
+    }
+}
+
+/// A server whose commands all run on nodes, without a question.
+fn free_on_nodes() -> ServerBuilder {
+    ServerBuilder::new(&json!({ "host": "node", "security": "full", "ask": "off" }))
+}
+
+/// Calls of `system.run`, each under a key of its own.
+fn run_call(node: &str, key: &str, more: &Value) -> Value {
+    let mut params = json!({ "command": ["/usr/bin/id", "-u"] });
+    for (name, value) in more.as_object().expect("members") {
+        params[name] = value.clone();
+    }
+    json!({ "nodeId": node, "command": "system.run", "params": params, "idempotencyKey": key })
+}
+
+#[tokio::test]
+async fn a_node_that_said_no_to_a_run_is_heard_in_its_own_words() {
+    let server = free_on_nodes().start().await;
+    let node = paired(&server, "build-box", SURFACE).await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let client = OperatorClient::new(&exec, &["operator.write"]);
+    let mut present = client.clone().connect(&server).await;
+    let mut first = client.first_generation().connect(&server).await;
+    for (number, (code, message)) in [
+        ("UNAVAILABLE", "PERMISSION_MISSING: screenRecording"),
+        ("INVALID_REQUEST", "rawCommand does not match command"),
+        ("SYSTEM_RUN_DENIED", "SYSTEM_RUN_DENIED: approval required"),
+        ("UNAVAILABLE", "SYSTEM_RUN_DISABLED: security=deny"),
+        ("UNAVAILABLE", "the disk is gone"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        node.answers(move |command, params| match command {
+            "system.run" => Err((code, message)),
+            _other => willing(command, params),
+        });
+        let call = |key: &str| run_call(&node.id(), &format!("{key}-{number}"), &json!({}));
+        let error = present.fails("node.invoke", call("four")).await;
+        assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+        assert_eq!(error["message"], format!("{code}: {message}"), "{error}");
+        let said = json!({ "code": code, "message": message });
+        assert_eq!(error["details"]["nodeError"], said, "{error}");
+        assert_eq!(error["details"]["nodeCommandDispatched"], true, "{error}");
+        let error = first.fails("node.invoke", call("three")).await;
+        assert_eq!(error["message"], message, "{error}");
+        assert_eq!(error["details"]["nodeError"], said, "{error}");
+        assert_eq!(error["details"].get("nodeCommandDispatched"), None, "{error}");
+    }
+    // What this server refuses was never sent.
+    let blocked = run_call(&node.id(), "env", &json!({ "env": { "LD_PRELOAD": "x" } }));
+    let error = present.fails("node.invoke", blocked).await;
+    assert_eq!(
+        error["details"]["nodeError"]["code"], "INVALID_REQUEST",
+        "{error}"
+    );
+    assert_eq!(error["details"]["nodeCommandDispatched"], false, "{error}");
+    // Neither was what the node would not even prepare.
+    let ran = node.calls_of("system.run").len();
+    node.answers(|command, params| match command {
+        "system.run.prepare" => Err(("SYSTEM_RUN_DENIED", "SYSTEM_RUN_DISABLED: security=deny")),
+        _other => willing(command, params),
+    });
+    let error = present
+        .fails("node.invoke", run_call(&node.id(), "prepare", &json!({})))
+        .await;
+    assert_eq!(
+        error["message"], "SYSTEM_RUN_DENIED: SYSTEM_RUN_DISABLED: security=deny",
+        "{error}"
+    );
+    assert_eq!(error["details"]["nodeCommandDispatched"], false, "{error}");
+    assert_eq!(node.calls_of("system.run").len(), ran);
+}
+
+#[tokio::test]
+async fn what_a_command_wrote_goes_on_as_its_node_sent_it() {
+    let server = free_on_nodes().start().await;
+    let node = paired(&server, "build-box", SURFACE).await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let mut runner = OperatorClient::new(&exec, &["operator.write"])
+        .connect(&server)
+        .await;
+    let long = format!("{}\n... (truncated)", "a".repeat(200_000));
+    let half = "a".repeat(150_000);
+    let rest = format!("{}\n... (truncated)", "b".repeat(50_000));
+    let ended =
+        |code: i64| json!({ "exitCode": code, "timedOut": false, "success": code == 0, "error": null });
+    let without_code = |error: Value| json!({ "timedOut": false, "success": false, "error": error });
+    for (number, (result, stdout, stderr)) in [
+        (ended(0), long.as_str(), ""),
+        (ended(0), half.as_str(), rest.as_str()),
+        (ended(3), "\u{1b}[31mred\u{1b}[0m\n", "\u{1b}]0;title\u{7}"),
+        (without_code(json!("spawn x ENOENT")), "", ""),
+        (without_code(Value::Null), "so far", ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut result = result;
+        result["stdout"] = json!(stdout);
+        result["stderr"] = json!(stderr);
+        let sent = result.clone();
+        node.answers(move |command, params| match command {
+            "system.run" => Ok(sent.clone()),
+            _other => willing(command, params),
+        });
+        let call = run_call(&node.id(), &number.to_string(), &json!({}));
+        let mut answer = runner.call("node.invoke", call).await;
+        let payload = answer["payload"].as_object_mut().expect("a payload");
+        assert!(payload.shift_remove("runId").is_some(), "{number}");
+        assert!(
+            Value::Object(payload.clone()) == result,
+            "{number}: {:.300}",
+            Value::Object(payload.clone()).to_string()
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_silent_node_an_absent_one_and_none_at_all_are_told_apart() {
+    let server = free_on_nodes()
+        .toml("[bridge]\ninvoke_timeout_ms = 500\n")
+        .start()
+        .await;
+    // It says what its policy is, and nothing of any command.
+    let device = Device::new(&server, Speaks::Present);
+    let document = willing("system.execApprovals.get", &Value::Null).expect("a document");
+    let silent = TestNode::join(&server, device, move |call| {
+        (call["command"] == "system.execApprovals.get").then(|| Ok(document.clone()))
+    })
+    .await;
+    let absent = paired(&server, "away", SURFACE).await;
+    let absent_id = absent.id();
+    absent.leave(&server).await;
+    let (exec, _) = token(&server, &["exec"]).await;
+    let client = OperatorClient::new(&exec, &["operator.write"]);
+    let mut present = client.clone().connect(&server).await;
+    let mut first = client.first_generation().connect(&server).await;
+
+    let error = present
+        .fails("node.invoke", run_call(&silent.id(), "silent", &json!({})))
+        .await;
+    assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+    assert_eq!(error["details"]["nodeError"]["code"], "TIMEOUT", "{error}");
+    assert_eq!(error["details"]["nodeCommandDispatched"], false, "{error}");
+
+    for operator in [&mut present, &mut first] {
+        let away = run_call(&absent_id, "absent", &json!({}));
+        let error = operator.fails("node.invoke", away).await;
+        assert_eq!(error["message"], "node not connected", "{error}");
+        assert_eq!(error["details"]["code"], "NOT_CONNECTED", "{error}");
+    }
+
+    for command in ["system.run", "system.which"] {
+        let mut nobody = run_call(&"0".repeat(64), "nobody", &json!({}));
+        nobody["command"] = json!(command);
+        let error = present.fails("node.invoke", nobody.clone()).await;
+        assert_eq!(error["code"], "UNAVAILABLE", "{error}");
+        assert_eq!(error["details"]["code"], "PAIRING_CHANGED", "{error}");
+        assert_eq!(error["retryable"], true, "{error}");
+        let error = first.fails("node.invoke", nobody).await;
+        assert_eq!(error["details"]["code"], "NOT_CONNECTED", "{error}");
     }
 }
 
