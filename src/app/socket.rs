@@ -1,69 +1,159 @@
-//! The approvals socket of a server: joined before it is ready, served beside its listeners.
+//! The approvals socket of a server: joined before it is ready, served beside its listeners, and joined again where the
+//! approvals document names another place or the socket is gone.
 
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::Engine,
-    ipc::{self, Desk, Host, Joined, OtherUi},
+    ipc::{self, Desk, Host, Hosted, JoinError, Joined, OtherUi},
     settings::{IpcRole, StateDir},
 };
 
+/// How often it is looked whether the socket lies where it should.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// This server's side of the socket, and what it takes to join it again.
+pub(super) struct Seat {
+    joined: Joined,
+    place: Place,
+}
+
+struct Place {
+    role: IpcRole,
+    root: PathBuf,
+    home: Option<PathBuf>,
+    document: PathBuf,
+    /// What was last told of why it is not hosted.
+    told: Option<String>,
+}
+
 /// Takes the side of the socket that the settings say. What cannot be hosted is told of and does not keep the server from
 /// starting.
-pub(super) async fn join(
-    engine: &Arc<Engine>,
-    role: IpcRole,
-    state_dir: &StateDir,
-    document: &Path,
-) -> Joined {
-    let (document, root) = (document.to_owned(), state_dir.root().to_owned());
-    let home: Option<PathBuf> = state_dir.home().map(Path::to_owned);
-    let joining = {
-        let (engine, document, home) = (Arc::clone(engine), document.clone(), home.clone());
-        tokio::task::spawn_blocking(move || ipc::join(&engine, role, &document, (&root, home.as_deref())))
+pub(super) async fn join(engine: &Arc<Engine>, role: IpcRole, state_dir: &StateDir, document: &Path) -> Seat {
+    let mut place = Place {
+        role,
+        root: state_dir.root().to_owned(),
+        home: state_dir.home().map(Path::to_owned),
+        document: document.to_owned(),
+        told: None,
     };
-    match joining.await {
-        Ok(Ok(Joined::Client)) => {
-            engine.set_prompter(Arc::new(OtherUi::new(engine, document, home)));
-            Joined::Client
-        }
-        Ok(Ok(joined)) => joined,
-        Ok(Err(error)) => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "the approvals socket is not hosted; countersign doctor says what to do"
-            );
-            engine.miss_socket();
-            Joined::Off
-        }
-        Err(_panicked) => {
-            engine.miss_socket();
-            Joined::Off
-        }
+    Seat {
+        joined: place.join(engine).await,
+        place,
     }
 }
 
 /// Answers at the socket until `stop`, if this server hosts it.
-pub(super) async fn serve(engine: Arc<Engine>, joined: Joined, stop: CancellationToken) {
-    let (hosted, listener) = match joined {
-        Joined::Host(hosted, listener) => (hosted, listener),
-        Joined::Client | Joined::Off => return,
-    };
-    let host = Host::new(
-        Desk::new(Arc::clone(&engine)),
-        (Arc::clone(engine.clock()), Arc::clone(engine.ids())),
-        &hosted,
-        Arc::clone(engine.socket_counts()),
-    );
-    if let Err(error) = host.serve(listener, stop).await {
-        tracing::error!(%error, "the approvals socket cannot be served");
-        engine.miss_socket();
+pub(super) async fn serve(engine: Arc<Engine>, seat: Seat, stop: CancellationToken) {
+    let Seat {
+        mut joined,
+        mut place,
+    } = seat;
+    loop {
+        match joined {
+            Joined::Host(hosted, listener) => {
+                let moved = stop.child_token();
+                let host = Host::new(
+                    Desk::new(Arc::clone(&engine)),
+                    (Arc::clone(engine.clock()), Arc::clone(engine.ids())),
+                    &hosted,
+                    Arc::clone(engine.socket_counts()),
+                );
+                let serving = host.serve(listener, moved.clone());
+                let watching = async {
+                    place.until_elsewhere(&engine, &hosted).await;
+                    moved.cancel();
+                    std::future::pending::<()>().await;
+                };
+                let served = tokio::select! {
+                    served = serving => served,
+                    () = watching => Ok(()),
+                };
+                if let Err(error) = served {
+                    tracing::error!(%error, "the approvals socket cannot be served");
+                    engine.set_socket_missing(true);
+                }
+                // Only now: nobody may find the socket of a host that still answers gone.
+                drop(hosted);
+            }
+            Joined::Client => return,
+            Joined::Off if place.role == IpcRole::Off => return,
+            Joined::Off => {}
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK) => {}
+        }
+        joined = place.join(&engine).await;
     }
-    // Only now: nobody may find the socket of a host that still answers gone.
-    drop(hosted);
+}
+
+impl Place {
+    async fn join(&mut self, engine: &Arc<Engine>) -> Joined {
+        let joining = {
+            let (engine, role) = (Arc::clone(engine), self.role);
+            let (document, root, home) = (self.document.clone(), self.root.clone(), self.home.clone());
+            tokio::task::spawn_blocking(move || ipc::join(&engine, role, &document, (&root, home.as_deref())))
+        };
+        match joining.await {
+            Ok(Ok(joined)) => {
+                engine.set_socket_missing(false);
+                self.told = None;
+                if matches!(joined, Joined::Client) {
+                    let (document, home) = (self.document.clone(), self.home.clone());
+                    engine.set_prompter(Arc::new(OtherUi::new(engine, document, home)));
+                }
+                joined
+            }
+            Ok(Err(error)) => {
+                engine.set_socket_missing(true);
+                self.tell(&error);
+                Joined::Off
+            }
+            Err(_panicked) => {
+                engine.set_socket_missing(true);
+                Joined::Off
+            }
+        }
+    }
+
+    /// Tells why it is not hosted, once for each reason.
+    fn tell(&mut self, error: &JoinError) {
+        let reason = error.to_string();
+        if self.told.as_ref() != Some(&reason) {
+            tracing::warn!(
+                error = error as &dyn std::error::Error,
+                "the approvals socket is not hosted; countersign doctor says what to do"
+            );
+            self.told = Some(reason);
+        }
+    }
+
+    /// Ends when the document in force names another place, when it has no token and gets none, or when the socket is
+    /// gone. Of a document that is refused nothing is believed.
+    async fn until_elsewhere(&self, engine: &Arc<Engine>, hosted: &Hosted) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let Some(named) = engine.named_socket() else {
+                continue;
+            };
+            let path = ipc::socket_path(named.path.as_deref(), &self.document, self.home.as_deref());
+            if path != hosted.path() || !hosted.is_in_place() {
+                return;
+            }
+            if named.token.is_none() {
+                let engine = Arc::clone(engine);
+                let made = tokio::task::spawn_blocking(move || engine.ensure_socket_token());
+                if !matches!(made.await, Ok(Ok(_token))) {
+                    return;
+                }
+            }
+        }
+    }
 }

@@ -67,9 +67,9 @@ impl Engine {
         &self.socket.counts
     }
 
-    /// Notes that the socket should be hosted here and cannot be.
-    pub fn miss_socket(&self) {
-        self.socket.is_missing.store(true, Ordering::Relaxed);
+    /// Notes whether the socket should be hosted here and cannot be.
+    pub fn set_socket_missing(&self, is_missing: bool) {
+        self.socket.is_missing.store(is_missing, Ordering::Relaxed);
     }
 
     /// Whether the socket should be hosted here and is not.

@@ -151,6 +151,11 @@ impl Hosted {
         &self.path
     }
 
+    /// Whether it still lies where it was made. Nobody finds it otherwise.
+    pub fn is_in_place(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.bound)
+    }
+
     /// Since when nobody else hosts it.
     pub const fn since(&self) -> UnixMillis {
         self.since
@@ -159,9 +164,9 @@ impl Hosted {
 
 impl Drop for Hosted {
     fn drop(&mut self) {
-        let is_ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.bound);
-        if is_ours && let Err(error) = fs::remove_file(&self.path) {
+        if self.is_in_place()
+            && let Err(error) = fs::remove_file(&self.path)
+        {
             tracing::warn!(%error, "the approvals socket could not be removed");
         }
     }

@@ -12,7 +12,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::Asker;
-use crate::support::{ServerBuilder, TestServer, write_file};
+use crate::support::{ServerBuilder, TestServer, eventually, write_file};
 
 fn at(path: &Path) -> ServerBuilder {
     TestServer::full()
@@ -160,6 +160,27 @@ async fn a_leftover_of_a_host_that_died_is_replaced() {
     assert!(asker.path.exists());
     server.start().await;
     asker.expect_alive().await;
+}
+
+#[tokio::test]
+async fn a_socket_that_is_gone_or_was_in_the_way_is_hosted_again() {
+    let server = TestServer::full().with_socket().start().await;
+    let asker = Asker::of(&server);
+    fs::remove_file(&asker.path).unwrap();
+    eventually("there again", async || asker.path.exists(), |is_there| *is_there).await;
+    asker.expect_alive().await;
+
+    let mut server = at(Path::new("/tmp/unused")).prepare();
+    let path = server.state().join("s.sock");
+    name_socket(&server, &path);
+    write_file(&path, "in the way");
+    server.start().await;
+    let ready = server.anonymous().get("/readyz").await.expect(200);
+    assert_eq!(ready["degraded"], true);
+    fs::remove_file(&path).unwrap();
+    let degraded = async || server.anonymous().get("/readyz").await.expect(200)["degraded"].clone();
+    eventually("hosted", degraded, |degraded| *degraded == json!(false)).await;
+    assert!(path.exists());
 }
 
 #[tokio::test]
