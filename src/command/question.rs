@@ -1,49 +1,35 @@
 //! What a person is shown of a question, beyond its command: the environment that the command would get.
 //!
-//! The overrides are shown once, when it is asked, and kept in that form: the exact values are sealed. What is not shown
-//! whole cannot be allowed. A UI that has only a text shows the overrides in front of the command, as a shell would be
-//! told them.
+//! Of the overrides the names are shown: values may be secrets, are stored nowhere in clear, and are bound by their hash
+//! (`approvals-store.md` 11). A UI that has only a text shows the names in front of the command, as a shell would be told
+//! them.
 
-use super::{display, prompt::Prompt, quoting, redaction};
-use crate::domain::{ApprovalCard, ApprovalDecision, Command, EnvOverrides, ShownEnv, ShownVariable};
+use super::{display, prompt::Prompt, quoting};
+use crate::domain::{ApprovalCard, ApprovalDecision, Command, EnvOverrides, ShownEnv};
 
-/// Most overrides that are shown.
-const MAX_VARIABLES: usize = 128;
-/// Up to this many characters of names and values are shown, as many as of a command (V3).
+/// Most overrides whose names are shown.
+const MAX_NAMES: usize = 128;
+/// Up to this many characters of names are shown, as many as of a command (V3).
 const MAX_CHARS: usize = super::prompt::WHOLE_CHARS;
+/// What stands for a value.
+const VALUE: &str = "⟨not shown⟩";
 
-/// Prepares the overrides of a command: every value on one line, nothing in it hidden and secrets masked.
-pub fn environment(env: &EnvOverrides, command: &Command) -> ShownEnv {
-    let text = command.to_text();
+/// Prepares the overrides of a command: their names, with nothing in them hidden.
+pub fn environment(env: &EnvOverrides) -> ShownEnv {
     let mut left = MAX_CHARS;
-    let mut variables = Vec::new();
+    let mut names = Vec::new();
     let mut omitted = 0;
-    for (name, value) in env.iter() {
+    for (name, _value) in env.iter() {
         let shown = display::visible(name);
-        let Some(after_name) = left.checked_sub(shown.chars().count()) else {
-            omitted += 1;
-            continue;
-        };
-        if variables.len() == MAX_VARIABLES {
-            omitted += 1;
-            continue;
+        match left.checked_sub(shown.chars().count()) {
+            Some(rest) if names.len() < MAX_NAMES => {
+                left = rest;
+                names.push(shown);
+            }
+            Some(_) | None => omitted += 1,
         }
-        let secrets = redaction::secrets_in_variable(name, value, &text);
-        let prompt = Prompt::masking(value, secrets);
-        let chars = prompt.text.chars().count();
-        let is_cut = prompt.is_truncated() || chars > after_name;
-        left = if is_cut { after_name } else { after_name - chars };
-        variables.push(ShownVariable {
-            name: shown,
-            value: if is_cut {
-                format!("⟨{} characters, not shown⟩", value.chars().count())
-            } else {
-                prompt.text.replace('\n', "")
-            },
-            is_cut,
-        });
     }
-    ShownEnv { variables, omitted }
+    ShownEnv { names, omitted }
 }
 
 /// Prepares the command of a card. Secrets are masked only where it was understood.
@@ -108,11 +94,8 @@ enum Scope {
 
 /// The overrides as a shell would be told them.
 fn assignments(env: &ShownEnv, scope: Scope) -> String {
-    let ShownEnv { variables, omitted } = env;
-    let mut shown: Vec<String> = variables
-        .iter()
-        .map(|ShownVariable { name, value, .. }| format!("{name}={}", quoting::quoted(value)))
-        .collect();
+    let ShownEnv { names, omitted } = env;
+    let mut shown: Vec<String> = names.iter().map(|name| format!("{name}={VALUE}")).collect();
     if *omitted > 0 {
         shown.push(format!("⟨{omitted} more variables, not shown⟩"));
     }
@@ -128,80 +111,44 @@ fn assignments(env: &ShownEnv, scope: Scope) -> String {
 mod tests {
     use super::*;
 
-    fn shown(values: &[(&str, &str)], command: &str) -> ShownEnv {
-        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let env = EnvOverrides::accepted(values.iter().map(pair).collect());
-        environment(&env, &Command::shell(command.to_owned()).unwrap())
-    }
-
-    fn variable(name: &str, value: &str) -> ShownVariable {
-        ShownVariable {
-            name: name.to_owned(),
-            value: value.to_owned(),
-            is_cut: false,
-        }
+    fn shown(names: &[&str]) -> ShownEnv {
+        let pairs = names.iter().map(|name| ((*name).to_owned(), "value".to_owned()));
+        environment(&EnvOverrides::accepted(pairs.collect()))
     }
 
     #[test]
-    fn every_override_is_there_with_its_value_and_nothing_in_it_hides() {
-        let env = shown(
-            &[
-                ("COMPILER_PATH", "/x"),
-                ("API_TOKEN", "k3y-k3y-k3y"),
-                ("TEXT", "a\n\u{202e}b         c"),
-                ("EMPTY", ""),
-            ],
-            "gcc -c hello.c",
-        );
-        assert_eq!(
-            env.variables,
-            [
-                variable("API_TOKEN", "⟨secret of 11 characters⟩"),
-                variable("COMPILER_PATH", "/x"),
-                variable("EMPTY", ""),
-                variable("TEXT", "a\\u{A}\\u{202E}b⟨9 blanks⟩c"),
-            ]
-        );
+    fn every_override_is_named_and_no_value_is() {
+        let env = shown(&["COMPILER_PATH", "A\u{202e}"]);
+        assert_eq!(env.names, ["A\\u{202E}", "COMPILER_PATH"]);
         assert!(env.is_whole());
-        assert_eq!(shown(&[], "ls"), ShownEnv::default());
+        assert_eq!(shown(&[]), ShownEnv::default());
+        let text = serde_json::to_string(&env).unwrap();
+        assert!(!text.contains("value"));
+        assert_eq!(serde_json::from_str::<ShownEnv>(&text).unwrap(), env);
     }
 
     #[test]
     fn what_does_not_fit_is_counted_and_not_whole() {
-        let long = "x".repeat(MAX_CHARS);
-        let env = shown(&[("A", &long), ("B", "1")], "ls");
+        let names: Vec<String> = (0..MAX_NAMES + 2).map(|index| format!("V{index:03}")).collect();
+        let env = shown(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((env.names.len(), env.omitted), (MAX_NAMES, 2));
         assert!(!env.is_whole());
-        assert_eq!(env.variables[0].value, "⟨16384 characters, not shown⟩");
-        assert_eq!(env.variables[1], variable("B", "1"));
-        let names: Vec<String> = (0..MAX_VARIABLES + 2)
-            .map(|index| format!("V{index:03}"))
-            .collect();
-        let many: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-        let env = shown(&many, "ls");
-        assert_eq!((env.variables.len(), env.omitted), (MAX_VARIABLES, 2));
-        assert!(!env.is_whole());
-        let name = "N".repeat(MAX_CHARS + 1);
-        let env = shown(&[(&name, "")], "ls");
-        assert_eq!((env.variables.len(), env.omitted), (0, 1));
+        let env = shown(&[&"N".repeat(MAX_CHARS + 1), "A"]);
+        assert_eq!((env.names.len(), env.omitted), (1, 1));
     }
 
     #[test]
     fn a_text_says_the_overrides_as_a_shell_would_be_told_them() {
-        let env = shown(&[("A", "/x"), ("B", "it's; ls")], "ls");
-        assert_eq!(assignments(&env, Scope::OneCommand), r"A=/x B='it'\''s; ls' ");
+        let env = shown(&["A", "B"]);
+        assert_eq!(
+            assignments(&env, Scope::OneCommand),
+            "A=⟨not shown⟩ B=⟨not shown⟩ "
+        );
         // Before a list they would hold for its first command alone.
         assert_eq!(
             assignments(&env, Scope::Everything),
-            r"export A=/x B='it'\''s; ls'; "
+            "export A=⟨not shown⟩ B=⟨not shown⟩; "
         );
         assert_eq!(assignments(&ShownEnv::default(), Scope::Everything), "");
-    }
-
-    #[test]
-    fn a_record_is_read_back() {
-        let mut env = shown(&[("A", "1"), ("B", &"x".repeat(MAX_CHARS))], "ls");
-        env.omitted = 3;
-        let text = serde_json::to_string(&env).unwrap();
-        assert_eq!(serde_json::from_str::<ShownEnv>(&text).unwrap(), env);
     }
 }

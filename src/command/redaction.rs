@@ -15,10 +15,9 @@ use super::characters::is_escaped_in_display;
 /// group `name`, where there is one, is a variable's.
 struct Form(Regex);
 
-/// What stands where a secret stands.
-static PLACES: LazyLock<Vec<Form>> = LazyLock::new(|| {
+static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     // Only blanks stand between a name and its secret: what comes on the next line is another command.
-    compiled(&[
+    [
         // https://user:secret@host
         r"://[^\s/:@'\x22]{1,128}:(?<value>[A-Za-z0-9_.~%+=-]{3,})@",
         // -H 'Authorization: Bearer secret', x-api-key: secret
@@ -29,23 +28,16 @@ static PLACES: LazyLock<Vec<Form>> = LazyLock::new(|| {
         r"(?i)(?:^|\s)--?(?:[a-z0-9]+-)*(?:password|passwd|passphrase|token|secret|api-?key|access-?key|private-?key)(?:=|[ \t]+)['\x22]?(?<value>[A-Za-z0-9_.~+=-]{6,})",
         // SERVICE_TOKEN=secret
         r"(?i)\b(?<name>[a-z0-9_]*(?:password|passwd|passphrase|token|secret|api_?key|access_?key|private_?key|credential)[a-z0-9_]*)=['\x22]?(?<value>[A-Za-z0-9_.~+=-]{6,})",
-        r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----(?<lines>[A-Za-z0-9+/=\s]{16,})-----END",
-    ])
-});
-
-/// The forms that well-known services give their secrets, wherever they stand.
-static WELL_KNOWN: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    compiled(&[
+        // Forms that well-known services give their secrets.
         r"\b(?<value>(?:gh[pousr]_|github_pat_|glpat-|npm_|sk-|sk_live_|rk_live_|xox[abeprs]-|AIza|cst_|hf_)[A-Za-z0-9_-]{16,})",
         r"\b(?<value>(?:AKIA|ASIA)[A-Z0-9]{16})\b",
         r"\b(?<value>eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})",
-    ])
+        r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----(?<lines>[A-Za-z0-9+/=\s]{16,})-----END",
+    ]
+    .into_iter()
+    .map(|form| Form(Regex::new(form).expect("the forms are tested")))
+    .collect()
 });
-
-fn compiled(forms: &[&str]) -> Vec<Form> {
-    let compile = |form: &&str| Form(Regex::new(form).expect("the forms are tested"));
-    forms.iter().map(compile).collect()
-}
 
 /// What the name of a variable ends with whose value is run or read, and is no secret itself.
 const NAMES_OF_OTHER_THINGS: [&str; 11] = [
@@ -55,31 +47,10 @@ const NAMES_OF_OTHER_THINGS: [&str; 11] = [
 /// The places of secrets as byte ranges, in order and apart from each other. Looks at the text as it is and at a copy
 /// without the characters that nobody sees, so that one of them inside a secret does not show the rest.
 pub fn secrets(text: &str) -> Vec<Range<usize>> {
-    search(text, &[&PLACES, &WELL_KNOWN])
-}
-
-/// The places of secrets in the value of an environment override. A command that names the variable may run what is in
-/// it, so then only what has the form of a service's secret is one.
-pub fn secrets_in_variable(name: &str, value: &str, command: &str) -> Vec<Range<usize>> {
-    if command.contains(name) {
-        return search(value, &[&WELL_KNOWN]);
-    }
-    // In quotes, as a shell would be given it: a key is one only there.
-    let start = name.len() + 2;
-    let in_value = |range: Range<usize>| Some(range.start.checked_sub(start)?..range.end.checked_sub(start)?);
-    let found = secrets(&format!("{name}='{value}'"));
-    found
-        .into_iter()
-        .filter_map(in_value)
-        .filter(|range| range.end <= value.len())
-        .collect()
-}
-
-fn search(text: &str, forms: &[&[Form]]) -> Vec<Range<usize>> {
-    let mut found = found_in(text, forms);
+    let mut found = found_in(text);
     if text.chars().any(is_unseen) {
         let seen = Seen::of(text);
-        let ranges = found_in(&seen.text, forms);
+        let ranges = found_in(&seen.text);
         found.extend(ranges.into_iter().map(|range| seen.source(&range)));
     }
     found.sort_by_key(|range| range.start);
@@ -93,9 +64,9 @@ fn search(text: &str, forms: &[&[Form]]) -> Vec<Range<usize>> {
     apart
 }
 
-fn found_in(text: &str, forms: &[&[Form]]) -> Vec<Range<usize>> {
+fn found_in(text: &str) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    for Form(form) in forms.iter().copied().flatten() {
+    for Form(form) in FORMS.iter() {
         for captures in form.captures_iter(text) {
             let is_no_secret = captures
                 .name("name")
@@ -271,36 +242,6 @@ mod tests {
         ] {
             check(hiding, &[]);
         }
-    }
-
-    #[test]
-    fn the_value_of_an_override_is_masked_unless_the_command_names_it() {
-        let masked = |name: &str, value: &str, command: &str| -> Vec<String> {
-            let ranges = secrets_in_variable(name, value, command).into_iter();
-            ranges.map(|range| value.get(range).unwrap().to_owned()).collect()
-        };
-        assert_eq!(masked("API_TOKEN", "k3y-k3y-k3y", "tool run"), ["k3y-k3y-k3y"]);
-        assert_eq!(
-            masked("DATABASE_URL", "postgres://me:hunter2@db/x", "tool"),
-            ["hunter2"]
-        );
-        assert_eq!(
-            masked("COMPILER_PATH", "/x", "gcc -c hello.c"),
-            Vec::<String>::new()
-        );
-        // What a command reads by name it may run.
-        for command in ["$API_TOKEN now", "sh -c \"$(printenv API_TOKEN)\""] {
-            assert_eq!(
-                masked("API_TOKEN", "poweroff", command),
-                Vec::<String>::new(),
-                "{command}"
-            );
-        }
-        let github = "ghp_0123456789abcdefABCDEF";
-        assert_eq!(masked("GITHUB_TOKEN", github, "curl $GITHUB_TOKEN"), [github]);
-        // A quote in a value ends nothing.
-        assert_eq!(masked("A", "b' --token abcdefgh", "tool"), ["abcdefgh"]);
-        assert_eq!(masked("A_TOKEN", "'abcdefgh", "tool"), Vec::<String>::new());
     }
 
     #[test]

@@ -465,6 +465,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 
 /// The unchanging part of an approval: what the person is shown and what the answer is bound to.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "the members of a record")]
 pub struct ApprovalCard {
     /// The binding.
     pub binding: Binding,
@@ -504,37 +505,25 @@ pub struct ApprovalCard {
     pub quorum: Quorum,
 }
 
-/// Environment overrides as a person is shown them. Exact values are never here: what the command gets is sealed apart.
+/// Environment overrides as a person is shown them. Values are never here: what the command gets is sealed apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ShownEnv {
-    /// Sorted by name.
-    pub variables: Vec<ShownVariable>,
+    /// Their names, sorted, with nothing in them hidden.
+    pub names: Vec<String>,
     /// So many more are not shown at all.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub omitted: usize,
 }
 
-/// One override as a person is shown it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ShownVariable {
-    /// Its name.
-    pub name: String,
-    /// Its value on one line, nothing in it hidden and secrets masked.
-    pub value: String,
-    /// Whether `value` only says how long it is.
-    #[serde(skip_serializing_if = "is_false", default)]
-    pub is_cut: bool,
-}
-
 impl ShownEnv {
     /// Whether there is none.
     pub const fn is_empty(&self) -> bool {
-        self.variables.is_empty() && self.omitted == 0
+        self.names.is_empty() && self.omitted == 0
     }
 
-    /// Whether all of every override is shown; else nobody can say yes to it.
-    pub fn is_whole(&self) -> bool {
-        self.omitted == 0 && !self.variables.iter().any(|variable| variable.is_cut)
+    /// Whether every override is named; else nobody can say yes to it.
+    pub const fn is_whole(&self) -> bool {
+        self.omitted == 0
     }
 }
 

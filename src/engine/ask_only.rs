@@ -159,7 +159,7 @@ impl Engine {
         if let Some(id) = &request.id {
             self.expect_free(id).await?;
         }
-        let shown_env = question::environment(&request.env, &request.command);
+        let shown_env = question::environment(&request.env);
         let card = ApprovalCard {
             binding: request.binding(),
             security,

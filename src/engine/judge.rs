@@ -569,7 +569,7 @@ impl Judgement {
             allowed_decisions.push(ApprovalDecision::AllowAlways);
         }
         allowed_decisions.push(ApprovalDecision::Deny);
-        let env = question::environment(&self.env, &self.binding.command);
+        let env = question::environment(&self.env);
         if !env.is_whole() {
             // Nobody can say yes to what nobody can be shown.
             allowed_decisions = vec![ApprovalDecision::Deny];

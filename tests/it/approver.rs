@@ -88,9 +88,7 @@ async fn the_environment_stands_on_the_card() {
     asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let terminal = approver(&server);
     let card = terminal.sees("left").await;
-    for line in ["COMPILER_PATH=/x", "NOTE='a b'"] {
-        assert!(card.contains(line), "{line} in {card}");
-    }
+    assert!(card.contains("COMPILER_PATH, NOTE"), "{card}");
     quits(terminal).await;
 }
 

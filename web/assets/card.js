@@ -295,19 +295,19 @@ function details(approval, overridesFact) {
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
       entitled(approval) ? fact("May allow it", h("bdi", {}, visible(entitled(approval)))) : undefined,
       fact("No answer", visible(fallback(approval.askFallback))),
-      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash !== NO_ENV_HASH && !approval.env.length && " with environment values that were not kept to be shown", boundTo.scriptSha256 && " and the script as it is now"),
+      fact("Bound to", h("code", { title: `SHA-256 ${boundTo.digest}` }, boundTo.digest.slice(0, 12)), boundTo.envHash !== NO_ENV_HASH && " with environment values", boundTo.scriptSha256 && " and the script as it is now"),
       fact("“Always” stores", stored(approval))));
 }
 
 const fact = (name, ...value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
 const mono = (text) => h("code", { dir: "ltr" }, visible(text));
 
-/** What the command gets besides its arguments; the server has spelled it out, cut nothing out of sight and masked secrets. */
-function variables({ env, envOmitted }) {
-  if (!env.length) return undefined;
-  const more = envOmitted > 0 && h("li", {}, h("em", {}, `${envOmitted} more variables, not shown`));
+/** What the command gets besides its arguments, by name; the server has spelled out what hides. */
+function variables({ envNames, envOmitted }) {
+  if (!envNames.length) return undefined;
+  const more = envOmitted > 0 && h("li", {}, h("em", {}, `${envOmitted} more variables, not named`));
   return h("div", { class: "fact environment" }, h("dt", {}, "Environment"), h("dd", {},
-    h("ul", { class: "variables" }, env.map(({ name, value }) => h("li", {}, mono(`${name}=${value}`))), more)));
+    h("ul", { class: "variables" }, envNames.map((name) => h("li", {}, mono(name))), more)));
 }
 
 function stored(approval) {

@@ -17,7 +17,7 @@
 
 mod environment;
 mod execution;
-mod prompts;
+pub(crate) mod prompts;
 mod texts;
 
 use std::{collections::BTreeSet, fs, path::Path};

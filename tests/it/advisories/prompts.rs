@@ -7,7 +7,7 @@ use super::defeats;
 use crate::support::{TestServer, World};
 
 /// The question about a command, as approvers get it.
-async fn card(server: &TestServer, body: Value) -> Value {
+pub(crate) async fn card(server: &TestServer, body: Value) -> Value {
     let pending = server.agent().exec(body).await.expect(202);
     let approval = pending["approvalId"].as_str().expect("an id");
     server
@@ -17,7 +17,7 @@ async fn card(server: &TestServer, body: Value) -> Value {
         .expect(200)
 }
 
-fn codes(card: &Value) -> Vec<&str> {
+pub(crate) fn codes(card: &Value) -> Vec<&str> {
     let warnings = card["display"]["warnings"].as_array().expect("warnings");
     warnings
         .iter()
@@ -195,44 +195,6 @@ async fn ghsa_xww8_gqvh_92x9() {
     let card_of_whole = card(&server, json!({ "command": whole })).await;
     assert_eq!(card_of_whole["display"]["text"], whole);
     assert_eq!(card_of_whole["display"]["truncated"], false);
-}
-
-#[tokio::test]
-async fn no_mask_hides_what_runs() {
-    let server = TestServer::asking().start().await;
-    for command in [
-        "set -- --token whoami; shift; \"$@\"",
-        "bash -c 'set -- --token whoami; shift; \"$@\"'",
-        "bash -l -c 'set -- --token whoami; shift; \"$@\"'",
-        "xargs --token whoami",
-    ] {
-        let card = card(&server, json!({ "command": command })).await;
-        assert_eq!(card["display"]["text"], command);
-        assert_eq!(codes(&card), Vec::<&str>::new(), "{command}");
-    }
-    let plain = card(&server, json!({ "command": "printf x --token whoami" })).await;
-    assert_eq!(
-        (&plain["display"]["text"], codes(&plain)),
-        (
-            &json!("printf x --token ⟨secret of 6 characters⟩"),
-            vec!["secrets-masked"]
-        )
-    );
-}
-
-#[tokio::test]
-async fn arguments_do_not_look_like_what_a_shell_would_run() {
-    let server = TestServer::asking().start().await;
-    for (argv, text) in [
-        (json!(["rm", "-rf", "#", "x y"]), "rm -rf '#' 'x y'"),
-        (json!(["echo", "$(id)"]), "echo '$(id)'"),
-        (json!(["echo", "a;", "\u{202e}"]), "echo 'a;' '\\u{202E}'"),
-    ] {
-        let card = card(&server, json!({ "argv": argv })).await;
-        assert_eq!(card["display"]["text"], text);
-        assert_eq!(card["display"]["spans"], json!([[0, text.len()]]));
-        assert_eq!(card["segments"][0]["argv"], argv);
-    }
 }
 
 #[tokio::test]

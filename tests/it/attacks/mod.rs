@@ -3,3 +3,4 @@
 mod agents;
 #[path = "self/mod.rs"]
 mod itself;
+mod shown;

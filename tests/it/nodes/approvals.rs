@@ -327,7 +327,7 @@ async fn the_environment_stands_before_the_command() {
     let pending = server
         .asked(json!({ "command": "gcc -c hello.c", "env": env }))
         .await;
-    let command = "COMPILER_PATH=/x NOTE='a b' gcc -c hello.c";
+    let command = "COMPILER_PATH=⟨not shown⟩ NOTE=⟨not shown⟩ gcc -c hello.c";
     for operator in [&mut present, &mut first] {
         let event = operator.event("exec.approval.requested").await;
         assert_eq!(event["payload"]["request"]["command"], command);

@@ -12,7 +12,7 @@ use crate::{
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
         Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, Security, SessionKey,
-        ShownEnv, ShownVariable, TerminalReason, UnixMillis, Vote, Why,
+        ShownEnv, TerminalReason, UnixMillis, Vote, Why,
     },
     http::routes::actor::ActorBody,
 };
@@ -45,10 +45,10 @@ pub(in crate::http) struct ApprovalBody {
     resolved_path: Option<String>,
     #[schema(value_type = Vec<Object>)]
     segments: serde_json::Value,
-    /// The environment overrides that the command gets, sorted by name, and that `boundTo.envHash` binds. Where they are
-    /// not whole only `deny` is open.
-    env: Vec<VariableBody>,
-    /// So many more overrides are not shown.
+    /// Names of the environment overrides that the command gets, sorted; their values are bound by `boundTo.envHash` and
+    /// shown nowhere.
+    env_names: Vec<String>,
+    /// So many more overrides are not named; then only `deny` is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     env_omitted: Option<usize>,
     security: Security,
@@ -103,18 +103,6 @@ struct VoteBody {
     /// Why, in their words.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-}
-
-/// An environment override as a person is shown it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Variable)]
-struct VariableBody {
-    name: String,
-    /// On one line, with every character that hides or moves others as `\u{HEX}`, long blanks as their number and secrets
-    /// masked.
-    value: String,
-    /// Whether `value` only says how long it is.
-    truncated: bool,
 }
 
 /// Why somebody is asked.
@@ -207,7 +195,7 @@ impl From<Approval> for ApprovalBody {
             resolved_path,
             segments,
             is_understood: _,
-            env: ShownEnv { variables, omitted },
+            env: ShownEnv { names, omitted },
             document_hash: _,
             elevated: _,
             quorum:
@@ -251,7 +239,7 @@ impl From<Approval> for ApprovalBody {
             requested_by: requested_by.into(),
             resolved_path,
             segments,
-            env: variables.into_iter().map(VariableBody::from).collect(),
+            env_names: names,
             env_omitted: Some(omitted).filter(|omitted| *omitted > 0),
             security,
             ask,
@@ -376,16 +364,6 @@ impl From<Why> for WhyBody {
             rule,
             detail,
             span: span.map(|(start, end)| [start, end]),
-        }
-    }
-}
-
-impl From<ShownVariable> for VariableBody {
-    fn from(ShownVariable { name, value, is_cut }: ShownVariable) -> Self {
-        Self {
-            name,
-            value,
-            truncated: is_cut,
         }
     }
 }
