@@ -165,9 +165,7 @@ fn refused_parent(path: &Path, home: &Path) -> Option<RefusalReason> {
 fn same_directory_above<'a>(path: &'a Path, directory: &Path) -> Option<&'a Path> {
     let stamp = |path: &Path| Some(FileStamp::from_metadata(&fs::metadata(path).ok()?));
     let wanted = stamp(directory)?;
-    let above: Vec<&Path> = path.ancestors().collect();
-    above
-        .into_iter()
-        .rev()
-        .find(|above| stamp(above).is_some_and(|found| found.is_same_file(&wanted)))
+    path.ancestors()
+        .filter(|above| stamp(above).is_some_and(|found| found.is_same_file(&wanted)))
+        .last()
 }

@@ -594,22 +594,16 @@ async fn of_ended(session: &OperatorSession, ended: &EndedRun) -> Result<Value, 
 /// A run that was never sent, or that its node answered with an error or with nothing that can be read.
 fn not_run(protocol: Protocol, run: &Run) -> WireError {
     let detail = run.detail.as_deref().unwrap_or("the run did not start");
-    let (error, dispatched) = match answers::said(detail) {
-        Some(error) => (error, Dispatched::Yes),
-        None => {
-            let error = NodeError {
-                code: UNAVAILABLE.to_owned(),
-                message: detail.to_owned(),
-            };
-            let is_unsent = run.reason == Some(Reason::NotStarted);
-            let dispatched = if is_unsent {
-                Dispatched::No
-            } else {
-                Dispatched::Yes
-            };
-            (error, dispatched)
-        }
+    let said = answers::said(detail);
+    let dispatched = if said.is_none() && run.reason == Some(Reason::NotStarted) {
+        Dispatched::No
+    } else {
+        Dispatched::Yes
     };
+    let error = said.unwrap_or_else(|| NodeError {
+        code: UNAVAILABLE.to_owned(),
+        message: detail.to_owned(),
+    });
     let refused = refusal::of_node(protocol, &error, dispatched);
     let refused = refusal::with_detail(refused, "reason", json!(run.reason));
     refusal::with_detail(refused, "runId", json!(run.id))

@@ -193,11 +193,13 @@ async fn whatever_a_peer_wanted_of_a_server_that_died_is_withdrawn() {
     let mut server = TestServer::asking().with_socket().start().await;
     let asker = Asker::of(&server);
     let marker = server.scratch().join("ran");
-    let lines = [
-        asker.request_line("q", &json!({ "command": format!("touch {}", marker.display()) })),
-        asker.exec_line("e", &json!({ "command": ["touch", marker] })),
-    ];
-    for line in lines {
+    for is_order in [false, true] {
+        // A line of before the restart would count as replayed.
+        let line = if is_order {
+            asker.exec_line("e", &json!({ "command": ["touch", marker] }))
+        } else {
+            asker.request_line("q", &json!({ "command": format!("touch {}", marker.display()) }))
+        };
         let mut stream = asker.connect().await;
         stream.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         let approval = asked_about(&server).await;
