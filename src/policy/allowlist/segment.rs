@@ -372,6 +372,7 @@ impl Evaluation<'_> {
             entry_id: Some(hit.id.clone()),
             pattern: Some(hit.pattern.clone()),
         });
+        let runs_unseen = work.runs_unseen();
         let report = SegmentReport {
             span: work.segment.span,
             operator: work.place.operator,
@@ -379,8 +380,8 @@ impl Evaluation<'_> {
             resolved_path: work.executable().map(|executable| executable.resolved.clone()),
             matched,
             inline_eval: work.inline_eval,
-            runs_unseen: work.runs_unseen(),
-            code_operands: work.code_operands(),
+            runs_unseen,
+            code_operands: work.code_operands(runs_unseen),
             notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
             segments: Vec::new(),
             argv: work.values,

@@ -146,9 +146,9 @@ fn does_more_than_it_says(work: &Work<'_>) -> bool {
             })
     };
     let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
-    let is_unknown = (is_of_the_shell || work.executable == Err(Unresolved::NotFound))
-        && !(QUIET_WORDS.contains(&typed) && !is_evaluated)
-        && !exports_plainly();
+    let is_nowhere = is_of_the_shell || work.executable == Err(Unresolved::NotFound);
+    let is_quiet = QUIET_WORDS.contains(&typed) && !is_evaluated;
+    let is_unknown = is_nowhere && !is_quiet && !exports_plainly();
     let is_evaluating = matches!(typed, "test" | "[" | "printf") && is_evaluated;
     let mut assignments = work.segment.assignments.iter();
     is_unknown || is_evaluating || assignments.any(|assignment| sets_guide(&assignment.name))

@@ -46,6 +46,7 @@ pub(super) enum Target {
 
 /// A segment with everything found out about it so far.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is found out apart")]
 pub(super) struct Work<'a> {
     pub(super) segment: &'a Segment,
     pub(super) place: Place<'a>,
@@ -157,10 +158,10 @@ impl<'a> Work<'a> {
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 
-    /// Words that may be files with code for the program.
-    pub(super) fn code_operands(&self) -> Vec<String> {
+    /// Words that may be files with code for the program; `runs_unseen` is [`Self::runs_unseen`].
+    pub(super) fn code_operands(&self, runs_unseen: bool) -> Vec<String> {
         let behind = self.values.get(self.at + 1..).unwrap_or_default();
-        let found = operands::code_operands(&self.names(), behind);
+        let found = operands::code_operands(&self.names(), behind, runs_unseen);
         found.into_iter().map(str::to_owned).collect()
     }
 

@@ -133,14 +133,13 @@ async fn what_runs_by_a_link_is_the_program_and_nothing_beside_the_link() {
             agent
                 .exec(json!({ "command": command, "workdir": directory }))
                 .await
-                .expect(200)
         }
     };
     // To `env` a path with `=` in it is an assignment, and the next word the program.
-    run("env ./tr sh ./x.sh", &odd).await;
+    run("env ./tr sh ./x.sh", &odd).await.problem(403, "exec-denied");
     assert!(!odd.join("ran").exists());
     // A script finds its parts beside the name that it is told.
-    assert_eq!(run("./tool.sh", &work).await["stdout"], "good\n");
+    assert_eq!(run("./tool.sh", &work).await.expect(200)["stdout"], "good\n");
     // The link leads elsewhere before the wrapper looks for it.
     let fifo = work.join("fifo");
     rustix::fs::mknodat(
@@ -158,7 +157,7 @@ async fn what_runs_by_a_link_is_the_program_and_nothing_beside_the_link() {
     std::fs::remove_file(work.join("tr")).unwrap();
     symlink(work.join("evil"), work.join("tr")).unwrap();
     drop(writer);
-    assert_eq!(running.await.unwrap()["status"], "completed");
+    assert_eq!(running.await.unwrap().expect(200)["status"], "completed");
     assert!(!work.join("ran").exists());
 }
 
