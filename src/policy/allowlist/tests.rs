@@ -1312,6 +1312,7 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
         "export PATH=/srv/proj; foo",
         "env PATH=/srv/proj foo",
         "CDPATH=/usr cd bin",
+        "PS4='$(whoami)' bash -xc true",
         "=whoami",
         "noglob rg x",
         "repeat 1 rg x",

@@ -126,6 +126,8 @@ const GUIDES: &[&str] = &[
     "SHELLOPTS",
     "BASHOPTS",
     "FPATH",
+    "PROMPT_COMMAND",
+    "PS4",
 ];
 /// Words of the shell that run nothing.
 const QUIET_WORDS: &[&str] = &["bg", "exit", "fg", "jobs", "times", "ulimit", "umask", "wait"];
