@@ -1,6 +1,7 @@
 //! The order of the steps.
 
 use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     place::Place,
@@ -26,9 +27,10 @@ pub(crate) struct DemoArgs {
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus, Failure> {
+    let mut interruption = std::pin::pin!(interruption());
     let place = tokio::select! {
         place = Place::open(context) => place?,
-        _interrupted = tokio::signal::ctrl_c() => return Err(interrupted()),
+        () = interruption.as_mut() => return Err(interrupted()),
     };
     let answerer = if args.approve {
         Answerer::SecondToken
@@ -37,7 +39,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus,
     };
     let told = tokio::select! {
         told = tell(context, &place, answerer) => told,
-        _interrupted = tokio::signal::ctrl_c() => Err(interrupted()),
+        () = interruption => Err(interrupted()),
     };
     context.console.end_progress();
     // The server stops and the directory goes whatever happened.
@@ -72,6 +74,22 @@ async fn tell(context: &Context, place: &Place, answerer: Answerer) -> Result<()
     console.line(
         "\nA server to keep:\n  countersign init\n  countersign serve\n  countersign exec -- git status",
     )
+}
+
+/// Ends when the demo is to end: its server must not stay behind.
+async fn interruption() {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut terminated) => {
+                terminated.recv().await;
+            }
+            Err(_not_to_be_had) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _interrupted = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
 }
 
 fn interrupted() -> Failure {

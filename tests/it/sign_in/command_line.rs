@@ -2,9 +2,11 @@
 
 use std::{
     io::{BufRead as _, BufReader},
+    path::Path,
     process::Stdio,
 };
 
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, code_of};
@@ -125,4 +127,24 @@ async fn the_demo_goes_on_when_the_answer_comes_from_a_browser() {
     let (code, rest) = within("the end of the demo", rest).await.unwrap();
     assert_eq!(code, Some(0), "{rest}");
     assert!(rest.contains("completed") && rest.contains("audit: "), "{rest}");
+}
+
+#[test]
+fn a_demo_that_is_ended_leaves_neither_server_nor_files() {
+    let scratch = Scratch::new();
+    let mut demo = countersign()
+        .args(&["demo"])
+        .env("HOME", scratch.path())
+        .start(Stdio::null());
+    let lines = BufReader::new(demo.stdout.take().unwrap()).lines();
+    let mut lines = lines.map_while(Result::ok);
+    let first = lines
+        .find(|line| line.contains("state directory"))
+        .expect("a place");
+    let (_, state) = first.rsplit_once(' ').unwrap();
+    lines.find(|line| line.contains("/login#code=")).expect("a link");
+    let pid = Pid::from_raw(demo.id().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, Signal::TERM).unwrap();
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    assert!(!Path::new(state).exists(), "{state}");
 }
