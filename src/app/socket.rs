@@ -75,12 +75,20 @@ pub(super) async fn serve(engine: Arc<Engine>, seat: Seat, stop: CancellationTok
                     served = serving => served,
                     () = watching => Ok(()),
                 };
-                if let Err(error) = served {
-                    tracing::error!(%error, "the approvals socket cannot be served");
-                    engine.set_socket_missing(true);
-                }
                 // Only now: nobody may find the socket of a host that still answers gone.
                 drop(hosted);
+                match served {
+                    Ok(()) if stop.is_cancelled() => return,
+                    // Whoever finds no socket takes that for nobody being at home.
+                    Ok(()) => {
+                        joined = place.join(&engine).await;
+                        continue;
+                    }
+                    Err(error) => {
+                        tracing::error!(%error, "the approvals socket cannot be served");
+                        engine.set_socket_missing(true);
+                    }
+                }
             }
             Joined::Client => return,
             Joined::Off if place.role == IpcRole::Off => return,
