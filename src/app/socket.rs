@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     engine::Engine,
-    ipc::{self, Desk, Host, Hosted, JoinError, Joined, OtherUi},
+    ipc::{self, Desk, Host, Hosted, Joined, OtherUi},
     settings::{IpcRole, StateDir},
 };
 
@@ -29,9 +29,19 @@ struct Place {
     root: PathBuf,
     home: Option<PathBuf>,
     document: PathBuf,
+    /// Whether it was joined before. The UI that is asked does not change while the server runs: whoever unlinks the socket
+    /// and listens in its place would answer every question.
+    was_joined: bool,
     /// What was last told of why it is not hosted.
     told: Option<String>,
 }
+
+/// Why a server that hosted does not become the client of another host.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "another process has the approvals socket, or the document names one elsewhere; restart to ask over that"
+)]
+struct TakenOver;
 
 /// Takes the side of the socket that the settings say. What cannot be hosted is told of and does not keep the server from
 /// starting.
@@ -41,6 +51,7 @@ pub(super) async fn join(engine: &Arc<Engine>, role: IpcRole, state_dir: &StateD
         root: state_dir.root().to_owned(),
         home: state_dir.home().map(Path::to_owned),
         document: document.to_owned(),
+        was_joined: false,
         told: None,
     };
     Seat {
@@ -109,7 +120,13 @@ impl Place {
             let (document, root, home) = (self.document.clone(), self.root.clone(), self.home.clone());
             tokio::task::spawn_blocking(move || ipc::join(&engine, role, &document, (&root, home.as_deref())))
         };
+        let was_joined = std::mem::replace(&mut self.was_joined, true);
         match joining.await {
+            Ok(Ok(Joined::Client)) if was_joined => {
+                engine.set_socket_missing(true);
+                self.tell(&TakenOver);
+                Joined::Off
+            }
             Ok(Ok(joined)) => {
                 engine.set_socket_missing(false);
                 self.told = None;
@@ -132,11 +149,11 @@ impl Place {
     }
 
     /// Tells why it is not hosted, once for each reason.
-    fn tell(&mut self, error: &JoinError) {
+    fn tell(&mut self, error: &(dyn std::error::Error + 'static)) {
         let reason = error.to_string();
         if self.told.as_ref() != Some(&reason) {
             tracing::warn!(
-                error = error as &dyn std::error::Error,
+                error,
                 "the approvals socket is not hosted; countersign doctor says what to do"
             );
             self.told = Some(reason);

@@ -46,8 +46,10 @@ pub fn code_operands<'a>(names: &[&str], words: &'a [String], runs_unseen: bool)
     };
     let runs_others = || {
         let arguments: Vec<&str> = words.iter().map(String::as_str).collect();
-        NameClass::of_all(names.iter().copied()) == NameClass::Carrier
-            || delegation::delegates(names, &arguments)
+        matches!(
+            NameClass::of_all(names.iter().copied()),
+            NameClass::Carrier | NameClass::Wrapper | NameClass::Multiplexer
+        ) || delegation::delegates(names, &arguments)
     };
     if names.iter().any(|name| names::runs_scripts(name)) || (runs_unseen && runs_others()) {
         return words.iter().flat_map(|word| readings(word)).collect();
@@ -128,6 +130,20 @@ pub fn code_words(text: &str) -> Vec<&str> {
     found
 }
 
+/// The words of a text that stand behind a `cd`.
+pub fn directory_words(text: &str) -> Vec<&str> {
+    let is_border = |character: char| character.is_whitespace() || "'\"`;|&<>(){}".contains(character);
+    let mut found = Vec::new();
+    let mut is_next = false;
+    for word in text.split(is_border).filter(|word| !word.is_empty()) {
+        if is_next && !word.starts_with('-') {
+            found.push(word);
+        }
+        is_next = matches!(word, "cd" | "pushd") || (is_next && word.starts_with('-'));
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +166,9 @@ mod tests {
             ("tclsh a.tcl", &["a.tcl"]),
             ("java A.java", &["A.java"]),
             ("setsid bash a.sh", &["bash", "a.sh"]),
+            ("env A=1 bash a.sh", &["bash", "a.sh"]),
+            ("env -i ./a.sh", &["./a.sh"]),
+            ("busybox sh a.sh", &["a.sh"]),
             ("awk -f a.awk data", &["a.awk"]),
             ("awk -nfa.awk data", &["a.awk"]),
             ("gawk --file=a.awk data", &["a.awk"]),
@@ -167,6 +186,12 @@ mod tests {
             }
             assert!(!expected.is_empty() || found.is_empty(), "{line}: {found:?}");
         }
+    }
+
+    #[test]
+    fn directories_are_found_in_a_text() {
+        let found = directory_words("cd sub && ./x > f; (cd -- ~/y; z) | cd");
+        assert_eq!(found, ["sub", "~/y"]);
     }
 
     #[test]

@@ -4,15 +4,22 @@ use std::path::{Path, PathBuf};
 
 use crate::{
     approvals::binding::{self, Candidate},
-    command::{PathLookup as _, Plan, hashbang::Head, operands::code_words},
+    command::{
+        PathLookup as _, Plan,
+        hashbang::Head,
+        operands::{code_words, directory_words},
+        paths,
+    },
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, StepJoin},
     engine::Engine,
     hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
     policy::allowlist::{Analysis, SegmentReport},
 };
 
-/// Operands of one command that are looked at as scripts.
+/// Files that one command names which are bound as its scripts.
 const MAX_OPERANDS: usize = 1024;
+/// Words of one command that are looked at for that, once for each directory it may be in.
+const MAX_WORDS: usize = 16 * MAX_OPERANDS;
 /// Directories that a command may be in by then, as far as its `cd`s are followed.
 const MAX_DIRECTORIES: usize = 8;
 
@@ -52,16 +59,23 @@ impl Engine {
                 }),
             })
             .collect();
+        let is_file = |path: &Path| open(path).is_ok();
         if let Some(analysis) = analysis {
-            let mut directories = vec![cwd.to_owned()];
-            let mut operands = Vec::new();
-            collect_operands(&analysis.segments, &mut directories, &mut operands);
-            candidates.extend(operands.into_iter().map(Candidate::operand));
+            let mut operands = Operands::in_directory(cwd, &is_file);
+            operands.collect(&analysis.segments);
+            candidates.extend(operands.found.into_iter().map(Candidate::operand));
         }
         if let Bound::Text { text, .. } = bound {
-            let mut words = Vec::new();
-            add(&mut words, &[cwd.to_owned()], code_words(text));
-            candidates.extend(words.into_iter().map(Candidate::operand));
+            let mut operands = Operands::in_directory(cwd, &is_file);
+            let at_home = |words: Vec<&str>| -> Vec<String> {
+                let expanded = words
+                    .into_iter()
+                    .map(|word| paths::expand_home(word, lookup.home()));
+                expanded.collect()
+            };
+            operands.change_to(&at_home(directory_words(text)));
+            operands.add(&at_home(code_words(text)));
+            candidates.extend(operands.found.into_iter().map(Candidate::operand));
         }
         binding::bind_scripts(candidates, open)
     }
@@ -87,7 +101,7 @@ fn pin_directories(steps: &mut [BoundStep], cwd: &Path, files: &Files) {
         else {
             return;
         };
-        let joined = crate::command::paths::join_normalised(&directory.to_string_lossy(), operand);
+        let joined = paths::join_normalised(&directory.to_string_lossy(), operand);
         directory = PathBuf::from(joined);
         let Ok(found) = Workdir::at(&directory, files) else {
             return;
@@ -130,27 +144,58 @@ fn started<'a>(
     direct.into_iter().chain(others)
 }
 
-/// Adds words as files of every directory that a command may be in by then.
-fn add(operands: &mut Vec<PathBuf>, directories: &[PathBuf], words: Vec<&str>) {
-    let paths = words
-        .into_iter()
-        .flat_map(|word| directories.iter().map(move |from| from.join(word)));
-    operands.extend(paths.take(MAX_OPERANDS.saturating_sub(operands.len())));
+/// The files among the words of a command, of every directory that it may be in by then.
+struct Operands<'a> {
+    directories: Vec<PathBuf>,
+    is_file: &'a dyn Fn(&Path) -> bool,
+    looked_at: usize,
+    found: Vec<PathBuf>,
 }
 
-fn collect_operands(segments: &[SegmentReport], directories: &mut Vec<PathBuf>, operands: &mut Vec<PathBuf>) {
-    for segment in segments {
-        let words = segment.argv.iter().skip(1);
-        if segment.executable == "cd" {
-            let reached: Vec<PathBuf> = words
-                .flat_map(|word| directories.iter().map(move |from| from.join(word)))
-                .take(MAX_DIRECTORIES.saturating_sub(directories.len()))
-                .collect();
-            directories.extend(reached);
-            continue;
+impl<'a> Operands<'a> {
+    fn in_directory(cwd: &Path, is_file: &'a dyn Fn(&Path) -> bool) -> Self {
+        Self {
+            directories: vec![cwd.to_owned()],
+            is_file,
+            looked_at: 0,
+            found: Vec::new(),
         }
-        let words = segment.code_operands.iter().map(String::as_str).collect();
-        add(operands, directories, words);
-        collect_operands(&segment.segments, directories, operands);
+    }
+
+    /// Words that are no files must not take the place of those that are.
+    fn add(&mut self, words: &[String]) {
+        for path in self.in_each(words) {
+            if self.found.len() >= MAX_OPERANDS || self.looked_at >= MAX_WORDS {
+                return;
+            }
+            self.looked_at += 1;
+            if !self.found.contains(&path) && (self.is_file)(&path) {
+                self.found.push(path);
+            }
+        }
+    }
+
+    fn change_to(&mut self, words: &[String]) {
+        let mut reached = self.in_each(words);
+        reached.truncate(MAX_DIRECTORIES.saturating_sub(self.directories.len()));
+        self.directories.append(&mut reached);
+    }
+
+    fn in_each(&self, words: &[String]) -> Vec<PathBuf> {
+        let words = words.iter().take(MAX_WORDS);
+        words
+            .flat_map(|word| self.directories.iter().map(move |from| from.join(word)))
+            .collect()
+    }
+
+    fn collect(&mut self, segments: &[SegmentReport]) {
+        for segment in segments {
+            if segment.executable == "cd" {
+                self.change_to(segment.argv.get(1..).unwrap_or_default());
+                continue;
+            }
+            self.add(&segment.code_operands);
+            self.collect(&segment.segments);
+        }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     domain::{ApprovalDecision, Secret, hex},
     protocol::ipc::{
         self, Challenge, ErrorBody, ExecAnswer, Expected, HandshakeError, Hello, LineReader, MAX_LINE_BYTES,
-        MAX_REPLY_BYTES, OutgoingOrder, OutgoingQuestion, Payload,
+        MAX_REPLY_BYTES, OutgoingOrder, OutgoingQuestion, Payload, Read,
     },
     sys::peer as sys_peer,
 };
@@ -296,6 +296,12 @@ impl Connection {
             && let Some(answer) = counts(line)
         {
             return Some(answer);
+        }
+        // They may have come together with what was read first.
+        while let Read::Line(line) = self.reader.next_line() {
+            if let Some(answer) = counts(&line) {
+                return Some(answer);
+            }
         }
         let mut block = vec![0; BLOCK];
         let mut total = 0;

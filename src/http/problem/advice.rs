@@ -41,7 +41,9 @@ impl Code {
             Self::OwnRequest => {
                 "Whoever asked for the run cannot decide about it, nor whoever proposed a change of policy accept it. Somebody else has to."
             }
-            Self::PatchNotAllowed => "Patches are switched off for this agent or model.",
+            Self::PatchNotAllowed => {
+                "`tools.exec.applyPatch.allowModels` lists the models that may send patches. Name one of them in `model`."
+            }
             Self::NotFound => "There is nothing of this id or path, or it is not yours to see.",
             Self::NodeNotFound => "`countersign nodes list` shows the nodes that are paired.",
             Self::ApprovalNotFound => {

@@ -6,6 +6,7 @@ use super::{
     directory::Directory,
     evaluation::Evaluation,
     proposal::{Proposal, Remembered},
+    shells::is_text_option,
     work::{Judged, Work},
 };
 use crate::command::{
@@ -23,7 +24,7 @@ pub(super) type Reason = (Code, &'static str, &'static str);
 impl Evaluation<'_> {
     /// Looks for something that covers the segment; with a `reason`, only entries that name the arguments count.
     pub(super) fn judge_entries(&mut self, mut work: Work<'_>, reason: Option<Reason>) -> Judged {
-        self.check_inline_eval(&mut work, reason);
+        self.check_inline_eval(&mut work, reason.is_some());
         let need = if reason.is_some() {
             Need::Arguments
         } else {
@@ -107,24 +108,32 @@ impl Evaluation<'_> {
         ask(&self.coverage(), &candidate)
     }
 
-    fn check_inline_eval(&mut self, work: &mut Work<'_>, reason: Option<Reason>) {
+    /// Looks for code in the arguments; where the program runs others, also for that of an interpreter or a shell among
+    /// them.
+    pub(super) fn check_inline_eval(&mut self, work: &mut Work<'_>, runs_others: bool) {
         if !self.policy.strict_inline_eval {
             return;
         }
         let arguments = work.arguments();
         let own = inline_eval::inline_eval(&work.names(), &arguments);
-        // A program that runs another may run an interpreter.
         let inner = || {
             (0..arguments.len().min(MAX_INNER_WORDS)).find_map(|at| {
-                let name = paths::base_name(arguments.get(at)?);
-                match inline_eval::inline_eval(&[name], arguments.get(at + 1..)?)? {
+                let (name, behind) = (paths::base_name(arguments.get(at)?), arguments.get(at + 1..)?);
+                let is_shell = matches!(
+                    NameClass::of(name),
+                    NameClass::PayloadShell | NameClass::OtherShell
+                );
+                if is_shell && behind.iter().any(|word| is_text_option(word)) {
+                    return Some(inline_eval::InlineEval::Argument(at));
+                }
+                match inline_eval::inline_eval(&[name], behind)? {
                     found @ inline_eval::InlineEval::Argument(_) => Some(found),
                     inline_eval::InlineEval::StandardInput => None,
                 }
             })
         };
-        let found = own.or_else(|| reason.and_then(|_| inner()));
-        let is_unseen = reason.is_some() && arguments.len() > MAX_INNER_WORDS;
+        let found = own.or_else(|| inner().filter(|_| runs_others));
+        let is_unseen = runs_others && arguments.len() > MAX_INNER_WORDS;
         let is_code = is_unseen || matches!(found, Some(inline_eval::InlineEval::Argument(_)));
         let is_input = found == Some(inline_eval::InlineEval::StandardInput);
         if self.rules.holds(Rule::I1, is_code) {

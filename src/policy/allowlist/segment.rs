@@ -36,7 +36,7 @@ impl Evaluation<'_> {
         match self.unwrap(&mut work) {
             Target::Refused => {
                 self.scan(&mut work);
-                self.opaque |= changes_place(&work.arguments());
+                self.check_inline_eval(&mut work, true);
                 work.plannable &= work.executable.is_ok();
                 self.miss(work)
             }
@@ -273,11 +273,13 @@ impl Evaluation<'_> {
                     "a builtin of the shell that is never run",
                 );
                 self.scan(&mut work);
+                self.check_inline_eval(&mut work, true);
                 self.miss(work)
             }
             NameClass::Multiplexer if self.rules.on(Rule::S3) => {
                 work.fail(Code::Multiplexer, "S3", "many programs in one, shells among them");
                 self.scan(&mut work);
+                self.check_inline_eval(&mut work, true);
                 self.miss(work)
             }
             NameClass::Carrier if self.rules.on(Rule::W2) => {
@@ -348,6 +350,7 @@ impl Evaluation<'_> {
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}
         }
+        self.opaque |= changes_place(&work.arguments());
     }
 
     /// The end of a segment that nothing covers and that is never remembered.
@@ -400,14 +403,22 @@ impl Evaluation<'_> {
     }
 }
 
-/// Whether one of the words is a program that runs what its own arguments say.
+/// Whether one of the words is a program that runs what its own arguments say, or a found file is what is run
+/// (`find -exec {}`).
 fn names_a_runner(words: &[&str]) -> bool {
-    words.iter().any(|word| {
-        matches!(
+    let is_runner = |word: &&str| {
+        !matches!(
             NameClass::of(paths::base_name(word)),
-            NameClass::PayloadShell | NameClass::OtherShell | NameClass::Carrier | NameClass::Multiplexer
+            NameClass::Program | NameClass::RefusedBuiltin
         )
-    })
+    };
+    let runs_found = |pair: &[&str]| {
+        matches!(
+            pair,
+            ["-exec" | "-execdir" | "-ok" | "-okdir", program] if program.contains("{}")
+        )
+    };
+    words.iter().any(is_runner) || words.windows(2).any(runs_found)
 }
 
 /// The texts of a word that may be paths of their own.

@@ -222,7 +222,7 @@ fn refusal(rules: RuleSet, is_understood: bool, call: Result<PayloadCall, Refuse
 }
 
 /// Whether a shell may take the next word as text to run.
-fn is_text_option(word: &str) -> bool {
+pub(super) fn is_text_option(word: &str) -> bool {
     let is_cluster = word.starts_with('-') && !word.starts_with("--") && word.contains(['c', 'C']);
     is_cluster || word.eq_ignore_ascii_case("/c") || word.starts_with("--comm")
 }

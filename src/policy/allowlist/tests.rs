@@ -736,8 +736,22 @@ fn strict_inline_eval_outranks_entries() {
         "sudo python3 -c 1",
         "bash -c 'python3 -c 1'",
         "bash -lc 'python3 -c 1'",
+        "sudo sh -c 'python3 -c 1'",
     ] {
         let analysis = world.asks(text, Code::InlineEval);
+        assert!(
+            analysis.needs_person && analysis.inline_eval && analysis.proposed_patterns.is_empty(),
+            "{text}"
+        );
+    }
+    for text in [
+        "env A=1 python3 -c 1",
+        "nice --adj=5 python3 -c 1",
+        "env -i sh -c 'python3 -c 1'",
+        "exec python3 -c 1",
+        "busybox sh -c 'python3 -c 1'",
+    ] {
+        let analysis = world.text(text);
         assert!(
             analysis.needs_person && analysis.inline_eval && analysis.proposed_patterns.is_empty(),
             "{text}"
@@ -1192,6 +1206,7 @@ fn a_segment_that_may_run_more_than_its_file_says_so_whatever_is_strict() {
         ("zsh -c 'rm x'", true),
         ("bash -s", true),
         ("nice python3 -c 'print(1)'", true),
+        ("env A=1 sh -c 'set -- x; \"$@\"'", true),
         ("python3 work.py", false),
         ("zsh work.zsh", false),
         ("find . -name x", false),
@@ -1295,7 +1310,8 @@ fn a_grant_of_a_content_needs_the_file_that_is_started() {
 
 #[test]
 fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
-    let world = World::allowing(&["*"]).denying(&["/usr/bin/id", "whoami"]);
+    let mut world = World::allowing(&["*"]).denying(&["/usr/bin/id", "whoami"]);
+    world.machine.search = BTreeMap::from([("printf", "/usr/bin/printf"), ("test", "/usr/bin/test")]);
     for text in [
         "test -v 'a[$(whoami)]'",
         "[ -v 'a[`x`]' ]",
@@ -1317,6 +1333,17 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
         "noglob rg x",
         "repeat 1 rg x",
         "unset 'a[$(x)]'",
+        "export x='a[$(whoami)]'; test -v 'b[x]'",
+        "x='a[$(whoami)]' test -v 'b[x]'",
+        "printf -v 'b[x]' y",
+        "printf %d 'b[x]'",
+        "export CDPATH+=/usr; cd bin && ./id",
+        "export HOME=/usr/bin; ~/id",
+        "setsid env -C /usr/bin ./id",
+        "sudo -D /usr/bin ./id",
+        "sudo PATH=/srv/proj foo",
+        "find /usr/bin -name 'i?' -exec {} -u ';'",
+        "find /usr/bin -name 'i?' -exec env {} -u ';'",
     ] {
         let analysis = world.text(text);
         assert!(analysis.needs_person || analysis.denylisted.is_some(), "{text}");
@@ -1327,6 +1354,10 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
         "env FOO=1 rg x",
         "umask 022; rg x",
         "cd sub && rg x",
+        "printf '[%s]' x",
+        "test -f x",
+        "find . -name x",
+        "find . -exec rg {} ';'",
     ] {
         assert!(!world.text(text).needs_person, "{text}");
     }

@@ -121,6 +121,9 @@ impl Evaluation<'_> {
 const GUIDES: &[&str] = &[
     "PATH",
     "CDPATH",
+    "HOME",
+    "PWD",
+    "OLDPWD",
     "ENV",
     "BASH_ENV",
     "SHELLOPTS",
@@ -136,7 +139,6 @@ const QUIET_WORDS: &[&str] = &["bg", "exit", "fg", "jobs", "times", "ulimit", "u
 /// here knows, evaluates subscripts inside of some arguments, and finds programs by variables. Deny rules cannot see that.
 fn does_more_than_it_says(work: &Work<'_>) -> bool {
     let (typed, arguments) = (work.typed(), work.arguments());
-    let sets_guide = |name: &str| GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name));
     let is_evaluated = arguments
         .iter()
         .any(|word| word.contains("$(") || word.contains('`'));
@@ -144,25 +146,36 @@ fn does_more_than_it_says(work: &Work<'_>) -> bool {
         typed == "export"
             && arguments.iter().all(|word| {
                 let name = word.split_once('=').map_or(*word, |(name, _)| name);
-                !name.contains(['[', '-']) && !sets_guide(name)
+                !name.contains(['[', '-']) && !is_guide(name)
             })
     };
     let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
     let is_nowhere = is_of_the_shell || work.executable == Err(Unresolved::NotFound);
     let is_quiet = QUIET_WORDS.contains(&typed) && !is_evaluated;
     let is_unknown = is_nowhere && !is_quiet && !exports_plainly();
-    let is_evaluating = matches!(typed, "test" | "[" | "printf") && is_evaluated;
+    let has_format = typed == "printf" && !arguments.first().is_some_and(|word| word.starts_with('-'));
+    // What a subscript runs may stand in a variable by now, so it need not look like code.
+    let is_evaluating = matches!(typed, "test" | "[" | "printf")
+        && arguments
+            .iter()
+            .skip(usize::from(has_format))
+            .any(|word| word.contains(['[', '`']) || word.contains("$("));
     let mut assignments = work.segment.assignments.iter();
-    is_unknown || is_evaluating || assignments.any(|assignment| sets_guide(&assignment.name))
+    is_unknown || is_evaluating || assignments.any(|assignment| is_guide(&assignment.name))
 }
 
-/// Whether words behind a wrapper change where programs are found, or from where.
+fn is_guide(name: &str) -> bool {
+    let name = name.trim_end_matches('+');
+    GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name))
+}
+
+/// Whether words behind a program that runs others change where programs are found, or from where.
 pub(super) fn changes_place(words: &[&str]) -> bool {
     words.iter().any(|word| {
         let name = word.split_once('=').map_or(*word, |(name, _)| name);
-        GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name))
-            || name == "--chdir"
-            || (word.starts_with('-') && !word.starts_with("--") && word.contains('C'))
+        is_guide(name)
+            || ["--chdir", "--working-directory", "--cwd", "--wd"].contains(&name)
+            || (word.starts_with('-') && !word.starts_with("--") && word.contains(['C', 'D']))
     })
 }
 

@@ -152,7 +152,8 @@ impl<'a> Work<'a> {
         self.unread_text
             || matches!(
                 NameClass::of_all(names.iter().copied()),
-                NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer
+                // A wrapper that is still here was refused.
+                NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer | NameClass::Wrapper
             )
             || delegation::delegates(&names, &arguments)
             || inline_eval::inline_eval(&names, &arguments).is_some()

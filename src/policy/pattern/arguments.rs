@@ -181,7 +181,21 @@ mod tests {
     #[test]
     fn unusable_expressions_are_errors() {
         for pattern in [
-            ")", "(", "[^]", "[]", r"\cA", r"\Z", "(?i)a", "(?P<n>a)", "a**", "*", r"\p{L}", "(?#x)", "[b-a]",
+            ")",
+            "(",
+            "[^]",
+            "[]",
+            r"\cA",
+            r"\Z",
+            "(?i)a",
+            "(?P<n>a)",
+            "a**",
+            "*",
+            r"\p{L}",
+            "(?#x)",
+            "[b-a]",
+            "a{2,1}",
+            r"(a)\1{2,1}",
         ] {
             assert!(ArgumentPattern::parse(pattern).is_err(), "{pattern}");
         }

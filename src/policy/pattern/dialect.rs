@@ -27,6 +27,9 @@ pub enum UnsupportedSyntax {
     /// A quantifier behind a quantifier, behind a look-around or behind nothing.
     #[error("a quantifier with nothing to repeat")]
     Quantifier,
+    /// A count of repetitions whose most is less than its least.
+    #[error("a count of repetitions that is out of order")]
+    Count,
     /// A range whose end comes before its beginning.
     #[error("a character range that is out of order")]
     Range,
@@ -170,6 +173,7 @@ impl<'a> Translator<'a> {
                 '.' => self.atom(DOT),
                 '*' | '+' | '?' => self.quantifier(&character.to_string())?,
                 '{' => match self.counted() {
+                    Some(count) if is_out_of_order(&count) => return Err(UnsupportedSyntax::Count),
                     Some(count) => self.quantifier(&count)?,
                     None => self.character('{'),
                 },
@@ -508,4 +512,13 @@ fn push_range(text: &mut String, first: char, last: char) -> Result<(), Unsuppor
         }
     }
     Ok(())
+}
+
+/// Whether `{n,m}` has an `m` less than its `n`, however many digits they have. Not every engine says so.
+fn is_out_of_order(count: &str) -> bool {
+    let numbers = count.trim_matches(['{', '}']).split_once(',');
+    numbers.is_some_and(|(least, most)| {
+        let (least, most) = (least.trim_start_matches('0'), most.trim_start_matches('0'));
+        !count.ends_with(",}") && (most.len(), most) < (least.len(), least)
+    })
 }

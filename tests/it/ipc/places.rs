@@ -184,6 +184,33 @@ async fn a_socket_that_is_gone_or_was_in_the_way_is_hosted_again() {
 }
 
 #[tokio::test]
+async fn whoever_takes_the_place_of_a_running_host_is_not_asked() {
+    let server = TestServer::asking().with_socket().start().await;
+    let asker = Asker::of(&server);
+    fs::remove_file(&asker.path).unwrap();
+    let impostor = UnixListener::bind(&asker.path).unwrap();
+    impostor.set_nonblocking(true).unwrap();
+    let degraded = async || server.anonymous().get("/readyz").await.expect(200)["degraded"].clone();
+    eventually("missed", degraded, |degraded| *degraded == json!(true)).await;
+    assert!(server.log().contains("another process has the approvals socket"));
+    let pending = server.asked(json!({ "argv": ["/usr/bin/printf", "x"] })).await;
+    let run = server.answered(&pending, "allow-once").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    // It saw nothing but that somebody looked whether it is there.
+    while let Ok((stream, _)) = impostor.accept() {
+        use std::io::Read as _;
+        let mut seen = Vec::new();
+        let mut stream = stream;
+        stream.read_to_end(&mut seen).unwrap();
+        assert!(seen.is_empty(), "{}", String::from_utf8_lossy(&seen));
+    }
+    drop(impostor);
+    fs::remove_file(&asker.path).unwrap();
+    eventually("hosted", degraded, |degraded| *degraded == json!(false)).await;
+    asker.expect_alive().await;
+}
+
+#[tokio::test]
 async fn a_refused_document_means_no_socket() {
     let server = TestServer::full()
         .document_text("{ \"version\": 1, ")
