@@ -196,6 +196,7 @@ mod tests {
             "[b-a]",
             "a{2,1}",
             r"(a)\1{2,1}",
+            r"(?<n>a)(?<n>b)\k<n>",
         ] {
             assert!(ArgumentPattern::parse(pattern).is_err(), "{pattern}");
         }

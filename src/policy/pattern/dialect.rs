@@ -265,8 +265,12 @@ impl<'a> Translator<'a> {
                     }
                     Some(first) if first.is_ascii_alphabetic() || first == '_' => {
                         self.text.push_str("(?<");
-                        let name = self.name()?;
-                        self.capture(Some(name))
+                        let name = Some(self.name()?);
+                        // Older ECMAScript has no two groups of one name, and the engines differ about them.
+                        if self.names.contains(&name) {
+                            return Err(UnsupportedSyntax::Group);
+                        }
+                        self.capture(name)
                     }
                     _ => return Err(UnsupportedSyntax::Group),
                 },
