@@ -1,6 +1,9 @@
 //! What a judgement is bound to: what is started, with every file that it needs as it is now.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use crate::{
     approvals::binding::{self, Candidate},
@@ -18,8 +21,8 @@ use crate::{
 
 /// Files that one command names which are bound as its scripts.
 const MAX_OPERANDS: usize = 1024;
-/// Words of one command that are looked at for that, once for each directory it may be in.
-const MAX_WORDS: usize = 16 * MAX_OPERANDS;
+/// Paths that are looked at for that: each word in each directory that the command may be in.
+const MAX_LOOKS: usize = 16 * MAX_OPERANDS;
 /// Directories that a command may be in by then, as far as its `cd`s are followed.
 const MAX_DIRECTORIES: usize = 8;
 
@@ -148,7 +151,7 @@ fn started<'a>(
 struct Operands<'a> {
     directories: Vec<PathBuf>,
     is_file: &'a dyn Fn(&Path) -> bool,
-    looked_at: usize,
+    looked_at: HashSet<PathBuf>,
     found: Vec<PathBuf>,
 }
 
@@ -157,7 +160,7 @@ impl<'a> Operands<'a> {
         Self {
             directories: vec![cwd.to_owned()],
             is_file,
-            looked_at: 0,
+            looked_at: HashSet::new(),
             found: Vec::new(),
         }
     }
@@ -165,11 +168,10 @@ impl<'a> Operands<'a> {
     /// Words that are no files must not take the place of those that are.
     fn add(&mut self, words: &[String]) {
         for path in self.in_each(words) {
-            if self.found.len() >= MAX_OPERANDS || self.looked_at >= MAX_WORDS {
+            if self.found.len() >= MAX_OPERANDS || self.looked_at.len() >= MAX_LOOKS {
                 return;
             }
-            self.looked_at += 1;
-            if !self.found.contains(&path) && (self.is_file)(&path) {
+            if self.looked_at.insert(path.clone()) && (self.is_file)(&path) {
                 self.found.push(path);
             }
         }
@@ -182,7 +184,7 @@ impl<'a> Operands<'a> {
     }
 
     fn in_each(&self, words: &[String]) -> Vec<PathBuf> {
-        let words = words.iter().take(MAX_WORDS);
+        let words = words.iter().take(MAX_LOOKS);
         words
             .flat_map(|word| self.directories.iter().map(move |from| from.join(word)))
             .collect()

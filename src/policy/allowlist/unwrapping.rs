@@ -139,9 +139,8 @@ const QUIET_WORDS: &[&str] = &["bg", "exit", "fg", "jobs", "times", "ulimit", "u
 /// here knows, evaluates subscripts inside of some arguments, and finds programs by variables. Deny rules cannot see that.
 fn does_more_than_it_says(work: &Work<'_>) -> bool {
     let (typed, arguments) = (work.typed(), work.arguments());
-    let is_evaluated = arguments
-        .iter()
-        .any(|word| word.contains("$(") || word.contains('`'));
+    let holds_code = |word: &&str| word.contains("$(") || word.contains('`');
+    let is_evaluated = arguments.iter().any(holds_code);
     let exports_plainly = || {
         typed == "export"
             && arguments.iter().all(|word| {
@@ -159,7 +158,7 @@ fn does_more_than_it_says(work: &Work<'_>) -> bool {
         && arguments
             .iter()
             .skip(usize::from(has_format))
-            .any(|word| word.contains(['[', '`']) || word.contains("$("));
+            .any(|word| word.contains('[') || holds_code(word));
     let mut assignments = work.segment.assignments.iter();
     is_unknown || is_evaluating || assignments.any(|assignment| is_guide(&assignment.name))
 }

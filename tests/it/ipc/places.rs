@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, Permissions},
+    io::Read as _,
     os::unix::{
         fs::{PermissionsExt as _, symlink},
         net::UnixListener,
@@ -197,12 +198,10 @@ async fn whoever_takes_the_place_of_a_running_host_is_not_asked() {
     let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed", "{run}");
     // It saw nothing but that somebody looked whether it is there.
-    while let Ok((stream, _)) = impostor.accept() {
-        use std::io::Read as _;
-        let mut seen = Vec::new();
-        let mut stream = stream;
-        stream.read_to_end(&mut seen).unwrap();
-        assert!(seen.is_empty(), "{}", String::from_utf8_lossy(&seen));
+    while let Ok((mut stream, _)) = impostor.accept() {
+        let mut seen = String::new();
+        stream.read_to_string(&mut seen).unwrap();
+        assert_eq!(seen, "");
     }
     drop(impostor);
     fs::remove_file(&asker.path).unwrap();
