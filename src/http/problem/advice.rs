@@ -37,7 +37,9 @@ impl Code {
             Self::ElevatedUnavailable => {
                 "`gates` lists every closed gate by the key of `openclaw.json` that opens it (`tools.elevated`); `session.elevated` is opened by `/elevated on` in the session."
             }
-            Self::ToolDenied => "Tool policy of this agent forbids the tool (`tools.allow`, `tools.deny`).",
+            Self::ToolDenied => {
+                "Tool policy of this agent forbids the tool (`tools.allow`, `tools.deny`; for patches also `tools.exec.applyPatch.enabled`)."
+            }
             Self::OwnRequest => {
                 "Whoever asked for the run cannot decide about it, nor whoever proposed a change of policy accept it. Somebody else has to."
             }
