@@ -422,6 +422,7 @@ fn arg_pattern(data: &[u8]) {
     let repeats = pattern.matches(['*', '+', '{']).count();
     if loops > 1
         || repeats > 4
+        || (loops > 0 && repeats > 3)
         || pattern.len() > 24
         || arguments.len() > 12
         || pattern.contains('\0')

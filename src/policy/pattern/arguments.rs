@@ -166,9 +166,18 @@ mod tests {
         check(r"^(a|b)\1$", &["ab"], No);
         check(r"^[[&&a]$", &["&"], Yes);
         check(r"^a{,3}$", &["a{,3}"], Yes);
+        check(r"^[\d-a-z]$", &["b"], No);
+        for end in ["7", "-", "a", "z"] {
+            check(r"^[\d-a-z]$", &[end], Yes);
+        }
+        check(r"^[%-\d-z]$", &["y"], No);
         check(r"^\u0041\x42$", &["AB"], Yes);
         check(r"\bé", &["é"], No);
         check(r"(?=\bx)x$", &["éx"], Yes);
+        check(r"(?<=\bab{2}(?=c+))c", &["abbc"], Yes);
+        check(r"(?<=^a+|b.*)c", &["aac"], Yes);
+        check(r"(?<=a+)c\b|d", &["d"], Yes);
+        check(r"^(?!x).{1,4000}(a)\1{2}$", &["bbaaa"], Yes);
     }
 
     #[test]
@@ -194,6 +203,13 @@ mod tests {
             r"\p{L}",
             "(?#x)",
             "[b-a]",
+            r"a()\1{4012563001}",
+            r"(?:(?:()\1{100}){100}){100}",
+            r"(?:(?:x\B){99999999999999999999}){2}",
+            r"[\d---a--]",
+            r"(?<=\x17|\B.*\B.*?)\b",
+            r"(?<=a+\b)c",
+            r"(?<!(?:x(?:a|bc)(?=d)))c",
             "a{2,1}",
             r"(a)\1{2,1}",
             r"(?<n>a)(?<n>b)\k<n>",

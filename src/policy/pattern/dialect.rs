@@ -30,6 +30,9 @@ pub enum UnsupportedSyntax {
     /// A count of repetitions whose most is less than its least.
     #[error("a count of repetitions that is out of order")]
     Count,
+    /// Counts that multiply to more steps than the backtracking engine may take; it counts only those that it takes back.
+    #[error("counts of repetitions that multiply to too many")]
+    Repeats,
     /// A range whose end comes before its beginning.
     #[error("a character range that is out of order")]
     Range,
@@ -37,6 +40,10 @@ pub enum UnsupportedSyntax {
     /// text there, the engines here for a mismatch.
     #[error("a back-reference to a group that is not sure to have matched before it")]
     BackReference,
+    /// A look-behind without a fixed length that has a boundary or a look-around in it. The engine tries one length
+    /// there where ECMAScript tries all.
+    #[error("a look-behind of variable length with a boundary or a look-around in it")]
+    LookBehind,
 }
 
 /// A translated expression.
@@ -46,6 +53,9 @@ pub(super) struct Translated {
     /// Whether it looks around or back, which the linear engine cannot.
     pub(super) backtracking: bool,
 }
+
+/// How often something that takes the backtracking engine may have to match in a row.
+const MAX_REPEATS: u64 = 1_000;
 
 const DIGIT: &str = "0-9";
 const WORD: &str = "A-Za-z0-9_";
@@ -112,6 +122,8 @@ struct Translator<'a> {
     backtracking: bool,
     /// Whether a quantifier may follow.
     repeatable: bool,
+    /// How often what a quantifier here would repeat needs the backtracking engine.
+    weight: u64,
     /// The groups around this place, the whole expression first.
     open: Vec<OpenGroup>,
     /// Names of the capturing groups so far, by their number less one.
@@ -125,6 +137,12 @@ struct OpenGroup {
     has_alternatives: bool,
     /// Numbers of the groups that have matched wherever this place is reached.
     certain: Vec<usize>,
+    /// How often what is in it so far needs the backtracking engine.
+    weight: u64,
+    /// Of a look-around, whether what it looks at may have several lengths.
+    is_variable: bool,
+    /// Of a look-around, whether a boundary or another look-around is in it.
+    looks_further: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +159,14 @@ impl OpenGroup {
             kind,
             has_alternatives: false,
             certain: Vec::new(),
+            weight: 0,
+            is_variable: false,
+            looks_further: false,
         }
+    }
+
+    const fn is_look(&self) -> bool {
+        matches!(self.kind, GroupKind::LookAhead | GroupKind::LookBehind)
     }
 }
 
@@ -159,6 +184,7 @@ impl<'a> Translator<'a> {
             text: String::with_capacity(pattern.len() * 2),
             backtracking: false,
             repeatable: false,
+            weight: 0,
             open: vec![OpenGroup::new(GroupKind::Plain)],
             names: Vec::new(),
         }
@@ -174,7 +200,10 @@ impl<'a> Translator<'a> {
                 '*' | '+' | '?' => self.quantifier(&character.to_string())?,
                 '{' => match self.counted() {
                     Some(count) if is_out_of_order(&count) => return Err(UnsupportedSyntax::Count),
-                    Some(count) => self.quantifier(&count)?,
+                    Some(count) => {
+                        self.weigh(self.weight.saturating_mul(most_of(&count).saturating_sub(1)));
+                        self.quantifier(&count)?;
+                    }
                     None => self.character('{'),
                 },
                 '|' => {
@@ -182,6 +211,7 @@ impl<'a> Translator<'a> {
                         group.has_alternatives = true;
                         group.certain.clear();
                     }
+                    self.in_look(|look| look.is_variable = true);
                     self.text.push('|');
                     self.repeatable = false;
                 }
@@ -197,6 +227,10 @@ impl<'a> Translator<'a> {
                 character => self.character(character),
             }
         }
+        let is_heavy = self.open.iter().any(|group| group.weight > MAX_REPEATS);
+        if self.backtracking && is_heavy {
+            return Err(UnsupportedSyntax::Repeats);
+        }
         Ok(Translated {
             text: self.text,
             backtracking: self.backtracking,
@@ -206,16 +240,35 @@ impl<'a> Translator<'a> {
     fn atom(&mut self, text: &str) {
         self.text.push_str(text);
         self.repeatable = true;
+        self.weight = 0;
     }
 
     fn character(&mut self, character: char) {
         push_literal(&mut self.text, character);
         self.repeatable = true;
+        self.weight = 0;
+    }
+
+    /// Adds to what is in the group around this place.
+    fn weigh(&mut self, weight: u64) {
+        if let Some(group) = self.open.last_mut() {
+            group.weight = group.weight.saturating_add(weight);
+        }
+    }
+
+    /// Notes something about the look-around that this place is in.
+    fn in_look(&mut self, note: impl FnOnce(&mut OpenGroup)) {
+        if let Some(look) = self.open.iter_mut().rev().find(|group| group.is_look()) {
+            note(look);
+        }
     }
 
     fn quantifier(&mut self, quantifier: &str) -> Result<(), UnsupportedSyntax> {
         if !self.repeatable {
             return Err(UnsupportedSyntax::Quantifier);
+        }
+        if !quantifier.starts_with('{') || quantifier.contains(',') {
+            self.in_look(|look| look.is_variable = true);
         }
         self.text.push_str(quantifier);
         if self.rest.next_if_eq(&'?').is_some() {
@@ -283,6 +336,7 @@ impl<'a> Translator<'a> {
 
     fn look(&mut self, beginning: &str, look: char, kind: GroupKind) -> GroupKind {
         self.backtracking = true;
+        self.in_look(|around| around.looks_further = true);
         self.text.push_str(beginning);
         self.text.push(look);
         kind
@@ -299,8 +353,14 @@ impl<'a> Translator<'a> {
             .pop()
             .filter(|_| !self.open.is_empty())
             .ok_or(UnsupportedSyntax::Group)?;
+        if group.kind == GroupKind::LookBehind && group.is_variable && group.looks_further {
+            return Err(UnsupportedSyntax::LookBehind);
+        }
         self.text.push(')');
-        self.repeatable = matches!(group.kind, GroupKind::Plain | GroupKind::Capturing(_));
+        self.repeatable = !group.is_look();
+        let is_own = u64::from(group.kind != GroupKind::Plain);
+        self.weight = group.weight.saturating_add(is_own);
+        self.weigh(self.weight);
         let may_be_left_out = match self.rest.peek() {
             Some('*' | '?') => true,
             Some('{') => self.rest.clone().nth(1) == Some('0'),
@@ -359,6 +419,8 @@ impl<'a> Translator<'a> {
                     (Engine::Linear | Engine::Backtracking, _) => NOT_BOUNDARY,
                 };
                 self.backtracking |= self.engine == Engine::Backtracking || text == NOT_BOUNDARY;
+                self.weigh(1);
+                self.in_look(|look| look.looks_further = true);
                 self.text.push_str(text);
                 self.rest.next();
                 self.repeatable = false;
@@ -371,6 +433,8 @@ impl<'a> Translator<'a> {
                 self.refer(digits.parse().ok().unwrap_or(usize::MAX))?;
                 self.backtracking = true;
                 self.atom(&format!(r"(?:\{digits})"));
+                self.weight = 1;
+                self.weigh(1);
             }
             Some('k') => {
                 self.rest.next();
@@ -383,6 +447,8 @@ impl<'a> Translator<'a> {
                 let number = self.names.iter().position(|known| *known == name);
                 self.refer(number.map_or(usize::MAX, |at| at + 1))?;
                 self.repeatable = true;
+                self.weight = 1;
+                self.weigh(1);
             }
             _ => match escaped(&mut self.rest)? {
                 Atom::Character(character) => self.character(character),
@@ -404,31 +470,23 @@ impl<'a> Translator<'a> {
         if self.rest.peek() == Some(&']') {
             return Err(UnsupportedSyntax::EmptyClass);
         }
-        loop {
-            let first = match self.class_atom()? {
-                None => break,
-                Some(Atom::Set(set)) => {
-                    self.text.push_str(set);
-                    continue;
-                }
-                Some(Atom::Character(first)) => first,
-            };
+        while let Some(first) = self.class_atom()? {
             let mut ahead = self.rest.clone();
             // A dash at the end is a dash; the next round takes it.
             let is_range = ahead.next_if_eq(&'-').is_some() && !matches!(ahead.peek(), None | Some(']'));
             if !is_range {
-                push_class_literal(&mut self.text, first);
+                push_class_atom(&mut self.text, &first);
                 continue;
             }
             self.rest.next();
-            match self.class_atom()? {
-                Some(Atom::Character(last)) => push_range(&mut self.text, first, last)?,
-                Some(Atom::Set(set)) => {
-                    push_class_literal(&mut self.text, first);
-                    push_class_literal(&mut self.text, '-');
-                    self.text.push_str(set);
-                }
-                None => return Err(UnsupportedSyntax::OpenClass),
+            let last = self.class_atom()?.ok_or(UnsupportedSyntax::OpenClass)?;
+            if let (Atom::Character(first), Atom::Character(last)) = (&first, &last) {
+                push_range(&mut self.text, *first, *last)?;
+                continue;
+            }
+            // With a set at one end it is no range, and yet all three are used up (ECMAScript, annex B.1.2).
+            for atom in [first, Atom::Character('-'), last] {
+                push_class_atom(&mut self.text, &atom);
             }
         }
         self.atom("]");
@@ -485,6 +543,13 @@ fn push_literal(text: &mut String, character: char) {
     text.push_str(&regex::escape(character.encode_utf8(&mut buffer)));
 }
 
+fn push_class_atom(text: &mut String, atom: &Atom) {
+    match atom {
+        Atom::Character(character) => push_class_literal(text, *character),
+        Atom::Set(set) => text.push_str(set),
+    }
+}
+
 /// Both engines give `[ & ~ -` a meaning inside classes that ECMAScript does not know.
 fn push_class_literal(text: &mut String, character: char) {
     if matches!(character, '\\' | '[' | ']' | '^' | '-' | '&' | '~') {
@@ -516,6 +581,17 @@ fn push_range(text: &mut String, first: char, last: char) -> Result<(), Unsuppor
         }
     }
     Ok(())
+}
+
+/// The larger number of `{n}`, `{n,}` and `{n,m}`.
+fn most_of(count: &str) -> u64 {
+    let numbers = count.trim_matches(['{', '}']).split(',');
+    let number = |digits: &str| {
+        digits
+            .parse()
+            .unwrap_or(if digits.is_empty() { 0 } else { u64::MAX })
+    };
+    numbers.map(number).max().unwrap_or_default()
 }
 
 /// Whether `{n,m}` has an `m` less than its `n`, however many digits they have. Not every engine says so.
