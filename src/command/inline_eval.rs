@@ -39,6 +39,8 @@ struct Interpreter {
     modules: &'static [&'static str],
     /// Whether a `data:` address is a module whose text is code.
     loads_addresses: bool,
+    /// Whether options may follow the first operand.
+    mixes: bool,
     /// What it reads when no operand is given.
     operand: Operand,
 }
@@ -68,6 +70,7 @@ const NONE: Interpreter = Interpreter {
     runs: &[],
     modules: &[],
     loads_addresses: false,
+    mixes: false,
     operand: Operand::Script,
 };
 
@@ -239,7 +242,14 @@ const INTERPRETERS: &[Interpreter] = &[
         ..NONE
     },
     Interpreter {
-        names: &["ghc", "runghc", "scala", "R", "Rscript", "erl"],
+        names: &["ghc", "R", "erl"],
+        words: EVAL_WORDS,
+        long: EVAL_LONG,
+        mixes: true,
+        ..NONE
+    },
+    Interpreter {
+        names: &["runghc", "scala", "Rscript"],
         words: EVAL_WORDS,
         long: EVAL_LONG,
         ..NONE
@@ -347,7 +357,7 @@ fn of(names: &[&str]) -> impl Iterator<Item = &'static Interpreter> {
 }
 
 /// Whether a file is standard input, by that or another name.
-fn is_input(file: &str) -> bool {
+pub(super) fn is_input(file: &str) -> bool {
     if file == "-" {
         return true;
     }
@@ -519,9 +529,9 @@ impl Interpreter {
 
     /// Programs whose options may follow the operand are searched to the end.
     fn later(&self, arguments: &[&str], from: usize) -> Option<InlineEval> {
-        let Operand::Program(_) = self.operand else {
+        if !self.mixes && !matches!(self.operand, Operand::Program(_)) {
             return None;
-        };
+        }
         for (at, word) in arguments.iter().enumerate().skip(from + 1) {
             if word.len() < 2 || !word.starts_with('-') {
                 continue;
@@ -659,6 +669,10 @@ mod tests {
             "awk -Ff p",
             "make -j -f x",
             "erl -noshell -run x",
+            "erl +A 4 -noshell -eval x",
+            "erl -pa ebin deps/ebin -eval x",
+            "R x -e code",
+            "ghc -package base Main.hs -e main",
             "guile -c x",
             "perl -de 1",
             "python3.12-dbg -c x",

@@ -1,5 +1,7 @@
 //! Shells with a payload that can be analysed (S1).
 
+use super::inline_eval::is_input;
+
 /// The words of an accepted call of a shell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadCall {
@@ -61,6 +63,40 @@ pub fn payload_call(arguments: &[&str]) -> Result<PayloadCall, RefusedCall> {
     Err(RefusedCall::NoPayload)
 }
 
+/// Whether a shell may take its commands from standard input: no operand is certainly a script, and no option has the
+/// text. `is_understood` is whether the options are those of `sh`, `bash` and `dash`; of others few are known.
+pub fn reads_input(arguments: &[&str], is_understood: bool) -> bool {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        if matches!(*word, "-" | "--") {
+            return words.next().is_none_or(|script| is_input(script));
+        }
+        let Some(letters) = word.strip_prefix(['-', '+']) else {
+            return is_input(word);
+        };
+        let holds_text = word.starts_with('-')
+            && (letters.starts_with("-comm") || (!letters.starts_with('-') && letters.contains('c')));
+        if holds_text {
+            return false;
+        }
+        if is_understood && !letters.starts_with('-') {
+            if letters.contains('s') {
+                return true;
+            }
+            for _ in letters.matches(['o', 'O']) {
+                words.next();
+            }
+        } else if is_understood {
+            if matches!(letters, "-rcfile" | "-init-file") {
+                words.next();
+            }
+        } else if letters.contains(|letter| !"efilnuvx".contains(letter)) {
+            return true;
+        }
+    }
+    true
+}
+
 fn refusal_without_payload(word: &str) -> RefusedCall {
     if word.starts_with('+') {
         RefusedCall::Options
@@ -95,5 +131,44 @@ mod tests {
         check(&["-o", "xtrace", "-c", "x"], Err(RefusedCall::Options));
         check(&["--rcfile", "y", "-c", "x"], Err(RefusedCall::Options));
         check(&["+e", "-c", "x"], Err(RefusedCall::Options));
+    }
+
+    #[test]
+    fn commands_from_standard_input_are_told() {
+        for line in [
+            "",
+            "-",
+            "--",
+            "-s x",
+            "+e",
+            "-o pipefail",
+            "-O extglob",
+            "-eo pipefail",
+            "--rcfile x",
+            "--norc",
+            "/dev/stdin",
+            "/proc/self/fd/0",
+            "-e -- -",
+            "+o errexit -i",
+        ] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert!(reads_input(&words, true), "{line}");
+            assert!(reads_input(&words, false), "{line}");
+        }
+        for line in [
+            "x",
+            "-e x",
+            "-o pipefail x",
+            "-lc x",
+            "-- x",
+            "-eo pipefail x y",
+            "--rcfile y x",
+        ] {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            assert!(!reads_input(&words, true), "{line}");
+        }
+        assert!(reads_input(&["-d", "3"], false));
+        assert!(!reads_input(&["-x", "script"], false));
+        assert!(!reads_input(&["--command", "x"], false));
     }
 }

@@ -1,5 +1,7 @@
 //! What git starts: helpers that its options, its configuration and addresses name.
 
+use std::ops::Range;
+
 use super::long_name;
 use super::rules::{NONE, Rule};
 
@@ -173,6 +175,32 @@ pub(super) fn starts_another(arguments: &[&str]) -> bool {
     arguments
         .get(at)
         .is_some_and(|subcommand| subcommand_starts_another(subcommand, rest))
+}
+
+/// Where the words begin, and end, that are programs or text for a shell: the settings before the subcommand, and
+/// everything behind one that is told to start something.
+pub(super) fn handed(arguments: &[&str]) -> Range<usize> {
+    let mut settings: Option<Range<usize>> = None;
+    let mut at = 0;
+    while let Some(option) = arguments.get(at).filter(|word| word.starts_with('-')) {
+        let behind = at
+            + if *option == "-c" || VALUE_OPTIONS.contains(option) {
+                2
+            } else {
+                1
+            };
+        if option.starts_with("-c") || option.starts_with("--config-env") || option.starts_with("--exec-path")
+        {
+            settings = Some(settings.map_or(at, |settings| settings.start)..behind);
+        }
+        at = behind;
+    }
+    let rest = arguments.get(at + 1..).unwrap_or_default();
+    let subcommand = arguments.get(at);
+    if subcommand.is_some_and(|subcommand| subcommand_starts_another(subcommand, rest)) {
+        return settings.map_or(at, |settings| settings.start)..arguments.len();
+    }
+    settings.unwrap_or(0..arguments.len())
 }
 
 /// Whether one subcommand is told to start something, by the arguments behind it.

@@ -6,6 +6,8 @@
 mod git;
 mod rules;
 
+use std::ops::Range;
+
 use self::rules::RULES;
 use super::names::without_version;
 
@@ -44,6 +46,60 @@ pub fn handing_letters(names: &[&str]) -> String {
     own.chain(git::RULES.iter().filter(|_| is_git))
         .map(|rule| rule.short)
         .collect()
+}
+
+/// Whether a program of that name may be told by its arguments to start another.
+pub fn may_delegate(name: &str) -> bool {
+    let name = program(name);
+    name == "git" || name.starts_with("git-") || RULES.iter().any(|rule| rule.programs.contains(&name))
+}
+
+/// Where among the arguments of a program that is told to start another the words stand that are handed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handed {
+    /// What may be a program.
+    pub programs: Range<usize>,
+    /// What may be text for a shell.
+    pub texts: Range<usize>,
+}
+
+impl Handed {
+    /// Any of so many arguments may be either.
+    pub const fn all(arguments: usize) -> Self {
+        Self::both(0..arguments)
+    }
+
+    const fn both(words: Range<usize>) -> Self {
+        let Range { start, end } = words;
+        Self {
+            programs: start..end,
+            texts: start..end,
+        }
+    }
+}
+
+/// What a program that [`delegates`] hands on. Where that is not known, all of its arguments.
+pub fn handed(names: &[&str], arguments: &[&str]) -> Handed {
+    let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
+    let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));
+    if is(&["git"]) {
+        return Handed::both(git::handed(arguments));
+    }
+    let mut rules = RULES
+        .iter()
+        .filter(|rule| is(rule.programs) && rule.applies(arguments));
+    let (Some(rule), None) = (rules.next(), rules.next()) else {
+        return Handed::all(arguments.len());
+    };
+    match (rule.first(arguments), rule.last(arguments)) {
+        // What these start gets its words as they are.
+        (Some(first), _) if is(&["find", "gfind", "fd", "fdfind"]) => Handed {
+            programs: first..arguments.len(),
+            texts: 0..0,
+        },
+        (Some(first), Some(last)) if rule.subcommands.is_empty() => Handed::both(first..last + 2),
+        _ => Handed::all(arguments.len()),
+    }
 }
 
 /// `npm init NAME` runs the package `create-NAME`.
@@ -255,6 +311,10 @@ mod tests {
             "npm --prefix d x y",
             "pnpm dlx y",
             "yarn exec y",
+            "yarn workspace p exec rm",
+            "yarn workspace p dlx rm",
+            "pnpm recursive exec rm",
+            "pnpm m exec rm",
             "bun x y",
             "uv run y",
             "uv --directory d tool",

@@ -35,6 +35,16 @@ impl Rule {
         words.iter().any(|word| self.names(word))
     }
 
+    /// The first word that it names.
+    pub(super) fn first(&self, words: &[&str]) -> Option<usize> {
+        words.iter().position(|word| self.names(word))
+    }
+
+    /// The last one.
+    pub(super) fn last(&self, words: &[&str]) -> Option<usize> {
+        words.iter().rposition(|word| self.names(word))
+    }
+
     fn names(&self, word: &str) -> bool {
         self.words.contains(&word)
             || self
@@ -278,9 +288,15 @@ pub(super) const RULES: &[Rule] = &[
         words: &["foreach"],
         ..NONE
     },
+    // `yarn workspace NAME exec`, `pnpm recursive exec`
     Rule {
         programs: &["pnpm", "yarn"],
-        subcommands: &["exec", "dlx", "create"],
+        words: &["exec", "dlx"],
+        ..NONE
+    },
+    Rule {
+        programs: &["pnpm", "yarn"],
+        subcommands: &["create"],
         ..NONE
     },
     Rule {

@@ -7,4 +7,4 @@ pub use rules::{
     BlockedEnv, check_inside_overrides, check_overrides, check_overrides_under, harmless_only, is_harmless,
     sanitise_inherited, unknown_overrides,
 };
-pub(crate) use rules::{is_harmless_under, unknown_overrides_under};
+pub(crate) use rules::{is_blocked, is_harmless_under, unknown_overrides_under};

@@ -37,7 +37,7 @@ pub fn check_overrides_under(
     for (name, value) in overrides {
         let upper = name.to_uppercase();
         let turned_off = turns_pager_off(&upper, value);
-        let is_refused = !is_well_formed(name) || value.contains('\0') || (is_blocked(&upper) && !turned_off);
+        let is_refused = !is_well_formed(name) || value.contains('\0') || is_blocked(name, value);
         if rules.holds(Rule::E1, is_refused) {
             blocked.push(upper);
         } else {
@@ -170,7 +170,13 @@ fn is_always_blocked(upper: &str) -> bool {
             .any(|prefix| upper.starts_with(prefix))
 }
 
-fn is_blocked(upper: &str) -> bool {
+/// Whether an override of that name is refused (E1). A pager may be turned off.
+pub(crate) fn is_blocked(name: &str, value: &str) -> bool {
+    let upper = name.to_uppercase();
+    is_blocked_name(&upper) && !turns_pager_off(&upper, value)
+}
+
+fn is_blocked_name(upper: &str) -> bool {
     is_always_blocked(upper)
         || names::OVERRIDES.contains(&upper)
         || names::OVERRIDE_PREFIXES

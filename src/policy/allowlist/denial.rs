@@ -1,23 +1,33 @@
 //! Deny rules: matched against everything that might run, and always without case (`exec-tool.md` 3).
 
+use std::borrow::Cow;
+
 use super::{AnalysisPolicy, DenyHit, DenyRule, directory::Directory};
 use crate::{
     command::{
         Executable, PathLookup, Span, multi_call,
         names::NameClass,
-        parser, paths,
+        paths,
         syntax::{List, Word},
     },
     policy::pattern::{ArgumentMatch, ExecutablePattern, PathCase, has_wildcard},
 };
 
 /// Words of an opaque segment that are looked up as programs; more make the segment count as not understood.
-const MAX_SCANNED_WORDS: usize = 64;
+pub(super) const MAX_SCANNED_WORDS: usize = 64;
 
 /// Parts of one word that are looked at.
 const MAX_PARTS: usize = 8;
 
-/// The outcome of looking through a segment that runs something else.
+/// What a rule's argument pattern is tried on.
+#[derive(Debug)]
+pub(super) struct Arguments<'a> {
+    pub(super) values: Vec<Cow<'a, str>>,
+    /// Whether these are what the program gets.
+    pub(super) is_known: bool,
+}
+
+/// The outcome of looking at a program, or through what runs something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Scan {
     /// A rule matches something in it.
@@ -61,18 +71,21 @@ impl Denial<'_> {
     }
 
     /// The first rule against one program with its arguments.
-    pub(super) fn find(&self, program: &Program<'_>, arguments: &[&str], span: Span) -> Option<DenyHit> {
-        self.policy
-            .deny_rules
-            .iter()
-            .find(|rule| self.names(rule, program) && self.has_arguments(rule, arguments))
-            .map(|rule| DenyHit {
+    pub(super) fn find(&self, program: &Program<'_>, arguments: &Arguments<'_>, span: Span) -> Scan {
+        let rules = self.policy.deny_rules.iter();
+        let mut about_it = rules.filter(|rule| self.names(rule, program)).peekable();
+        let is_open = about_it.peek().is_some() && !arguments.is_known;
+        match about_it.find(|rule| self.has_arguments(rule, arguments)) {
+            Some(rule) => Scan::Hit(DenyHit {
                 owner: rule.owner.to_owned(),
                 id: rule.id.to_owned(),
                 pattern: rule.pattern.to_owned(),
                 reason: rule.reason.map(str::to_owned),
                 span,
-            })
+            }),
+            None if is_open || !program.is_certain => Scan::Opaque,
+            None => Scan::Clear,
+        }
     }
 
     /// A command word with every file that it may name. After a `cd` that may not have happened these are several.
@@ -93,62 +106,34 @@ impl Denial<'_> {
         if let Some(executable) = known {
             program.add(&executable.resolved, Some(&executable.real));
         }
+        let goes_back = typed.split('/').any(|component| component == "..");
         if typed.starts_with('/') {
             program.look_up(&paths::normalise(&typed));
-        } else if typed.contains('/') && known.is_none() {
+            program.look_behind_links(goes_back.then_some(typed.as_str()));
+        } else if typed.contains('/') && (known.is_none() || goes_back) {
             match directory.candidates() {
-                Some(bases) => bases
-                    .iter()
-                    .for_each(|base| program.look_up(&paths::join_normalised(base, &typed))),
+                Some(bases) => {
+                    for base in bases {
+                        program.look_up(&paths::join_normalised(base, &typed));
+                        program.look_behind_links(goes_back.then_some(&format!("{base}/{typed}")));
+                    }
+                }
                 None => program.is_certain = false,
             }
         }
         program
     }
 
-    /// Looks at every word as if it were a program, and into words that are text for a shell. `letters` are options that
-    /// a program may be glued to.
-    pub(super) fn scan(&self, words: &[Word], directory: &Directory, letters: &str) -> Scan {
-        if !self.has_rules() {
-            return Scan::Clear;
-        }
-        let mut opaque = words.len() > MAX_SCANNED_WORDS;
-        for (at, word) in words.iter().take(MAX_SCANNED_WORDS).enumerate() {
-            let rest = words.get(at + 1..).unwrap_or_default();
-            match self.candidate(word, rest, directory, letters) {
-                Scan::Hit(hit) => return Scan::Hit(hit),
-                Scan::Opaque => opaque = true,
-                Scan::Clear => {}
-            }
-            for text in texts_of(&word.value, letters).filter(|text| is_shell_text(text)) {
-                // Only of the whole word the places are known.
-                let list = if text == word.value {
-                    parser::parse_mapped(text, &word.map)
-                } else {
-                    parser::parse(text)
-                };
-                match list.map(|list| self.scan_text(&list, directory)) {
-                    Ok(Scan::Hit(hit)) if text == word.value => return Scan::Hit(hit),
-                    Ok(Scan::Hit(hit)) => {
-                        return Scan::Hit(DenyHit {
-                            span: word.span,
-                            ..hit
-                        });
-                    }
-                    Ok(Scan::Opaque) | Err(_) => opaque = true,
-                    Ok(Scan::Clear) => {}
-                }
-            }
-        }
-        if opaque { Scan::Opaque } else { Scan::Clear }
-    }
-
-    fn scan_text(&self, list: &List, directory: &Directory) -> Scan {
+    /// Every word of a text for a shell as if it were a program.
+    pub(super) fn scan_list(&self, list: &List, directory: &Directory, is_fed: bool) -> Scan {
         let mut scan = Scan::Clear;
         for segment in list.segments() {
+            if segment.words.len() > MAX_SCANNED_WORDS {
+                scan = Scan::Opaque;
+            }
             for (at, word) in segment.words.iter().take(MAX_SCANNED_WORDS).enumerate() {
                 let rest = segment.words.get(at + 1..).unwrap_or_default();
-                match self.candidate(word, rest, directory, "") {
+                match self.candidate(word, rest, directory, "", is_fed) {
                     Scan::Hit(hit) => return Scan::Hit(hit),
                     Scan::Opaque => scan = Scan::Opaque,
                     Scan::Clear => {}
@@ -158,25 +143,59 @@ impl Denial<'_> {
         scan
     }
 
-    /// One word as a program with the words behind it as its arguments.
-    fn candidate(&self, word: &Word, rest: &[Word], directory: &Directory, letters: &str) -> Scan {
-        let arguments: Vec<&str> = rest.iter().map(|word| word.value.as_str()).collect();
+    /// One word as a program with the words behind it as its arguments. `letters` are options that a program may be
+    /// glued to; `is_fed` is whether more arguments may come from elsewhere.
+    pub(super) fn candidate(
+        &self,
+        word: &Word,
+        rest: &[Word],
+        directory: &Directory,
+        letters: &str,
+        is_fed: bool,
+    ) -> Scan {
+        if !self.has_rules() {
+            return Scan::Clear;
+        }
+        let given = self.arguments(rest, is_fed);
+        // Where `find -exec` ends.
+        let end = rest
+            .iter()
+            .position(|word| matches!(word.value.as_str(), ";" | "+"));
+        let up_to_end = end
+            .and_then(|end| rest.get(..end))
+            .map(|rest| self.arguments(rest, is_fed));
         let mut scan = Scan::Clear;
         for text in texts_of(&word.value, letters) {
             let executable =
                 Executable::resolve(&Word::literal(text, word.span), directory.known(), self.lookup).ok();
             let program = self.program(text, executable.as_ref(), directory);
-            match self.find(&program, &arguments, word.span) {
-                // An address or a path to something else often ends in the name of a program.
-                Some(_) if text.contains('/') && program.is_nowhere() => scan = Scan::Opaque,
-                Some(hit) => return Scan::Hit(hit),
-                None => {}
-            }
-            if !program.is_certain {
-                scan = Scan::Opaque;
+            for arguments in std::iter::once(&given).chain(&up_to_end) {
+                match self.find(&program, arguments, word.span) {
+                    // An address or a path to something else often ends in the name of a program.
+                    Scan::Hit(_) if text.contains('/') && program.is_nowhere() => scan = Scan::Opaque,
+                    Scan::Hit(hit) => return Scan::Hit(hit),
+                    Scan::Opaque => scan = Scan::Opaque,
+                    Scan::Clear => {}
+                }
             }
         }
         scan
+    }
+
+    fn arguments<'w>(&self, words: &'w [Word], is_fed: bool) -> Arguments<'w> {
+        let home = self.lookup.home();
+        let value = |word: &'w Word| {
+            if word.class.is_below_home() {
+                Cow::Owned(paths::expand_home(&word.value, home))
+            } else {
+                Cow::Borrowed(word.value.as_str())
+            }
+        };
+        let is_other = |word: &Word| word.class.is_dynamic() || word.value.contains("{}");
+        Arguments {
+            values: words.iter().map(value).collect(),
+            is_known: !is_fed && !words.iter().any(is_other),
+        }
     }
 
     fn names(&self, rule: &DenyRule<'_>, program: &Program<'_>) -> bool {
@@ -207,12 +226,13 @@ impl Denial<'_> {
         })
     }
 
-    fn has_arguments(&self, rule: &DenyRule<'_>, arguments: &[&str]) -> bool {
+    fn has_arguments(&self, rule: &DenyRule<'_>, arguments: &Arguments<'_>) -> bool {
         let Some(pattern) = rule.arg_pattern else {
             return true;
         };
+        let values: Vec<&str> = arguments.values.iter().map(AsRef::as_ref).collect();
         match self.policy.cache.arguments(pattern).as_ref() {
-            Ok(pattern) => pattern.matches(arguments) != ArgumentMatch::No,
+            Ok(pattern) => pattern.matches(&values) != ArgumentMatch::No,
             Err(_) => true,
         }
     }
@@ -240,6 +260,13 @@ impl Program<'_> {
         self.is_certain && self.reals.is_empty()
     }
 
+    /// For the kernel `..` leads out of where a link leads to, not of where it stands.
+    fn look_behind_links(&mut self, path: Option<&str>) {
+        if let Some(real) = path.and_then(|path| self.lookup.real(path)) {
+            self.look_up(&real);
+        }
+    }
+
     fn look_up(&mut self, path: &str) {
         let inspected = self.lookup.inspect(path);
         self.add(path, inspected.as_ref().map(|file| file.real.as_str()));
@@ -256,7 +283,7 @@ impl Program<'_> {
 
 /// What of a word may be a program or text for a shell: the word, and what options, settings and commands of an editor
 /// hold behind their names and marks (`--to-command=rm`, `-xIrm`, `alias.x=!rm`, `+:!rm`).
-fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> {
+pub(super) fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item = &'a str> {
     let behind = value.match_indices('=').map(|(at, _)| at + 1).take(MAX_PARTS);
     let is_cluster = value.starts_with('-') && !value.starts_with("--");
     let cluster = if is_cluster { value } else { "" };
@@ -283,7 +310,7 @@ fn is_several(name: &str) -> bool {
 }
 
 /// Whether a word would mean something else to a shell than one word.
-fn is_shell_text(value: &str) -> bool {
+pub(super) fn is_shell_text(value: &str) -> bool {
     value.contains(|character: char| {
         character.is_whitespace()
             || matches!(

@@ -7,6 +7,7 @@ use super::{
     evaluation::Evaluation,
     proposal::{Proposal, Remembered},
     shells::is_text_option,
+    unseen::is_fed,
     work::{Judged, Work},
 };
 use crate::command::{
@@ -116,6 +117,7 @@ impl Evaluation<'_> {
         }
         let arguments = work.arguments();
         let own = inline_eval::inline_eval(&work.names(), &arguments);
+        let is_fed = work.place.operator == Some("|") || is_fed(&work.names());
         let inner = || {
             (0..arguments.len().min(MAX_INNER_WORDS)).find_map(|at| {
                 let (name, behind) = (paths::base_name(arguments.get(at)?), arguments.get(at + 1..)?);
@@ -126,10 +128,10 @@ impl Evaluation<'_> {
                 if is_shell && behind.iter().any(|word| is_text_option(word)) {
                     return Some(inline_eval::InlineEval::Argument(at));
                 }
-                match inline_eval::inline_eval(&[name], behind)? {
-                    found @ inline_eval::InlineEval::Argument(_) => Some(found),
-                    inline_eval::InlineEval::StandardInput => None,
-                }
+                // An interpreter's name without anything behind it is often no more than a word, unless something is
+                // handed to it.
+                inline_eval::inline_eval(&[name], behind)
+                    .filter(|found| is_fed || matches!(found, inline_eval::InlineEval::Argument(_)))
             })
         };
         let found = own.or_else(|| inner().filter(|_| runs_others));

@@ -91,6 +91,10 @@ pub(super) struct Evaluation<'a> {
     /// What was spent on paths that may be the server's (P6).
     pub(super) effort: Effort,
     segments: usize,
+    /// Texts that were looked into.
+    pub(super) texts: usize,
+    /// Whether what is judged is only looked into.
+    pub(super) is_aside: bool,
     /// Whether all text was understood, payloads included.
     pub(super) parsed: bool,
     /// Whether something may run that deny rules could not look at.
@@ -135,6 +139,8 @@ impl<'a> Evaluation<'a> {
             lookup,
             effort: Effort::default(),
             segments: 0,
+            texts: 0,
+            is_aside: false,
             parsed: true,
             opaque: false,
             inline_eval: false,
@@ -229,6 +235,41 @@ impl<'a> Evaluation<'a> {
         if !known {
             self.credited.push(credit);
         }
+    }
+
+    /// Judges something whose outcome counts for nothing but what is returned.
+    pub(super) fn aside<T>(&mut self, judge: impl FnOnce(&mut Self) -> T) -> T {
+        let usage = self.usage();
+        let executables = self.executables.len();
+        let before = (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+            self.shell_payload,
+        );
+        let denylisted = self.denylisted.take();
+        (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+        ) = (0, true, true, false, false);
+        let outcome = judge(self);
+        (
+            self.segments,
+            self.is_aside,
+            self.parsed,
+            self.opaque,
+            self.inline_eval,
+            self.shell_payload,
+        ) = before;
+        self.denylisted = denylisted;
+        self.executables.truncate(executables);
+        self.restore_usage(usage);
+        outcome
     }
 
     /// What has been credited so far.

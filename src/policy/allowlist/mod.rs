@@ -13,6 +13,7 @@ mod input;
 mod entries;
 mod segment;
 mod shells;
+mod unseen;
 mod unwrapping;
 mod work;
 

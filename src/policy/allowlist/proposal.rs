@@ -1,7 +1,10 @@
 //! What `allow-always` could store (A1, A2).
 
 use crate::{
-    command::{inline_eval, names::NameClass},
+    command::{
+        inline_eval,
+        names::{self, NameClass},
+    },
     domain::{Pattern, PatternWidth},
     policy::pattern::{ExecutablePattern, GENERATED_SOURCE, command_marker, cwd_argv_pattern},
 };
@@ -53,7 +56,8 @@ impl Remembered<'_> {
         let Some(arg_pattern) = cwd_argv_pattern(directory, self.arguments.iter().copied()) else {
             return Proposal::Never;
         };
-        let is_interpreter = inline_eval::is_interpreter(self.names);
+        let is_interpreter = inline_eval::is_interpreter(self.names)
+            || self.names.iter().any(|name| names::runs_scripts(name));
         // An entry is a pattern, and not every path reads back as the pattern for itself alone.
         let reads_back = ExecutablePattern::parse(self.real, "/")
             .is_ok_and(|pattern| pattern == ExecutablePattern::File(self.real.to_owned()));
@@ -61,7 +65,8 @@ impl Remembered<'_> {
             || !reads_back
             || !self.is_settled_by_path
             || NameClass::of_all(self.names.iter().copied()) != NameClass::Program
-            || (is_interpreter && !(self.strict_inline_eval && self.has_one_script))
+            || !self.has_one_script
+            || (is_interpreter && !self.strict_inline_eval)
         {
             return Proposal::Never;
         }

@@ -1,13 +1,14 @@
 //! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
 
+use std::borrow::Cow;
+
 use percent_encoding::percent_decode_str;
 
 use super::{
     Match, MatchKind, SegmentReport,
-    denial::Scan,
+    denial::{Arguments, Scan},
     evaluation::Evaluation,
     proposal::Proposal,
-    unwrapping::changes_place,
     work::{Judged, Place, Target, Work},
 };
 use crate::command::{
@@ -17,9 +18,6 @@ use crate::command::{
     parser, paths,
     syntax::{Segment, WordClass},
 };
-
-/// Options of programs that run others whose value may be glued to them (`env -Srm`, `su -crm`).
-const CARRIER_LETTERS: &str = "Sce";
 
 /// Directories above the server's state that the words of one segment are tried with.
 const MAX_BASES: usize = 8;
@@ -47,7 +45,8 @@ impl Evaluation<'_> {
     /// A word that is, or holds behind a separator or an option's letter, a path of the server's own state; or any
     /// command in there, which may look around without naming a path (P6).
     fn check_protected(&self, work: &mut Work<'_>) {
-        if self.policy.protected.roots.is_empty() {
+        // Of a text that is only looked into, the word that holds it was looked at.
+        if self.policy.protected.roots.is_empty() || self.is_aside {
             return;
         }
         let directory = work.place.directory;
@@ -300,17 +299,7 @@ impl Evaluation<'_> {
         let delegates = reads_commands || delegation::delegates(&work.names(), &work.arguments());
         if delegates {
             // What it runs may be denied, whether or not its entry has to name the arguments.
-            let letters = delegation::handing_letters(&work.names());
-            match self
-                .denial()
-                .scan(work.argument_words(), work.place.directory, &letters)
-            {
-                Scan::Hit(hit) => work.deny(hit),
-                // What else stands in such arguments need not be text for a shell, so it is not called opaque by
-                // itself.
-                Scan::Opaque => self.opaque |= names_a_runner(&work.arguments()),
-                Scan::Clear => {}
-            }
+            self.scan_delegation(&mut work);
         }
         if !self
             .rules
@@ -333,24 +322,15 @@ impl Evaluation<'_> {
         }
         let denial = self.denial();
         let program = denial.program(work.typed(), work.executable(), work.place.directory);
-        let hit = denial.find(&program, &work.arguments(), work.span());
-        self.opaque |= !program.is_certain;
-        if let Some(hit) = hit {
-            work.deny(hit);
-        }
-    }
-
-    /// Looks for denied programs in a segment that runs what its words say, and notes what cannot be seen.
-    pub(super) fn scan(&mut self, work: &mut Work<'_>) {
-        match self
-            .denial()
-            .scan(work.argument_words(), work.place.directory, CARRIER_LETTERS)
-        {
+        let arguments = Arguments {
+            values: work.arguments().into_iter().map(Cow::Borrowed).collect(),
+            is_known: work.has_literal_arguments(),
+        };
+        match denial.find(&program, &arguments, work.span()) {
             Scan::Hit(hit) => work.deny(hit),
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}
         }
-        self.opaque |= changes_place(&work.arguments());
     }
 
     /// The end of a segment that nothing covers and that is never remembered.
@@ -401,24 +381,6 @@ impl Evaluation<'_> {
             changes_to: None,
         }
     }
-}
-
-/// Whether one of the words is a program that runs what its own arguments say, or a found file is what is run
-/// (`find -exec {}`).
-fn names_a_runner(words: &[&str]) -> bool {
-    let is_runner = |word: &&str| {
-        !matches!(
-            NameClass::of(paths::base_name(word)),
-            NameClass::Program | NameClass::RefusedBuiltin
-        )
-    };
-    let runs_found = |pair: &[&str]| {
-        matches!(
-            pair,
-            ["-exec" | "-execdir" | "-ok" | "-okdir", program] if program.contains("{}")
-        )
-    };
-    words.iter().any(is_runner) || words.windows(2).any(runs_found)
 }
 
 /// The texts of a word that may be paths of their own.

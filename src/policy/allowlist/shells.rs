@@ -51,7 +51,7 @@ impl Evaluation<'_> {
         call: Result<PayloadCall, RefusedCall>,
     ) -> Judged {
         // Commands come from standard input, where nothing can be looked at.
-        let reads_input = work.arguments().iter().all(|word| word.starts_with('-'));
+        let reads_input = shell::reads_input(&work.arguments(), is_understood);
         self.opaque |= reads_input;
         if self.rules.holds(Rule::S4, work.place.operator == Some("|")) {
             work.fail(

@@ -15,7 +15,8 @@ use crate::{
 
 const BIN: &[&str] = &[
     "rg", "git", "cat", "rm", "head", "find", "sudo", "python3", "sh", "bash", "zsh", "timeout", "nice",
-    "env", "true", "xargs", "busybox", "echo", "make", "time", "npm", "kill",
+    "env", "true", "xargs", "busybox", "echo", "make", "time", "npm", "kill", "tar", "rsync", "ssh",
+    "script", "flock", "setsid", "setarch", "x86_64",
 ];
 
 /// A machine: everything of [`BIN`] in `/usr/bin`, and links and files besides.
@@ -375,6 +376,145 @@ fn deny_rules_look_behind_options_and_settings() {
             assert!(world.text(text).denylisted.is_none(), "{text}");
         }
     }
+}
+
+/// A text that is handed on is a command of its own, at any depth.
+#[test]
+fn deny_rules_follow_text_into_text() {
+    let mut world = World::allowing(&["*"]).denying(&["rm"]);
+    world.strict_delegation = false;
+    for text in [
+        "bash -lc 'sh -c \"rm x\"'",
+        "bash -lc 'eval \"rm x\"'",
+        "bash -lc 'git -c alias.x=\"!rm x\" x'",
+        "bash -lc 'trap \"rm x\" EXIT'",
+        "bash -lc 'env -S \"rm x\"'",
+        "bash -c 'sh -c \"rm x\"' x",
+        "zsh -c 'sh -c \"rm x\"'",
+        "setsid -w sh -c 'sh -c \"rm x\"'",
+        "busybox sh -c 'sh -c \"rm x\"'",
+        "flock f -c 'sh -c \"rm x\"'",
+        "script -qc 'sh -c \"rm x\"' /dev/null",
+        "jobs -x sh -c 'sh -c \"rm x\"'",
+        "env -S 'sh -c \"rm x\"'",
+        "git -c 'alias.x=!sh -c \"rm x\"' x",
+        "git -c 'alias.x=!cd /usr && bin/rm y' x",
+        "rsync -e 'sh -c \"rm x\"' a:b c",
+        "find . -maxdepth 1 -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a \
+         -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a \
+         -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a -not -name a -exec rm {} +",
+    ] {
+        world.denies(text);
+    }
+    for text in [
+        "bash -lc '. ./s.sh'",
+        "git -c 'alias.x=!rm x 2>/dev/null' x",
+        "git -c 'alias.x=!f() { rm x; }; f' x",
+        "tar --checkpoint=1 '--checkpoint-action=exec=rm x 2>&1' -cf /dev/null f",
+        "ssh -o 'ProxyCommand=rm x >/dev/null' h",
+        "find /usr/bin -name 'r[m]' -execdir ./rm x \\;",
+        "env -S 'rm\\_x'",
+        "env --split-string='rm\\_x'",
+        "sudo sh -c \"sh -c 'sh -c \\\"sh -c x\\\"'\"",
+        &format!("script -qc '{} x rm' /dev/null", "rg ".repeat(70)),
+        &format!("sudo rg {}", "'a b' ".repeat(70)),
+    ] {
+        world.wants_a_person(text);
+    }
+    for text in [
+        "find . -name '*.c' -exec rg x {} \\;",
+        "git -c core.pager=cat log --format='%h (%an)'",
+        "git -c core.editor=cat commit -m 'mend (a bit): more'",
+        "rsync -av -e ssh --exclude '*.o' a b",
+        "tar -I cat --exclude='*.o' -cf a b",
+        "sudo -u me rg 'a b' f",
+        "xargs -I% rg 'x: %'",
+        "PAGER=cat git log",
+    ] {
+        assert!(!world.text(text).needs_person, "{text}");
+        assert!(world.text(text).denylisted.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn deny_rules_need_a_person_where_commands_come_from_standard_input() {
+    let world = World::allowing(&["*"]).denying(&["rm"]);
+    for text in [
+        "echo x | setsid -w sh",
+        "echo x | busybox sh",
+        "echo x | env -i sh",
+        "echo x | jobs -x sh",
+        "echo x | bash +e",
+        "echo x | bash -o pipefail",
+        "echo x | sh -s x",
+        "echo x | sh /dev/stdin",
+        "echo x | xargs -I% sh -c %",
+        "echo x | xargs nice",
+        "echo x | xargs -n2 timeout 5",
+        "echo x | xargs -I% setsid -w r% x",
+        "echo x | xargs -I% r% x",
+        "echo x | xargs git",
+        "xargs -a f nice",
+        "xargs env",
+        "echo x | parallel",
+        "echo x | at now",
+        "echo x | script -q /dev/null",
+        "echo x | sudo -s",
+        "echo x | setarch x86_64",
+        "find . -maxdepth 0 -exec sh \\;",
+    ] {
+        world.wants_a_person(text);
+    }
+    for text in [
+        "echo x | xargs rg y",
+        "rg -l x | xargs -0 -n 1 rg y",
+        "sudo rg x",
+        "script -qc 'rg x' /dev/null",
+    ] {
+        assert!(!world.text(text).needs_person, "{text}");
+    }
+}
+
+#[test]
+fn deny_rules_need_a_person_where_arguments_or_variables_are_open() {
+    let mut world = World::allowing(&["*"]);
+    world.strict_delegation = false;
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("(^| )push( |$)|/home/agent/secret|=/"),
+        ..deny("git")
+    }];
+    for text in [
+        "echo push | xargs git x",
+        "find . -name push -exec git x {} \\;",
+        "git x of=~/secret",
+    ] {
+        world.wants_a_person(text);
+    }
+    world.denies("setsid -w git ~/secret");
+    world.denies("find . -exec git ~/secret \\;");
+    world.deny_rules = vec![DenyRule {
+        arg_pattern: Some("^push$"),
+        ..deny("git")
+    }];
+    world.denies("find . -exec git push \\;");
+    assert!(!world.text("git status").needs_person);
+    assert!(!world.text("setsid -w git status").needs_person);
+
+    let mut world = World::allowing(&["*"]).denying(&["rm"]);
+    for text in [
+        "GIT_SSH=rm git ls-remote ssh://x/y",
+        "GIT_EXTERNAL_DIFF='rm x #' git diff",
+        "TAR_OPTIONS=--checkpoint=1 rg x",
+        "env GIT_SSH=/x git x",
+        "export LD_PRELOAD=/x.so",
+    ] {
+        world.wants_a_person(text);
+    }
+    assert!(!world.text("CI=1 rg x").needs_person);
+    // The kernel follows a link before it goes up.
+    world.machine.links.insert("/srv/proj/link/../x", "/usr/bin/rm");
+    world.denies("link/../x y");
+    world.denies("setsid -w link/../x y");
 }
 
 #[test]
@@ -764,6 +904,32 @@ fn strict_inline_eval_outranks_entries() {
 }
 
 #[test]
+fn strict_inline_eval_looks_into_text_that_is_handed_on() {
+    let mut world = World::allowing(&["*"]);
+    world.strict_inline_eval = true;
+    world.strict_delegation = false;
+    for text in [
+        "script -qc 'python3 -c x' /dev/null",
+        "flock f -c 'python3 -c x'",
+        "env -S 'python3 -c x'",
+        "git -c 'alias.x=!python3 -c x' x",
+        "echo x | xargs python3",
+        "echo x | setsid -w python3 -",
+        "echo x | env -i python3 -",
+        "tar --checkpoint-action='exec=python3 -c x' -cf a b",
+        "xargs -a f python3",
+    ] {
+        let analysis = world.text(text);
+        assert!(
+            analysis.inline_eval && analysis.needs_person,
+            "{text}: {analysis:?}"
+        );
+    }
+    assert!(!world.text("sudo apt install python3").inline_eval);
+    assert!(!world.text("script -qc 'rg x' /dev/null").inline_eval);
+}
+
+#[test]
 fn skills_need_name_and_file() {
     let mut world = world();
     world.skills = vec![SkillBin {
@@ -1031,8 +1197,14 @@ fn a_path_that_a_pattern_would_read_as_another_is_never_remembered() {
 #[test]
 fn an_interpreter_is_remembered_with_exactly_one_script() {
     let mut world = world();
+    world.machine.search.insert("tclsh", "/usr/bin/tclsh");
+    for text in ["rg x | tclsh", "tclsh x.tcl", "tclsh x.tcl y.tcl"] {
+        assert_eq!(world.text(text).proposed_patterns, [], "{text}");
+    }
     world.strict_inline_eval = true;
     assert_eq!(world.text("python3 -u x.py").proposed_patterns.len(), 1);
+    assert_eq!(world.text("tclsh x.tcl").proposed_patterns.len(), 1);
+    assert_eq!(world.text("rg x | tclsh").proposed_patterns, []);
     for text in [
         "python3 x.py data.py",
         "python3 -u -B",

@@ -6,7 +6,8 @@ use super::{
     work::{Target, Work},
 };
 use crate::command::{
-    Code, Executable, Rule, lookup::Unresolved, names::NameClass, paths, syntax::WordClass, wrapper::Wrapper,
+    Code, Executable, Rule, env_policy, lookup::Unresolved, names::NameClass, paths, syntax::WordClass,
+    wrapper::Wrapper,
 };
 
 /// More wrappers around one command are not followed (W3).
@@ -44,7 +45,7 @@ impl Evaluation<'_> {
                 );
             }
             self.deny(work);
-            self.opaque |= does_more_than_it_says(work);
+            self.opaque |= self.does_more_than_it_says(work);
             let class = NameClass::of_all(work.names());
             if class != NameClass::Wrapper || !self.rules.on(Rule::W1) || !self.rules.on(Rule::W5) {
                 return Target::Program(class);
@@ -57,6 +58,43 @@ impl Evaluation<'_> {
         // An accepted form leaves an inner command, so this is a wrapper table that is wrong.
         work.fail(Code::WrapperForm, "W1", "a command is missing behind the wrapper");
         Target::Refused
+    }
+
+    /// Whether a shell that reads the segment as text may run more than its words say: it has words of its own that nobody
+    /// here knows, evaluates subscripts inside of some arguments, and finds programs by variables. Deny rules cannot see that.
+    fn does_more_than_it_says(&self, work: &Work<'_>) -> bool {
+        let (typed, arguments) = (work.typed(), work.arguments());
+        let holds_code = |word: &&str| word.contains("$(") || word.contains('`');
+        let is_evaluated = arguments.iter().any(holds_code);
+        let hands_over = |word: &str| {
+            word.split_once('=')
+                .is_some_and(|(name, value)| env_policy::is_blocked(name, value))
+        };
+        let exports_plainly = || {
+            typed == "export"
+                && arguments.iter().all(|word| {
+                    let name = word.split_once('=').map_or(*word, |(name, _)| name);
+                    !name.contains(['[', '-']) && !is_guide(name) && !hands_over(word)
+                })
+        };
+        let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
+        // In a text for somebody else words that are no programs here may be anything, data too.
+        let is_nowhere = is_of_the_shell || (!self.is_aside && work.executable == Err(Unresolved::NotFound));
+        let is_quiet = QUIET_WORDS.contains(&typed) && !is_evaluated;
+        let is_unknown = is_nowhere && !is_quiet && !exports_plainly();
+        let has_format = typed == "printf" && !arguments.first().is_some_and(|word| word.starts_with('-'));
+        // What a subscript runs may stand in a variable by now, so it need not look like code.
+        let is_evaluating = matches!(typed, "test" | "[" | "printf")
+            && arguments
+                .iter()
+                .skip(usize::from(has_format))
+                .any(|word| word.contains('[') || holds_code(word));
+        let mut assignments = work.segment.assignments.iter();
+        is_unknown
+            || is_evaluating
+            || assignments.any(|assignment| {
+                is_guide(&assignment.name) || env_policy::is_blocked(&assignment.name, &assignment.value)
+            })
     }
 
     fn take_wrapper(&self, work: &mut Work<'_>) -> Result<(), (Code, &'static str, &'static str)> {
@@ -135,47 +173,9 @@ const GUIDES: &[&str] = &[
 /// Words of the shell that run nothing.
 const QUIET_WORDS: &[&str] = &["bg", "exit", "fg", "jobs", "times", "ulimit", "umask", "wait"];
 
-/// Whether a shell that reads the segment as text may run more than its words say: it has words of its own that nobody
-/// here knows, evaluates subscripts inside of some arguments, and finds programs by variables. Deny rules cannot see that.
-fn does_more_than_it_says(work: &Work<'_>) -> bool {
-    let (typed, arguments) = (work.typed(), work.arguments());
-    let holds_code = |word: &&str| word.contains("$(") || word.contains('`');
-    let is_evaluated = arguments.iter().any(holds_code);
-    let exports_plainly = || {
-        typed == "export"
-            && arguments.iter().all(|word| {
-                let name = word.split_once('=').map_or(*word, |(name, _)| name);
-                !name.contains(['[', '-']) && !is_guide(name)
-            })
-    };
-    let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
-    let is_nowhere = is_of_the_shell || work.executable == Err(Unresolved::NotFound);
-    let is_quiet = QUIET_WORDS.contains(&typed) && !is_evaluated;
-    let is_unknown = is_nowhere && !is_quiet && !exports_plainly();
-    let has_format = typed == "printf" && !arguments.first().is_some_and(|word| word.starts_with('-'));
-    // What a subscript runs may stand in a variable by now, so it need not look like code.
-    let is_evaluating = matches!(typed, "test" | "[" | "printf")
-        && arguments
-            .iter()
-            .skip(usize::from(has_format))
-            .any(|word| word.contains('[') || holds_code(word));
-    let mut assignments = work.segment.assignments.iter();
-    is_unknown || is_evaluating || assignments.any(|assignment| is_guide(&assignment.name))
-}
-
-fn is_guide(name: &str) -> bool {
+pub(super) fn is_guide(name: &str) -> bool {
     let name = name.trim_end_matches('+');
     GUIDES.iter().any(|guide| guide.eq_ignore_ascii_case(name))
-}
-
-/// Whether words behind a program that runs others change where programs are found, or from where.
-pub(super) fn changes_place(words: &[&str]) -> bool {
-    words.iter().any(|word| {
-        let name = word.split_once('=').map_or(*word, |(name, _)| name);
-        is_guide(name)
-            || ["--chdir", "--working-directory", "--cwd", "--wd"].contains(&name)
-            || (word.starts_with('-') && !word.starts_with("--") && word.contains(['C', 'D']))
-    })
 }
 
 /// Whether a shell takes the wrapper's bare name for a word of its own. Behind a program it does not: that starts a

@@ -156,6 +156,7 @@ impl<'a> Work<'a> {
                 NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer | NameClass::Wrapper
             )
             || delegation::delegates(&names, &arguments)
+            || (self.place.operator == Some("|") && delegation::reads_commands(&names))
             || inline_eval::inline_eval(&names, &arguments).is_some()
     }
 
