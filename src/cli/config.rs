@@ -167,7 +167,13 @@ fn change(context: &Context, state_dir: &StateDir, edit: KeyEdit) -> Result<(), 
         let staged = held.stage(&edited.text).map_err(Unchanged::File)?;
         staged.commit().map_err(Unchanged::File)?;
     }
-    report(context, &path, edited.changed).map_err(Unchanged::Refused)
+    report(context, &path, edited.changed).map_err(Unchanged::Refused)?;
+    if edited.changed && state_dir.countersign().join("server.json").exists() {
+        context.console.note(
+            "where it allows more, the server holds that until an admin accepts it: countersign policy diff",
+        );
+    }
+    Ok(())
 }
 
 fn report(context: &Context, path: &str, changed: bool) -> Result<(), Failure> {

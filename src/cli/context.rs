@@ -63,6 +63,11 @@ impl Context {
         }
     }
 
+    /// Whether flags or environment name a server; else it is that of the state directory.
+    pub(crate) fn names_a_server(&self) -> bool {
+        discover::named_url(self).is_some()
+    }
+
     /// The state directory that flags and environment name. It need not exist.
     pub(crate) fn state_dir(&self) -> Result<StateDir, Failure> {
         StateDir::resolve(self.server.state_dir.as_deref(), self.environment.as_ref()).map_err(|error| {

@@ -35,20 +35,25 @@ pub(crate) enum Address {
 
 /// A client for the server that flags, environment or state directory name.
 pub(crate) fn client(context: &Context, role: Role) -> Result<Client, Failure> {
+    let url = named_url(context);
+    let token = token_for(context, role, url.as_deref())?;
+    let address = address_of(context, url)?;
+    match token {
+        Some(token) => Client::new(&address, token),
+        // What answers there says that one is missing.
+        None => Client::anonymous(&address),
+    }
+}
+
+/// The token for a server; `None` where nobody gave one, since those of the state directory are for its own server.
+fn token_for(context: &Context, role: Role, url: Option<&str>) -> Result<Option<Secret>, Failure> {
     let token = context.server.token.clone();
     let token = token.or_else(|| variable(context, "COUNTERSIGN_TOKEN"));
-    let url = named_url(context);
-    let token = match (token, &url) {
-        (Some(token), _) => Secret::new(token),
-        (None, None) => token_in(context, role)?,
-        (None, Some(url)) if is_url_of_our_server(&context.state_dir()?, url) => token_in(context, role)?,
-        (None, Some(url)) => {
-            return Err(Failure::new("no-token", format!("there is no token for {url}"))
-                .exit(ExitStatus::USAGE)
-                .hint("give one with --token or COUNTERSIGN_TOKEN; those of the state directory are for its own server"));
-        }
-    };
-    Client::new(&address_of(context, url)?, token)
+    match (token, url) {
+        (Some(token), _) => Ok(Some(Secret::new(token))),
+        (None, Some(url)) if !is_url_of_our_server(&context.state_dir()?, url) => Ok(None),
+        (None, _) => token_in(context, role).map(Some),
+    }
 }
 
 /// A client without a token, for what anybody may ask of the server that flags, environment or state directory name.
@@ -56,7 +61,7 @@ pub(crate) fn anonymous(context: &Context) -> Result<Client, Failure> {
     Client::anonymous(&address_of(context, named_url(context))?)
 }
 
-fn named_url(context: &Context) -> Option<String> {
+pub(super) fn named_url(context: &Context) -> Option<String> {
     let flag = context.server.url.clone();
     flag.or_else(|| variable(context, "COUNTERSIGN_URL"))
 }
@@ -310,25 +315,15 @@ mod tests {
     fn tokens_of_the_state_directory_go_to_no_other_url() {
         let place = Place::new();
         place.server(None);
-        let flags = |url: &str| ServerFlags {
-            url: Some(url.to_owned()),
-            ..ServerFlags::default()
+        let token = |variables: &[(&str, &str)], url| {
+            let context = place.context(variables, ServerFlags::default());
+            token_for(&context, Role::Operator, url).unwrap().is_some()
         };
-        assert!(client(&place.context(&[], flags("http://127.0.0.1:1/")), Role::Operator).is_ok());
-        assert_eq!(
-            refused(&place.context(&[], flags("http://127.0.0.1:2")), Role::Operator).code,
-            "no-token"
-        );
-        let from_variable = place.context(
-            &[("COUNTERSIGN_URL", "http://example.com")],
-            ServerFlags::default(),
-        );
-        assert_eq!(refused(&from_variable, Role::Gateway).code, "no-token");
-        let both = [
-            ("COUNTERSIGN_URL", "http://example.com"),
-            ("COUNTERSIGN_TOKEN", "t"),
-        ];
-        assert!(client(&place.context(&both, ServerFlags::default()), Role::Gateway).is_ok());
+        assert!(token(&[], None));
+        assert!(token(&[], Some("http://127.0.0.1:1/")));
+        assert!(!token(&[], Some("http://127.0.0.1:2")));
+        assert!(!token(&[], Some("http://example.com")));
+        assert!(token(&[("COUNTERSIGN_TOKEN", "t")], Some("http://example.com")));
     }
 
     #[test]

@@ -105,6 +105,7 @@ fn wrong_usage(error: &clap::Error, console: Console) -> ExitStatus {
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         console.note(&error.to_string());
+        console.failure(&Failure::usage("a subcommand is missing"));
         return ExitStatus::USAGE;
     }
     let failure = usage_failure(&error.to_string());

@@ -123,7 +123,10 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
     if sits && let Some(members) = body.as_object_mut() {
         members.insert("background".to_owned(), json!(true));
     }
-    let answer = submit(context, &client, &["v1", "exec"], &body, &key).await?;
+    let answer = match submit(context, &client, &["v1", "exec"], &body, &key).await {
+        Err(failure) => return Err(with_run(context, &client, failure).await?),
+        Ok(answer) => answer,
+    };
     show_warnings(context, &answer);
     match value::string(&answer, "status") {
         "approval-pending" | "running" | "queued" if sits => sit(context, &client, answer).await,
@@ -139,6 +142,17 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         "running" | "queued" => wait_until_ended(context, &client, &answer).await,
         _ => finish(context, &client, answer).await,
     }
+}
+
+/// A run that was denied at once is data as well.
+async fn with_run(context: &Context, client: &Client, failure: Failure) -> Result<Failure, Failure> {
+    if let (Format::Json, "exec-denied", Some(run)) =
+        (context.console.format(), failure.code.as_str(), &failure.run_id)
+    {
+        let run = client.get(&["v1", "runs", run], &Vec::new()).await?;
+        context.console.document(&run)?;
+    }
+    Ok(failure)
 }
 
 /// The body that `countersign exec` with these arguments would send.

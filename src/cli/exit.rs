@@ -39,9 +39,7 @@ impl ExitStatus {
     /// The code for a problem document.
     pub(crate) fn of_problem(status: u16, code: &str) -> Self {
         match (status, code) {
-            (_, "invalid-request" | "blank-command" | "config-conflict" | "unsupported-media-type") => {
-                Self::USAGE
-            }
+            (400 | 413 | 415, _) | (_, "idempotency-mismatch") => Self::USAGE,
             (401 | 403, _) => Self::DENIED,
             (503 | 429, _) => Self::UNAVAILABLE,
             (500..=599, _) => Self::SOFTWARE,
@@ -138,7 +136,10 @@ mod tests {
             assert_eq!(ExitStatus::of_problem(status, code), expect, "{status} {code}");
         }
         check(400, "invalid-request", ExitStatus::USAGE);
-        check(400, "workdir-unavailable", ExitStatus::FAILURE);
+        check(400, "workdir-unavailable", ExitStatus::USAGE);
+        check(400, "blocked-env", ExitStatus::USAGE);
+        check(413, "body-too-large", ExitStatus::USAGE);
+        check(422, "idempotency-mismatch", ExitStatus::USAGE);
         check(401, "unauthorized", ExitStatus::DENIED);
         check(403, "exec-denied", ExitStatus::DENIED);
         check(404, "approval-not-found", ExitStatus::FAILURE);

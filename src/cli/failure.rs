@@ -17,6 +17,8 @@ pub(crate) struct Failure {
     pub(crate) hint: Option<String>,
     /// What the process exits with.
     pub(crate) exit: ExitStatus,
+    /// The run that the answer is about.
+    pub(crate) run_id: Option<String>,
 }
 
 impl Failure {
@@ -27,6 +29,7 @@ impl Failure {
             message: message.into(),
             hint: None,
             exit: ExitStatus::FAILURE,
+            run_id: None,
         }
     }
 
@@ -96,6 +99,7 @@ impl Failure {
         failure.hint = text("hint")
             .map(value::visible)
             .or_else(|| default_hint(problem, code));
+        failure.run_id = problem.get("runId").and_then(Value::as_str).map(str::to_owned);
         failure
     }
 }

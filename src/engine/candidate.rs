@@ -12,7 +12,7 @@ use std::{
 use crate::{
     approvals::store::Snapshot,
     clock::Clock,
-    domain::{AgentId, Command, EnvOverrides, Reason, Security},
+    domain::{AgentId, Command, EnvOverrides, HostChoice, Reason, Security},
     engine::{
         analyse::{self, Surroundings, TrustedDirs},
         call::Call,
@@ -145,6 +145,17 @@ impl Candidate {
             indexes: EntryIndexes::default(),
             trusted_dirs: TrustedDirs::default(),
         }
+    }
+
+    /// Where commands of an agent start that name no directory, or `/` while that is not there; `None` where they do not
+    /// run on the gateway host.
+    pub fn gateway_workspace(&self, agent: &AgentId) -> Option<PathBuf> {
+        let policy = &self.view.settings.policy;
+        let host = policy.host(agent).last().map(|host| host.value);
+        let workspace = policy.workspace(agent);
+        let is_there = Workdir::at(workspace, &self.files).is_ok();
+        let start = if is_there { workspace } else { Path::new("/") };
+        (host == Some(HostChoice::Gateway)).then(|| start.to_owned())
     }
 
     /// What the candidate says to a command of the gateway host.

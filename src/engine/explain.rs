@@ -257,10 +257,8 @@ impl Engine {
             outcome,
             needs_person: judged.input.needs_person,
             approver_reachable,
-            quorum: match outcome {
-                Outcome::Ask(_) => Some(self.demand_of_call(&judged, settings).quorum),
-                Outcome::Run | Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
-            },
+            quorum: matches!(judged.verdict, Verdict::Ask(_))
+                .then(|| self.demand_of_call(&judged, settings).quorum),
             would_persist: match judged.verdict {
                 Verdict::Ask(spec) => judged.proposed(spec),
                 Verdict::Run | Verdict::Deny(_) => Vec::new(),

@@ -201,12 +201,10 @@ impl Slots {
             (Room::ShareUsed, Kind::Call) => Err(NoSlot::AgentShare {
                 share: limits.per_agent,
             }),
-            (Room::AllTaken, Kind::Call) if limits.queued != 0 && state.calls() >= limits.queued => {
-                Err(NoSlot::QueueFull {
-                    running: state.running,
-                    waiting: state.calls(),
-                })
-            }
+            (Room::AllTaken, Kind::Call) if state.calls() >= limits.queued => Err(NoSlot::QueueFull {
+                running: state.running,
+                waiting: state.calls(),
+            }),
             (Room::ShareUsed | Room::AllTaken, _) => {
                 Ok(Entered::Queued(state.enqueue(self, agent, limits, kind)))
             }
@@ -432,7 +430,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_comes_first_is_served_first_and_nobody_passes() {
         let (slots, served) = (Arc::new(Slots::default()), Arc::default());
-        let two = limits(2, 0, 0);
+        let two = limits(2, 0, 9);
         let held = [
             slots.acquire(&agent("x"), two).await.unwrap(),
             slots.acquire(&agent("y"), two).await.unwrap(),
@@ -457,13 +455,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_waits_for_its_own_share_holds_nobody_up() {
         let slots = Arc::new(Slots::default());
-        let of_a = slots.acquire(&agent("a"), limits(2, 1, 0)).await.unwrap();
+        let of_a = slots.acquire(&agent("a"), limits(2, 1, 9)).await.unwrap();
         let allowed = tokio::spawn({
             let slots = Arc::clone(&slots);
-            async move { slots.wait(&agent("a"), limits(2, 1, 0)).await }
+            async move { slots.wait(&agent("a"), limits(2, 1, 9)).await }
         });
         tokio::task::yield_now().await;
-        drop(slots.acquire(&agent("b"), limits(2, 1, 0)).await.unwrap());
+        drop(slots.acquire(&agent("b"), limits(2, 1, 9)).await.unwrap());
         assert!(!allowed.is_finished());
         drop(of_a);
         drop(allowed.await.unwrap());
@@ -473,7 +471,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_leaves_the_queue_leaves_its_place_to_the_next() {
         let (slots, served) = (Arc::new(Slots::default()), Arc::default());
-        let one = limits(1, 0, 0);
+        let one = limits(1, 0, 9);
         let held = slots.acquire(&agent("x"), one).await.unwrap();
         let first = waiter(&slots, "a", one, &served);
         let second = waiter(&slots, "b", one, &served);
@@ -490,10 +488,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn raised_limits_count_for_those_who_wait() {
         let (slots, served) = (Arc::new(Slots::default()), Arc::default());
-        let _held = slots.acquire(&agent("x"), limits(1, 0, 0)).await.unwrap();
-        let first = waiter(&slots, "a", limits(1, 0, 0), &served);
+        let _held = slots.acquire(&agent("x"), limits(1, 0, 9)).await.unwrap();
+        let first = waiter(&slots, "a", limits(1, 0, 9), &served);
         tokio::task::yield_now().await;
-        let second = slots.acquire(&agent("b"), limits(3, 0, 0)).await.unwrap();
+        let second = slots.acquire(&agent("b"), limits(3, 0, 9)).await.unwrap();
         drop((first.await.unwrap(), second));
         assert_eq!(slots.counts(), (1, 0));
     }

@@ -1,6 +1,6 @@
 //! Where the demo happens: a state directory of its own and a real server on it, both gone afterwards.
 
-use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, time::Duration};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _, path::Path, sync::Arc, time::Duration};
 
 use rustix::{
     event::{PollFd, PollFlags},
@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::{
     cli::{client::Client, context::Context, context::ServerFlags, discover::Role, failure::Failure},
-    settings::StateDir,
+    settings::{MapEnvironment, StateDir},
     sys::{
         fs::create_private_file,
         process::{self, Spawn, SpawnedProcess},
@@ -50,8 +50,12 @@ impl Place {
             state_dir: Some(folder.path().to_path_buf()),
             ..ServerFlags::default()
         };
+        // What names another server, or says that an agent calls, is not about this one.
+        let environment = context.environment.all().into_iter();
+        let environment = environment.filter(|(name, _)| !is_ours(OsStr::new(name)));
         let context = Context {
             server: flags,
+            environment: Arc::new(MapEnvironment::new(environment)),
             ..context.clone()
         };
         write_settings(&context.state_dir()?)?;

@@ -19,7 +19,7 @@ use crate::{
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Which policy is tried.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct CandidateArgs {
     /// The approvals document to try (default: the one of the state directory)
     #[arg(long, value_name = "FILE")]

@@ -11,5 +11,13 @@ mod candidate;
 mod past;
 mod tally;
 
+use super::{context::Context, failure::Failure};
+use crate::engine::candidate::Candidate;
+
 pub(crate) use backtest::{BacktestArgs, run as backtest};
 pub(crate) use shadow::{ShadowArgs, run as shadow};
+
+/// The policy of the state directory as it stands, a held edit included.
+pub(super) fn present_policy(context: &Context) -> Result<Candidate, Failure> {
+    candidate::CandidateArgs::default().load(context)
+}

@@ -15,8 +15,13 @@ use super::{
     discover::Role,
     exit::ExitStatus,
     failure::Failure,
+    policy_replay,
     table::Table,
     value,
+};
+use crate::{
+    domain::{AgentId, Command},
+    engine::candidate::{Candidate, Foreseen, RecordedCommand},
 };
 
 /// A file of cases is written by people or a small program; this is far above any.
@@ -33,9 +38,11 @@ and agent and id as you like; without an id it has the number of the line where 
 file is YAML (a list of cases, or a document each), a JSON array of cases, or JSON values one
 after the other, a line each. What is called .yaml or .yml is YAML, and so is what is no JSON.
 
-The running server says what would become of each command at this moment. A case that
-brings its own world is judged in that, with default settings and without a server: cwd,
-path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins, strict_inline_eval, env.
+The running server says what would become of each command at this moment, whoever could be
+asked. Where none runs, the files of the state directory are judged as they stand, for
+commands of the gateway host. A case that brings its own world is judged in that, with default
+settings: cwd, path_dirs, files, realpaths, trusted_dirs, allowlist, safe_bins,
+strict_inline_eval, env.
 
 Exits 1 when a case fails.")]
 pub(crate) struct TestArgs {
@@ -56,8 +63,9 @@ pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus
     let cases = case::parse(&text, Notation::of(&args.file))
         .map_err(|invalid| Failure::usage(format!("{}: {invalid}", args.file.display())))?;
     let mut failed = Vec::new();
+    let mut files = None;
     for case in &cases {
-        let judged = judge(context, case).await?;
+        let judged = judge(context, case, &mut files).await?;
         if judged.actual != case.expect {
             failed.push((case, judged));
         }
@@ -81,7 +89,8 @@ fn read(args: &TestArgs) -> Result<String, Failure> {
     }
 }
 
-async fn judge(context: &Context, case: &Case) -> Result<Judged, Failure> {
+/// `files` are those of the state directory, once it is known that no server runs.
+async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) -> Result<Judged, Failure> {
     let world = match &case.world {
         World::Own(world) => return Ok(mock::judge(&case.command, world)),
         World::Server { agent } => agent,
@@ -90,9 +99,19 @@ async fn judge(context: &Context, case: &Case) -> Result<Judged, Failure> {
         Some(agent) => json!({ "command": case.command, "agentId": agent }),
         None => json!({ "command": case.command }),
     };
-    let client = context.client(Role::Operator)?;
-    match client.post(&["v1", "exec", "explain"], &call).await {
+    if let Some(files) = files {
+        return by_files(files, case, world.as_ref());
+    }
+    let asked = match context.client(Role::Operator) {
+        Ok(client) => client.post(&["v1", "exec", "explain"], &call).await,
+        Err(failure) => Err(failure),
+    };
+    match asked {
         Ok(explained) => Ok(of_explanation(&explained)),
+        Err(failure) if failure.exit == ExitStatus::UNAVAILABLE && !context.names_a_server() => {
+            let files = files.insert(policy_replay::present_policy(context)?);
+            by_files(files, case, world.as_ref())
+        }
         // The rules are not even asked, and nothing runs.
         Err(failure) if failure.code == "blank-command" => Ok(Judged {
             actual: Expect::Reject,
@@ -102,12 +121,51 @@ async fn judge(context: &Context, case: &Case) -> Result<Judged, Failure> {
     }
 }
 
-/// A question that nobody could be asked now is a question all the same.
+fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<Judged, Failure> {
+    if case.command.trim().is_empty() {
+        return Ok(Judged {
+            actual: Expect::Reject,
+            why: "the command is blank".to_owned(),
+        });
+    }
+    let agent = agent.cloned().unwrap_or_else(AgentId::main);
+    let not_here = |why: String| {
+        Failure::unavailable(format!(
+            "case {} cannot be judged without a server: {why}",
+            case.id
+        ))
+        .hint("start it with `countersign serve`")
+    };
+    let cwd = files.gateway_workspace(&agent).ok_or_else(|| {
+        not_here(format!(
+            "commands of the agent {agent} do not run on the gateway host"
+        ))
+    })?;
+    let recorded = RecordedCommand {
+        agent,
+        command: Command::Shell(case.command.clone()),
+        cwd,
+        env_names: Vec::new(),
+    };
+    let opinion = files
+        .judge(recorded)
+        .map_err(|error| not_here(error.to_string()))?;
+    Ok(Judged {
+        actual: match opinion.foreseen {
+            Foreseen::Run => Expect::Allow,
+            Foreseen::Ask => Expect::Ask,
+            Foreseen::Deny => Expect::Reject,
+        },
+        why: opinion.why,
+    })
+}
+
+/// A question that nobody could be asked now is a question all the same, whatever its fallback is.
 fn of_explanation(explained: &Value) -> Judged {
     let reason = value::string(explained, "reason");
-    let actual = match (value::string(explained, "outcome"), reason) {
-        ("run", _) => Expect::Allow,
-        ("ask", _) | (_, "no-approver") => Expect::Ask,
+    let actual = match value::string(explained, "outcome") {
+        _ if explained.get("approvalsRequired").is_some() => Expect::Ask,
+        "run" => Expect::Allow,
         _ => Expect::Reject,
     };
     let finding = explained

@@ -78,7 +78,8 @@ pub(in crate::http) struct ExplanationBody {
     needs_person: bool,
     /// Whether somebody could be asked now; where not, the fallback has decided already.
     approver_reachable: bool,
-    /// How many different people would have to allow it; absent where nobody would be asked.
+    /// How many different people would have to allow it, whether or not they could be asked now; absent where policy
+    /// alone decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     approvals_required: Option<u64>,
     /// They would have to be in one of these groups; absent for any approver.
