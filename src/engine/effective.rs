@@ -100,18 +100,15 @@ impl Engine {
         let sandbox = SandboxState::of(&sight, agent, session, now.settings());
         let policy = &now.settings().policy;
         let asked = self.asked_by_session(agent, session, &now);
-        let resolved = resolved_host(
+        let mut resolved = resolved_host(
             &policy.host(agent),
             asked.host(policy, agent),
             sight.of_session(agent, session, now.settings()),
         );
-        let host = match host {
-            Some(host) => Resolved {
-                value: host,
-                ..resolved
-            },
-            None => resolved,
-        };
+        if let Some(host) = host {
+            resolved.put_on_top(Spoken::new(Layer::Call, "call", host));
+        }
+        let host = resolved;
         let (now, on_node) = if host.value == Host::Node {
             let (now, node) = Box::pin(self.look_at_node(asker, agent, asked.node(), now)).await;
             (now, Some(node))

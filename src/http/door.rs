@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// Probes are asked by machines that have no token, often.
+/// Probes are asked often, with a token or without.
 const EXEMPT_FROM_RATE: [&str; 2] = ["/healthz", "/readyz"];
 
 /// Longest `X-Request-Id` that is echoed.
@@ -195,15 +195,12 @@ impl Door {
         let address = peer.client(headers, &rules.is_trusted_proxy);
         self.throttle.set_rates(rules.rates);
         let rate = match &credentials {
+            _ if EXEMPT_FROM_RATE.contains(&request.uri().path()) => Ok(None),
             Credentials::Valid(key) | Credentials::CookieAlone(key) => {
                 self.throttle.count_token(key.number())
             }
             Credentials::Absent | Credentials::Wrong | Credentials::Ended | Credentials::ForeignPage => {
-                if EXEMPT_FROM_RATE.contains(&request.uri().path()) {
-                    Ok(None)
-                } else {
-                    self.throttle.count_anonymous(address)
-                }
+                self.throttle.count_anonymous(address)
             }
         };
         notes.standing = rate.map_err(Problem::limited)?;

@@ -316,7 +316,11 @@ fn demo_shows_the_main_job_and_ends_well() {
     let done = run_program(
         &countersign()
             .args(&["demo", "--approve"])
-            .env("HOME", scratch.path()),
+            .env("HOME", scratch.path())
+            // It is about a server of its own, whatever the caller has set.
+            .env("COUNTERSIGN_URL", "http://127.0.0.1:1")
+            .env("COUNTERSIGN_TOKEN", "x")
+            .env("OPENCLAW_SHELL", "exec"),
     );
     assert_eq!(done.code, Some(0), "{done:#?}");
     assert!(

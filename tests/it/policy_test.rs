@@ -178,3 +178,61 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     let runs = server.operator().get("/v1/runs").await.expect(200);
     assert_eq!(runs["items"], json!([]), "nothing was run or asked");
 }
+
+#[tokio::test]
+async fn a_question_is_one_whatever_its_fallback_would_do() {
+    for (security, ask, fallback) in [
+        ("allowlist", "on-miss", "full"),
+        ("allowlist", "on-miss", "allowlist"),
+        ("full", "always", "full"),
+    ] {
+        let server = TestServer::allowlist_only()
+            .config(&json!({ "tools": { "exec": { "host": "gateway", "security": security, "ask": ask } } }))
+            .document(&json!({ "version": 1, "defaults": { "security": security, "ask": ask, "askFallback": fallback } }))
+            .start()
+            .await;
+        let cases = server.scratch().join("cases.jsonl");
+        write_file(&cases, r#"{"command":"/bin/date","expect":"ask"}"#);
+        let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
+        assert_eq!(
+            told(&TestServer::finish(call).await, 0)["passed"],
+            1,
+            "{fallback}"
+        );
+    }
+}
+
+#[test]
+fn without_a_server_the_files_are_judged() {
+    let scratch = Scratch::new();
+    let run = |cases: &str| {
+        let file = scratch.join("cases.jsonl");
+        write_file(&file, cases);
+        let call = countersign()
+            .args(&["policy", "test", "--json"])
+            .arg(&file)
+            .env("OPENCLAW_STATE_DIR", scratch.path());
+        run_program(&call)
+    };
+    // With nothing configured commands go to the sandbox, of which files say nothing.
+    let done = run(r#"{"command":"/bin/date","expect":"ask"}"#);
+    assert_eq!(done.code, Some(69), "{done:?}");
+    let exec = json!({ "host": "gateway", "security": "allowlist", "ask": "on-miss" });
+    write_file(
+        &scratch.join("openclaw.json"),
+        json!({ "tools": { "exec": exec } }).to_string(),
+    );
+    let document = json!({
+        "version": 1,
+        "agents": { "main": { "allowlist": [{ "pattern": "/bin/echo" }], "denylist": [{ "pattern": "mkfs" }] } },
+        "defaults": { "security": "allowlist", "ask": "on-miss", "askFallback": "full" }
+    });
+    write_file(&scratch.join("exec-approvals.json"), document.to_string());
+    let done = run(concat!(
+        r#"{"command":"/bin/echo x","expect":"allow"}"#,
+        r#"{"command":"/bin/date","expect":"ask"}"#,
+        r#"{"command":"mkfs x","expect":"reject"}"#,
+        r#"{"command":" ","expect":"reject"}"#
+    ));
+    assert_eq!(told(&done, 0)["passed"], 4);
+}

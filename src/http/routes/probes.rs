@@ -12,6 +12,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     engine::{Check, Readiness},
     http::{extract::QueryOf, openapi, reply::JsonReply, state::AppState},
+    settings::IpcRole,
 };
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
@@ -63,7 +64,7 @@ struct Checks {
     /// There only when commands go to the sandbox and none was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     sandbox: Option<CheckBody>,
-    /// There only while the approvals socket should be hosted and is not.
+    /// There unless `[ipc] role = "off"`; not ok while the approvals socket should be hosted and is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     ipc: Option<CheckBody>,
 }
@@ -93,7 +94,9 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         draining,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
-    let enabled = state.engine().settings().current().server.bridge.enabled;
+    let settings = state.engine().settings().current();
+    let enabled = settings.server.bridge.enabled;
+    let has_ipc = settings.server.ipc.role != IpcRole::Off;
     let bridge = enabled.then(|| CheckBody {
         ok: state.bridge().has_secret(),
         detail: (!state.bridge().has_secret())
@@ -119,7 +122,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             },
             runner: (!runner.ok).then(|| runner.into()),
             sandbox: sandbox.filter(|check| !check.ok).map(CheckBody::from),
-            ipc: (!ipc.ok).then(|| ipc.into()),
+            ipc: has_ipc.then(|| ipc.into()),
         },
     };
     let status = if ready {
