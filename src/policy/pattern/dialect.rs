@@ -30,7 +30,8 @@ pub enum UnsupportedSyntax {
     /// A count of repetitions whose most is less than its least.
     #[error("a count of repetitions that is out of order")]
     Count,
-    /// Counts that multiply to more steps than the backtracking engine may take; it counts only those that it takes back.
+    /// Counts that multiply to more steps than the backtracking engine may take, which counts only those that it takes
+    /// back, or to more than either engine can hold.
     #[error("counts of repetitions that multiply to too many")]
     Repeats,
     /// A range whose end comes before its beginning.
@@ -56,6 +57,8 @@ pub(super) struct Translated {
 
 /// How often something that takes the backtracking engine may have to match in a row.
 const MAX_REPEATS: u64 = 1_000;
+/// How long an expression with its repetitions written out may be; the linear engine's memory ends before.
+const MAX_LENGTH: u64 = 1 << 16;
 
 const DIGIT: &str = "0-9";
 const WORD: &str = "A-Za-z0-9_";
@@ -122,12 +125,42 @@ struct Translator<'a> {
     backtracking: bool,
     /// Whether a quantifier may follow.
     repeatable: bool,
-    /// How often what a quantifier here would repeat needs the backtracking engine.
-    weight: u64,
+    /// Of what a quantifier here would repeat.
+    weight: Weight,
     /// The groups around this place, the whole expression first.
     open: Vec<OpenGroup>,
     /// Names of the capturing groups so far, by their number less one.
     names: Vec<Option<String>>,
+}
+
+/// What a part of an expression costs with its repetitions written out.
+#[derive(Debug, Clone, Copy)]
+struct Weight {
+    /// How often it needs the backtracking engine.
+    steps: u64,
+    length: u64,
+}
+
+impl Weight {
+    const NONE: Self = Self { steps: 0, length: 0 };
+    /// Something that either engine can match.
+    const PLAIN: Self = Self { steps: 0, length: 1 };
+    /// Something that takes the backtracking engine.
+    const BACKTRACKING: Self = Self { steps: 1, length: 1 };
+
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            steps: self.steps.saturating_add(other.steps),
+            length: self.length.saturating_add(other.length),
+        }
+    }
+
+    const fn times(self, count: u64) -> Self {
+        Self {
+            steps: self.steps.saturating_mul(count),
+            length: self.length.saturating_mul(count),
+        }
+    }
 }
 
 /// A group whose end is still to come.
@@ -137,8 +170,8 @@ struct OpenGroup {
     has_alternatives: bool,
     /// Numbers of the groups that have matched wherever this place is reached.
     certain: Vec<usize>,
-    /// How often what is in it so far needs the backtracking engine.
-    weight: u64,
+    /// Of what is in it so far.
+    weight: Weight,
     /// Of a look-around, whether what it looks at may have several lengths.
     is_variable: bool,
     /// Of a look-around, whether a boundary or another look-around is in it.
@@ -159,7 +192,7 @@ impl OpenGroup {
             kind,
             has_alternatives: false,
             certain: Vec::new(),
-            weight: 0,
+            weight: Weight::NONE,
             is_variable: false,
             looks_further: false,
         }
@@ -184,7 +217,7 @@ impl<'a> Translator<'a> {
             text: String::with_capacity(pattern.len() * 2),
             backtracking: false,
             repeatable: false,
-            weight: 0,
+            weight: Weight::NONE,
             open: vec![OpenGroup::new(GroupKind::Plain)],
             names: Vec::new(),
         }
@@ -201,7 +234,7 @@ impl<'a> Translator<'a> {
                 '{' => match self.counted() {
                     Some(count) if is_out_of_order(&count) => return Err(UnsupportedSyntax::Count),
                     Some(count) => {
-                        self.weigh(self.weight.saturating_mul(most_of(&count).saturating_sub(1)));
+                        self.weigh(self.weight.times(most_of(&count).saturating_sub(1)));
                         self.quantifier(&count)?;
                     }
                     None => self.character('{'),
@@ -227,8 +260,11 @@ impl<'a> Translator<'a> {
                 character => self.character(character),
             }
         }
-        let is_heavy = self.open.iter().any(|group| group.weight > MAX_REPEATS);
-        if self.backtracking && is_heavy {
+        let whole = self
+            .open
+            .iter()
+            .fold(Weight::NONE, |sum, group| sum.plus(group.weight));
+        if whole.length > MAX_LENGTH || (self.backtracking && whole.steps > MAX_REPEATS) {
             return Err(UnsupportedSyntax::Repeats);
         }
         Ok(Translated {
@@ -239,20 +275,25 @@ impl<'a> Translator<'a> {
 
     fn atom(&mut self, text: &str) {
         self.text.push_str(text);
-        self.repeatable = true;
-        self.weight = 0;
+        self.whole_atom(Weight::PLAIN);
     }
 
     fn character(&mut self, character: char) {
         push_literal(&mut self.text, character);
+        self.whole_atom(Weight::PLAIN);
+    }
+
+    /// Notes that something was written which may be repeated.
+    fn whole_atom(&mut self, weight: Weight) {
         self.repeatable = true;
-        self.weight = 0;
+        self.weight = weight;
+        self.weigh(weight);
     }
 
     /// Adds to what is in the group around this place.
-    fn weigh(&mut self, weight: u64) {
+    fn weigh(&mut self, weight: Weight) {
         if let Some(group) = self.open.last_mut() {
-            group.weight = group.weight.saturating_add(weight);
+            group.weight = group.weight.plus(weight);
         }
     }
 
@@ -358,8 +399,12 @@ impl<'a> Translator<'a> {
         }
         self.text.push(')');
         self.repeatable = !group.is_look();
-        let is_own = u64::from(group.kind != GroupKind::Plain);
-        self.weight = group.weight.saturating_add(is_own);
+        self.weight = match group.kind {
+            GroupKind::Plain => group.weight,
+            GroupKind::Capturing(_) | GroupKind::LookAhead | GroupKind::LookBehind => {
+                group.weight.plus(Weight::BACKTRACKING)
+            }
+        };
         self.weigh(self.weight);
         let may_be_left_out = match self.rest.peek() {
             Some('*' | '?') => true,
@@ -419,7 +464,7 @@ impl<'a> Translator<'a> {
                     (Engine::Linear | Engine::Backtracking, _) => NOT_BOUNDARY,
                 };
                 self.backtracking |= self.engine == Engine::Backtracking || text == NOT_BOUNDARY;
-                self.weigh(1);
+                self.weigh(Weight::BACKTRACKING);
                 self.in_look(|look| look.looks_further = true);
                 self.text.push_str(text);
                 self.rest.next();
@@ -432,9 +477,10 @@ impl<'a> Translator<'a> {
                 }
                 self.refer(digits.parse().ok().unwrap_or(usize::MAX))?;
                 self.backtracking = true;
-                self.atom(&format!(r"(?:\{digits})"));
-                self.weight = 1;
-                self.weigh(1);
+                for part in [r"(?:\", &digits, ")"] {
+                    self.text.push_str(part);
+                }
+                self.whole_atom(Weight::BACKTRACKING);
             }
             Some('k') => {
                 self.rest.next();
@@ -446,9 +492,7 @@ impl<'a> Translator<'a> {
                 let name = Some(self.name()?);
                 let number = self.names.iter().position(|known| *known == name);
                 self.refer(number.map_or(usize::MAX, |at| at + 1))?;
-                self.repeatable = true;
-                self.weight = 1;
-                self.weigh(1);
+                self.whole_atom(Weight::BACKTRACKING);
             }
             _ => match escaped(&mut self.rest)? {
                 Atom::Character(character) => self.character(character),
