@@ -161,12 +161,15 @@ impl Executable {
         (self.resolved.clone(), name.to_owned())
     }
 
-    /// Every name it goes by: as typed, as found, and that of the real file (P4).
-    pub fn names(&self) -> [&str; 3] {
-        [
-            paths::base_name(&self.typed),
-            paths::base_name(&self.resolved),
-            paths::base_name(&self.real),
-        ]
+    /// Every name it goes by, each once: as typed, as found, and that of the real file (P4).
+    pub fn names(&self) -> Vec<&str> {
+        let mut names = vec![paths::base_name(&self.typed)];
+        for file in [&self.resolved, &self.real] {
+            let name = paths::base_name(file);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
     }
 }

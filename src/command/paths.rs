@@ -20,17 +20,21 @@ pub fn join_normalised(base: &str, path: &str) -> String {
 
 /// An absolute path without `.`, `..` and doubled slashes. `..` at the root stays there.
 pub fn normalise(path: &str) -> String {
-    let mut parts: Vec<&str> = Vec::new();
+    let mut normalised = String::with_capacity(path.len() + 1);
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." => {
-                parts.pop();
+            ".." => normalised.truncate(normalised.rfind('/').unwrap_or(0)),
+            part => {
+                normalised.push('/');
+                normalised.push_str(part);
             }
-            part => parts.push(part),
         }
     }
-    format!("/{}", parts.join("/"))
+    if normalised.is_empty() {
+        normalised.push('/');
+    }
+    normalised
 }
 
 /// The last component.

@@ -141,7 +141,7 @@ impl<'a> Work<'a> {
     /// Every base name the program goes by.
     pub(super) fn names(&self) -> Vec<&str> {
         match &self.executable {
-            Ok(executable) => executable.names().to_vec(),
+            Ok(executable) => executable.names(),
             Err(_) => vec![paths::base_name(self.typed())],
         }
     }
