@@ -112,6 +112,7 @@ impl Opened {
             environment,
             boot_id,
             own_binary,
+            listener: _,
         } = prepared;
         let current = settings.current();
         let server = &current.server;

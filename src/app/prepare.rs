@@ -1,6 +1,7 @@
 //! What must be done while the process has one thread.
 
 use std::{
+    net::TcpListener,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -61,6 +62,8 @@ pub struct Prepared {
     pub(super) environment: HostEnvironment,
     pub(super) boot_id: String,
     pub(super) own_binary: Option<PathBuf>,
+    /// A socket that listens already.
+    pub(super) listener: Option<TcpListener>,
 }
 
 impl Prepared {
@@ -82,6 +85,13 @@ impl Prepared {
         environment: &Arc<dyn Environment>,
     ) -> Result<Self, StartError> {
         Self::of_role(Role::NodeHost, options, environment)
+    }
+
+    /// Has the server listen at a socket that somebody opened for it. Starting fails if `[http] listen` is elsewhere.
+    #[must_use]
+    pub fn listening_at(mut self, listener: Option<TcpListener>) -> Self {
+        self.listener = listener;
+        self
     }
 
     /// The state directory.
@@ -303,6 +313,7 @@ impl Prepared {
             account,
             boot_id: boot_id().map_err(StartError::system("this boot of the machine has no identity"))?,
             own_binary: std::env::current_exe().ok(),
+            listener: None,
             state_dir,
             settings,
             log,

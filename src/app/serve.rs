@@ -197,7 +197,12 @@ struct Running {
 }
 
 impl Running {
-    async fn start(prepared: Prepared, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Self, StartError> {
+    async fn start(
+        mut prepared: Prepared,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Self, StartError> {
+        let listener = prepared.listener.take();
         let started_at = clock.now().get();
         let tls = prepared.tls.clone();
         let state_dir = prepared.state_dir.clone();
@@ -207,7 +212,7 @@ impl Running {
         let opened = Opened::new(prepared, Arc::clone(&clock), Arc::clone(&ids))?;
         let ledger = &opened.ledger;
         // From here on the directory is ours: the ledger holds its lock.
-        let listeners = http::bind(&listen_options(&state_dir, server, tls.clone())).await?;
+        let listeners = http::bind(&listen_options(&state_dir, server, tls.clone()), listener).await?;
         let metrics_listener = bind_metrics(server).await?;
         let tokens = Arc::new(Tokens::new(ledger.clone(), Arc::clone(&clock), Arc::clone(&ids)));
         tokens
@@ -311,7 +316,7 @@ async fn bind_metrics(server: &Server) -> Result<Option<Bound>, ListenError> {
         header_timeout: server.limits.header_timeout,
         tls: None,
     };
-    http::bind(&options).await.map(Some)
+    http::bind(&options, None).await.map(Some)
 }
 
 /// Lets answers that are under way leave, and hangs up on who takes too long; at once at a second signal.

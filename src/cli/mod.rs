@@ -3,6 +3,7 @@
 //! It owns the terminal: this is the only folder that prints. Commands that talk to a server are clients of the
 //! HTTP API like any other and never reach into a running engine. Entry point: [`main`].
 
+mod activation;
 mod arguments;
 mod entry;
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use sd_notify::NotifyState;
 
-use super::{context::Context, exit::ExitStatus, failure::Failure, serve::with_causes};
+use super::{activation, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes};
 use crate::{
     lifecycle,
     runner::{self, UnitError, UnitNotice, UnitOptions, UnitSocket},
-    sys::{account::Account, process},
+    sys::account::Account,
 };
 
 /// Start commands as this account, for a server of another account
@@ -81,13 +81,7 @@ fn refused(what: String) -> Failure {
 
 /// That of systemd counts, if it passed one to this process.
 fn choose_socket(context: &Context, named: Option<PathBuf>) -> Result<UnitSocket, Failure> {
-    let own = process::own_id().to_string();
-    let is_ours = context
-        .environment
-        .get("LISTEN_PID")
-        .is_some_and(|pid| pid == own);
-    let passed = context.environment.get("LISTEN_FDS").filter(|_| is_ours);
-    match (passed.as_deref(), named) {
+    match (activation::passed_sockets(context).as_deref(), named) {
         (Some("1"), _) => Ok(UnitSocket::Passed),
         (Some(count), _) => Err(refused(format!("{count} sockets were passed; one is needed"))),
         (None, Some(path)) => Ok(UnitSocket::At(path)),

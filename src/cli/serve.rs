@@ -1,10 +1,11 @@
 //! `countersign serve`: the server.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{net::TcpListener, path::PathBuf, sync::Arc};
 
 use serde_json::json;
 
 use super::{
+    activation,
     console::{Console, Format},
     context::Context,
     exit::ExitStatus,
@@ -15,6 +16,7 @@ use crate::{
     clock::SystemIds,
     http::ListenError,
     settings::StartOptions,
+    sys::{process, socket},
 };
 
 /// Run the server
@@ -26,7 +28,8 @@ use crate::{
 
 Prints one line on standard output when it is ready; on a terminal it ends with a one-time link
 that signs a browser in. SIGTERM drains: no new runs, foreground ones get [shutdown] grace_ms; a
-second one kills everything. SIGHUP reads the settings again.
+second one kills everything. SIGHUP reads the settings again. A listening TCP socket that
+systemd passes (LISTEN_FDS) is taken where it is that of [http] listen.
 Exit codes: 0; 78 bad settings or state directory; 69 address in use.")]
 pub(crate) struct ServeArgs {
     /// Address to listen on; port 0 picks one [default: 127.0.0.1:18790]
@@ -63,6 +66,8 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
         run_as,
     };
     let console = context.console;
+    // Before anything is started that could have it, too.
+    let listener = passed_listener(context)?;
     let outcome = Prepared::new(&options, &context.environment).and_then(|prepared| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(|source| StartError::System {
@@ -78,7 +83,7 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
         };
         let announce = |ready: &Ready| announce(console, ready);
         runtime.block_on(app::serve(
-            prepared,
+            prepared.listening_at(listener),
             clock,
             Arc::new(SystemIds),
             invitation,
@@ -88,6 +93,21 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
     outcome
         .map(|()| ExitStatus::SUCCESS)
         .map_err(|error| explain(console, &error))
+}
+
+/// The socket at which systemd listens for this server, if it passed one.
+fn passed_listener(context: &Context) -> Result<Option<TcpListener>, Failure> {
+    let refused = |what: String| Err(Failure::new("listen", what).exit(ExitStatus::CONFIG));
+    match activation::passed_sockets(context).as_deref() {
+        None => Ok(None),
+        Some("1") => match process::inherited_descriptors(activation::FIRST) {
+            Ok([descriptor]) if socket::listens_for_connections(&descriptor) => Ok(Some(descriptor.into())),
+            Ok(_) | Err(_) => {
+                refused("descriptor 3 is no listening TCP socket (ListenStream=ADDRESS:PORT)".to_owned())
+            }
+        },
+        Some(count) => refused(format!("{count} sockets were passed; one is needed")),
+    }
 }
 
 /// The one line. That nobody reads it is no reason to stop.
@@ -142,6 +162,11 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
         StartError::StateDir(problem) => Failure::new("state-dir", with_causes(problem))
             .exit(ExitStatus::CONFIG)
             .hint("another directory: --state-dir or OPENCLAW_STATE_DIR"),
+        StartError::Listen(problem @ ListenError::Elsewhere { .. }) => {
+            Failure::new("listen", with_causes(problem))
+                .exit(ExitStatus::CONFIG)
+                .hint("ListenStream= of the socket unit and [http] listen must name one address")
+        }
         StartError::Listen(problem) => {
             let in_use = is_in_use(problem);
             Failure::new(
@@ -205,8 +230,12 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
 }
 
 fn is_in_use(error: &ListenError) -> bool {
-    let (ListenError::Tcp { source, .. } | ListenError::Unix { source, .. }) = error;
-    source.kind() == std::io::ErrorKind::AddrInUse
+    match error {
+        ListenError::Tcp { source, .. } | ListenError::Unix { source, .. } => {
+            source.kind() == std::io::ErrorKind::AddrInUse
+        }
+        ListenError::Elsewhere { .. } => false,
+    }
 }
 
 /// The message with those of its causes.

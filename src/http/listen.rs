@@ -10,7 +10,7 @@ use std::{
     fs,
     future::{Ready, ready},
     io,
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener as StdTcpListener},
     os::unix::fs::{FileTypeExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     pin::Pin,
@@ -89,6 +89,14 @@ pub enum ListenError {
         #[source]
         source: io::Error,
     },
+    /// A socket that was passed to the server listens somewhere else.
+    #[error("the socket that was passed listens on {passed}, and [http] listen is {address}")]
+    Elsewhere {
+        /// `[http] listen`.
+        address: SocketAddr,
+        /// Where it listens.
+        passed: SocketAddr,
+    },
     /// The socket cannot be made.
     #[error("cannot listen on {} ([http] unix_socket)", path.display())]
     Unix {
@@ -128,18 +136,29 @@ pub struct Bound {
     header_timeout: Duration,
 }
 
-/// Opens the listeners. The caller holds the ledger's lock, so a socket file that is in the way is a leftover.
+/// Opens the listeners; `passed` is one that somebody opened at the address already. The caller holds the ledger's lock,
+/// so a socket file that is in the way is a leftover.
 ///
 /// # Errors
 /// [`ListenError`] names the listener that failed; nothing stays open then.
-pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
+pub async fn bind(options: &ListenOptions, passed: Option<StdTcpListener>) -> Result<Bound, ListenError> {
     let tcp_failed = |source| ListenError::Tcp {
         purpose: options.purpose,
         address: options.address,
         source,
     };
-    let tcp = TcpListener::bind(options.address).await.map_err(tcp_failed)?;
+    let tcp = match passed {
+        None => TcpListener::bind(options.address).await,
+        Some(passed) => take_over(passed),
+    }
+    .map_err(tcp_failed)?;
     let address = tcp.local_addr().map_err(tcp_failed)?;
+    if !is_meant(options.address, address) {
+        return Err(ListenError::Elsewhere {
+            address: options.address,
+            passed: address,
+        });
+    }
     let unix = match &options.unix_socket {
         None => None,
         Some(path) => {
@@ -159,6 +178,16 @@ pub async fn bind(options: &ListenOptions) -> Result<Bound, ListenError> {
         max_connections: options.max_connections,
         header_timeout: options.header_timeout,
     })
+}
+
+fn take_over(passed: StdTcpListener) -> io::Result<TcpListener> {
+    passed.set_nonblocking(true)?;
+    TcpListener::from_std(passed)
+}
+
+/// Whether an address is the one of the settings, where port 0 is any.
+fn is_meant(wanted: SocketAddr, address: SocketAddr) -> bool {
+    wanted.ip() == address.ip() && (wanted.port() == 0 || wanted.port() == address.port())
 }
 
 /// The directory around it is 0700, so the moment before the mode is set opens it to nobody.

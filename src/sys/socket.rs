@@ -161,6 +161,15 @@ pub fn listens_for_frames(socket: impl AsFd) -> bool {
         && sockopt::socket_acceptconn(socket) == Ok(true)
 }
 
+/// Whether this is a TCP socket that listens.
+pub fn listens_for_connections(socket: impl AsFd) -> bool {
+    let socket = socket.as_fd();
+    let domain = sockopt::socket_domain(socket);
+    matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6))
+        && sockopt::socket_type(socket) == Ok(SocketType::STREAM)
+        && sockopt::socket_acceptconn(socket) == Ok(true)
+}
+
 /// Who came to a socket that listens and does not block; `None` when nobody did, or whoever did left again. The end
 /// blocks.
 ///

@@ -10,6 +10,8 @@
 mod support;
 
 #[cfg(test)]
+mod activation;
+#[cfg(test)]
 mod advisories;
 #[cfg(test)]
 mod analysis_rules;

@@ -74,7 +74,7 @@ struct Serving {
 }
 
 async fn serve(server: &TestFront, unix_socket: Option<PathBuf>) -> Serving {
-    let bound = bind(&options(unix_socket)).await.unwrap();
+    let bound = bind(&options(unix_socket), None).await.unwrap();
     let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
     Serving {
         address: bound.endpoint().address,
@@ -168,23 +168,23 @@ async fn a_leftover_socket_is_replaced_and_anything_else_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("api.sock");
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
-    drop(bind(&options(Some(socket))).await.unwrap());
+    drop(bind(&options(Some(socket)), None).await.unwrap());
 
     let file = directory.path().join("file");
     drop(fs::File::create(&file).unwrap());
-    let refused = bind(&options(Some(file.clone()))).await.unwrap_err();
+    let refused = bind(&options(Some(file.clone())), None).await.unwrap_err();
     assert!(matches!(refused, ListenError::Unix { .. }), "{refused}");
     assert!(Path::new(&file).is_file());
 }
 
 #[tokio::test]
 async fn an_address_in_use_is_named() {
-    let first = bind(&options(None)).await.unwrap();
+    let first = bind(&options(None), None).await.unwrap();
     let second = ListenOptions {
         address: first.endpoint().address,
         ..options(None)
     };
-    let refused = bind(&second).await.unwrap_err();
+    let refused = bind(&second, None).await.unwrap_err();
     assert!(
         refused
             .to_string()
