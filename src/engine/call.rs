@@ -31,8 +31,7 @@ use crate::{
     policy::{
         combine::{Wanted, Wishes},
         gate::Verdict,
-        host::{self, HostLayers, HostRefusal},
-        layers::Resolved,
+        host::{self, HostLayers, HostRefusal, ResolvedHost},
     },
     settings::{IsolationChoice, Settings, Tool},
 };
@@ -270,7 +269,7 @@ impl Engine {
         asked: &Asked,
         now: &PolicyNow,
         sight: &Sight,
-    ) -> Result<Resolved<Host>, ExecError> {
+    ) -> Result<ResolvedHost, ExecError> {
         let place = Self::resolve_place(caller, request, asked, now.settings(), sight)?;
         for view in now.views().skip(1) {
             let other = Self::resolve_place(caller, request, asked, &view.settings, sight)?;
@@ -294,7 +293,7 @@ impl Engine {
         asked: &Asked,
         settings: &Settings,
         sight: &Sight,
-    ) -> Result<Resolved<Host>, ExecError> {
+    ) -> Result<ResolvedHost, ExecError> {
         let ExecRequest {
             command,
             pty,
@@ -428,7 +427,7 @@ impl Engine {
         node: Option<&str>,
         settings: &Settings,
         sight: &Sight,
-    ) -> Result<Resolved<Host>, ExecError> {
+    ) -> Result<ResolvedHost, ExecError> {
         let resolved = host::resolve_host(HostLayers {
             configured: &settings.policy.host(agent),
             session: asked.host(&settings.policy, agent),

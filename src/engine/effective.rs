@@ -11,7 +11,7 @@ use crate::{
     },
     policy::{
         combine::Wanted,
-        host::{self, Elevation, HostLayers, HostRefusal, Sandbox},
+        host::{self, Elevation, HostLayers, HostRefusal, ResolvedHost, Sandbox},
         layers::{Layer, Resolved, Spoken},
     },
     settings::{SandboxScope, Settings, WorkspaceAccess},
@@ -25,7 +25,7 @@ pub struct EffectivePolicy {
     /// The session.
     pub session: SessionKey,
     /// The host it was asked about, or what resolution gives.
-    pub host: Resolved<Host>,
+    pub host: ResolvedHost,
     /// The node that the agent is bound to.
     pub node: Option<Resolved<String>>,
     /// Effective security.
@@ -191,7 +191,7 @@ fn resolved_host(
     configured: &[Spoken<HostChoice>],
     session: Option<HostChoice>,
     sandbox: Sandbox,
-) -> Resolved<Host> {
+) -> ResolvedHost {
     let resolve = |sandbox| {
         let layers = HostLayers {
             configured,

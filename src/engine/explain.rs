@@ -29,6 +29,7 @@ use crate::{
         allowlist::Analysis,
         combine::{Effective, Wanted},
         gate::{self, AskWhy, FallbackVerdict, Unanswered, Verdict},
+        host::ResolvedHost,
         layers::{Layer, Resolved, Spoken},
         pattern::PatternCache,
     },
@@ -39,7 +40,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Explanation {
     /// Where it would run.
-    pub host: Resolved<Host>,
+    pub host: ResolvedHost,
     /// Where else the call could ask to run.
     pub alternatives: Vec<Host>,
     /// The policy that counts, every value with its layers.

@@ -60,11 +60,23 @@ pub enum HostRefusal {
     },
 }
 
+/// Where a command runs, and what everybody said about that.
+pub type ResolvedHost = Resolved<Host, HostChoice>;
+
+impl ResolvedHost {
+    /// One more layer, which counts.
+    pub(crate) fn put_on_top(&mut self, Spoken { layer, source, value }: Spoken<Host>) {
+        self.value = value;
+        self.source.clone_from(&source);
+        self.layers.push(Spoken::new(layer, source, value.into()));
+    }
+}
+
 /// Resolves where a command runs.
 ///
 /// # Errors
 /// [`HostRefusal`] when the call may not choose its host, or the sandbox is meant and none is active.
-pub fn resolve_host(layers: HostLayers<'_>) -> Result<Resolved<Host>, HostRefusal> {
+pub fn resolve_host(layers: HostLayers<'_>) -> Result<ResolvedHost, HostRefusal> {
     let HostLayers {
         configured,
         session,
@@ -99,19 +111,15 @@ pub fn resolve_host(layers: HostLayers<'_>) -> Result<Resolved<Host>, HostRefusa
             key: key_of(&choice.source),
         });
     }
-    let place = |choice: HostChoice| match (choice, sandbox) {
+    let value = match (choice.value, sandbox) {
         (HostChoice::Sandbox, _) | (HostChoice::Auto, Sandbox::Active) => Host::Sandbox,
         (HostChoice::Gateway, _) | (HostChoice::Auto, Sandbox::Inactive) => Host::Gateway,
         (HostChoice::Node, _) => Host::Node,
     };
     Ok(Resolved {
-        value: place(choice.value),
+        value,
         source: choice.source,
-        layers: choice
-            .layers
-            .into_iter()
-            .map(|said| Spoken::new(said.layer, said.source, place(said.value)))
-            .collect(),
+        layers: choice.layers,
     })
 }
 

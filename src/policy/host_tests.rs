@@ -125,6 +125,26 @@ fn a_session_override_is_what_a_call_is_measured_against() {
     assert_eq!(resolved.layers.len(), 2);
 }
 
+#[test]
+fn layers_are_as_they_were_said() {
+    let configured = [global(HostChoice::Auto)];
+    let layers = HostLayers {
+        configured: &configured,
+        session: None,
+        call: None,
+        sandbox: Sandbox::Active,
+        elevation: Elevation::None,
+    };
+    let mut resolved = resolve_host(layers).unwrap();
+    assert_eq!(
+        (resolved.value, &*resolved.layers),
+        (Host::Sandbox, &configured[..])
+    );
+    resolved.put_on_top(Spoken::new(Layer::Clamp, "tools.exec.onMiss", Host::Sandbox));
+    let last = resolved.layers.last().map(|said| (said.layer, said.value));
+    assert_eq!(last, Some((Layer::Clamp, HostChoice::Sandbox)));
+}
+
 proptest! {
     #[test]
     fn an_ordinary_call_never_reaches_the_gateway_from_a_sandbox(

@@ -48,15 +48,15 @@ impl<T> Spoken<T> {
     }
 }
 
-/// A value after combining, with everybody who spoke, strongest last.
+/// A value after combining, with everybody who spoke, strongest last. What they said may be less definite than what counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved<T> {
+pub struct Resolved<T, S = T> {
     /// What counts.
     pub value: T,
     /// The source that set it.
     pub source: String,
     /// All that spoke, strongest last.
-    pub layers: Vec<Spoken<T>>,
+    pub layers: Vec<Spoken<S>>,
 }
 
 impl<T: Copy> Resolved<T> {

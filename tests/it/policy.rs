@@ -83,6 +83,26 @@ async fn the_stricter_of_settings_and_document_counts() {
 }
 
 #[tokio::test]
+async fn the_layers_of_the_host_say_auto_where_that_was_said() {
+    let exec = json!({ "host": "auto", "security": "full", "ask": "off" });
+    let agents = json!({ "defaults": { "sandbox": { "mode": "off" } } });
+    let server = TestServer::full()
+        .config(&json!({ "tools": { "exec": exec }, "agents": agents }))
+        .start()
+        .await;
+    let layers = json!([{ "layer": "default", "value": "sandbox" },
+        { "layer": "global", "source": "tools.exec.host", "value": "auto" }]);
+    let policy = server.operator().get("/v1/policy/effective").await.expect(200);
+    let host = json!({ "value": "gateway", "source": "tools.exec.host", "layers": layers });
+    assert_eq!(policy["host"], host);
+    let explained = server
+        .operator()
+        .post("/v1/exec/explain", json!({ "command": "ls" }))
+        .await;
+    assert_eq!(explained.expect(200)["host"]["layers"], layers);
+}
+
+#[tokio::test]
 async fn an_agent_may_have_its_own_settings_in_either_spelling() {
     let exec = json!({ "host": "gateway", "security": "deny", "ask": "off" });
     let full = json!({ "tools": { "exec": { "security": "full" } } });

@@ -256,7 +256,7 @@ fn shown(policy: EffectivePolicy) -> ExecShown {
     }
 }
 
-fn value_of<T>(resolved: Resolved<T>) -> Shown<T> {
+fn value_of<T, S>(resolved: Resolved<T, S>) -> Shown<T> {
     Shown {
         value: resolved.value,
         source: resolved.source,

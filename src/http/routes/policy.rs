@@ -7,7 +7,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},
-    domain::{AgentId, Ask, Backend, Host, Isolation, OnMiss, Security, SessionKey},
+    domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         effective::{DocumentView, EffectivePolicy, SandboxState},
         node::NodeView,
@@ -97,7 +97,7 @@ async fn effective(
 struct EffectiveBody {
     agent_id: AgentId,
     session_key: SessionKey,
-    host: ValueBody<Host>,
+    host: ValueBody<Host, HostChoice>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<ValueBody<String>>,
     security: ValueBody<Security>,
@@ -127,13 +127,13 @@ struct EffectiveBody {
 
 /// A value after combining.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct ValueBody<T> {
+pub(super) struct ValueBody<T, S = T> {
     /// What counts.
     value: T,
     /// The key that set it.
     source: String,
     /// All that spoke, strongest last.
-    layers: Vec<LayerBody<T>>,
+    layers: Vec<LayerBody<S>>,
 }
 
 /// What one layer said.
@@ -325,13 +325,13 @@ impl From<EffectivePolicy> for EffectiveBody {
     }
 }
 
-impl<T> From<Resolved<T>> for ValueBody<T> {
+impl<T, S> From<Resolved<T, S>> for ValueBody<T, S> {
     fn from(
         Resolved {
             value,
             source,
             layers,
-        }: Resolved<T>,
+        }: Resolved<T, S>,
     ) -> Self {
         let layer_body = |Spoken { layer, source, value }| LayerBody {
             layer,

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::request::ExecBody;
 use crate::{
-    domain::{Ask, Host, Pinning, Security},
+    domain::{Ask, Host, HostChoice, Pinning, Security},
     engine::explain::{Explanation, Outcome, SandboxView},
     http::{
         caller::{Caller, ReadOrOwn},
@@ -154,7 +154,7 @@ impl From<SandboxView> for SandboxBody {
 #[schema(as = ExplainedHost)]
 struct HostBody {
     #[serde(flatten)]
-    value: ValueBody<Host>,
+    value: ValueBody<Host, HostChoice>,
     /// The other hosts that the call could name.
     alternatives: Vec<Host>,
 }
