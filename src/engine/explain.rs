@@ -197,7 +197,7 @@ impl Engine {
         }
         if let Some(finding) = blocked_finding(&blocked_env) {
             let analysis = match &call.sandbox {
-                Some(_) => Analysis::not_needed(),
+                Some(_) => Analysis::of_parts(&call.command),
                 None => self.shown_analysis(caller, &call, &now, &effective, &[])?,
             };
             return Ok(refused(
@@ -212,7 +212,7 @@ impl Engine {
                 outcome: outcome(&judged, approver_reachable),
                 passed_env: judged.env.names(),
                 pinned: (judged.verdict == Verdict::Run).then(|| Pinned::of(&judged.binding)),
-                ..refused(Analysis::not_needed(), Outcome::Run, blocked_env)
+                ..refused(Analysis::of_parts(&call.command), Outcome::Run, blocked_env)
             });
         }
         let (judged, spent) = self.judge_without_spent_grants(&call, &now).await?;

@@ -116,7 +116,7 @@ fn is_harmless_pair(name: &str, value: &str) -> bool {
             !category.is_empty()
                 && category
                     .bytes()
-                    .all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+                    .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         });
     known
         && if name == "TZ" {
@@ -285,6 +285,8 @@ mod tests {
             ("term", "xterm", false),
             ("LC_ALL", "C.UTF-8", true),
             ("LC_", "C", false),
+            ("LC_X_1", "C", true),
+            ("lc_all", "C", false),
             ("TZ", "Europe/Berlin", true),
             ("TZ", "/etc/x", false),
             ("TZ", "a/../b", false),

@@ -115,7 +115,7 @@ impl Coverage<'_> {
                 .policy
                 .trusted_dirs
                 .iter()
-                .any(|trusted| paths::normalise(trusted) == directory)
+                .any(|trusted| trusted.starts_with('/') && paths::normalise(trusted) == directory)
     }
 
     fn entry(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {

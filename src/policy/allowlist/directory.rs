@@ -11,7 +11,7 @@ pub(super) struct Directory {
     known: Option<String>,
     /// Every place it may be, for rules that must not miss any; `None` when there are too many.
     candidates: Option<Vec<String>>,
-    /// Whether the `&&` chain so far has an `||`, so that a `cd` in it may not have happened.
+    /// Whether the last operator was `||`, so that what runs behind a `cd` here may run without it.
     behind_or: bool,
     /// Whether a `cd` happened since the last `;`.
     moved: bool,
@@ -48,10 +48,9 @@ impl Directory {
 
     /// Passes an operator between two pipelines.
     pub(super) fn join(&mut self, join: Join) {
-        match join {
-            Join::And => return,
-            Join::Or => self.behind_or = true,
-            Join::Sequence => self.behind_or = false,
+        self.behind_or = join == Join::Or;
+        if join == Join::And {
+            return;
         }
         if self.moved {
             self.known = None;
@@ -113,5 +112,21 @@ mod tests {
         directory.join(Join::And);
         assert_eq!(directory.known(), None);
         assert_eq!(directory.candidates().map(<[_]>::len), Some(2));
+        // `x || cd a && y && cd b && z`: z runs behind the second one, and nobody knows where that led.
+        directory.join(Join::And);
+        directory.change("b");
+        assert_eq!(directory.known(), None);
+    }
+
+    #[test]
+    fn a_cd_behind_and_is_certain_whatever_was_before() {
+        let mut directory = Directory::new("/srv");
+        directory.join(Join::Or);
+        directory.join(Join::And);
+        directory.change("a");
+        directory.join(Join::And);
+        assert_eq!(directory.known(), Some("/srv/a"));
+        directory.join(Join::Or);
+        assert_eq!(directory.known(), None);
     }
 }

@@ -1,8 +1,8 @@
 //! The walk over a whole command, and the one entry point.
 
 use super::{
-    Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit,
-    SegmentReport,
+    Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match,
+    MatchKind, SegmentReport,
     coverage::Coverage,
     denial::Denial,
     directory::Directory,
@@ -39,24 +39,8 @@ pub fn analyze_under(
     lookup: &dyn PathLookup,
 ) -> Analysis {
     let mut evaluation = Evaluation::new(rules, request, policy, lookup);
-    let list = match command {
-        Command::Shell(text) => match parser::rejection_under(rules, text) {
-            Some(finding) => return rejected(finding),
-            None => parser::parse_under(rules, text, &SourceMap::identity()),
-        },
-        Command::Argv(words) => {
-            if let Some(finding) = words.iter().find_map(|word| nul_finding(word)) {
-                return rejected(finding);
-            }
-            Ok(argv_list(words))
-        }
-        // What it changes is no program: no entry covers it and no rule matches.
-        Command::Patch(_) => {
-            let detail = "a patch is not a command that could be analysed".to_owned();
-            return rejected(Finding::new(Code::EmptySegment, "G10", Span::default(), detail));
-        }
-    };
-    let judged = match list {
+    let judged = match read(rules, command) {
+        Err(Unread::Rejected(finding)) => return rejected(finding),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
             let place = Place {
@@ -67,7 +51,7 @@ pub fn analyze_under(
             };
             evaluation.judge_list(&list, place)
         }
-        Err(finding) => {
+        Err(Unread::Outside(finding)) => {
             evaluation.parsed = false;
             JudgedList {
                 findings: vec![finding],
@@ -76,6 +60,42 @@ pub fn analyze_under(
         }
     };
     evaluation.conclude(command, judged)
+}
+
+/// Why a command cannot be taken apart.
+enum Unread {
+    /// It is a bad request.
+    Rejected(Finding),
+    /// It is outside of the accepted grammar.
+    Outside(Finding),
+}
+
+fn read(rules: RuleSet, command: &Command) -> Result<List, Unread> {
+    match command {
+        Command::Shell(text) => match parser::rejection_under(rules, text) {
+            Some(finding) => Err(Unread::Rejected(finding)),
+            None => parser::parse_under(rules, text, &SourceMap::identity()).map_err(Unread::Outside),
+        },
+        Command::Argv(words) => match words.iter().find_map(|word| nul_finding(word)) {
+            Some(finding) => Err(Unread::Rejected(finding)),
+            None => Ok(argv_list(words)),
+        },
+        // What it changes is no program: no entry covers it and no rule matches.
+        Command::Patch(_) => {
+            let detail = "a patch is not a command that could be analysed".to_owned();
+            let finding = Finding::new(Code::EmptySegment, "G10", Span::default(), detail);
+            Err(Unread::Rejected(finding))
+        }
+    }
+}
+
+/// The operator before a segment of a pipeline.
+fn operator_before(index: usize, join: Option<Join>) -> Option<&'static str> {
+    if index > 0 {
+        Some("|")
+    } else {
+        join.map(Join::as_str)
+    }
 }
 
 /// The state of one analysis.
@@ -192,15 +212,10 @@ impl<'a> Evaluation<'a> {
                     judged.proposals.push((judged.reports.len(), Proposal::Never));
                     return judged;
                 }
-                let operator = if index > 0 {
-                    Some("|")
-                } else {
-                    join.map(Join::as_str)
-                };
                 let one = self.judge(
                     segment,
                     Place {
-                        operator,
+                        operator: operator_before(index, *join),
                         directory: &directory,
                         alone: pipeline.len() == 1,
                         depth: place.depth,
@@ -439,20 +454,26 @@ impl Analysis {
         rejected(finding)
     }
 
-    /// What stands for the analysis of a command that is not analysed, since what it may do depends on its place alone.
-    pub const fn not_needed() -> Self {
+    /// What stands for the analysis of a command that is not judged, since what it may do depends on its place alone:
+    /// its parts, of which none is looked up. Where it cannot be taken apart a finding says why, and allows it all the
+    /// same.
+    pub fn of_parts(command: &Command) -> Self {
+        let (segments, finding) = match read(RuleSet::ALL, command) {
+            Ok(list) => (parts(&list), None),
+            Err(Unread::Rejected(finding) | Unread::Outside(finding)) => (Vec::new(), Some(finding)),
+        };
         Self {
             verdict: AnalysisVerdict::Allow,
             satisfied: true,
-            ok: false,
+            ok: finding.is_none(),
             durable: false,
             needs_person: false,
             inline_eval: false,
             shell_payload: false,
             denylisted: None,
             credited: Vec::new(),
-            segments: Vec::new(),
-            findings: Vec::new(),
+            segments,
+            findings: finding.into_iter().collect(),
             plan: None,
             rendered: None,
             executables: Vec::new(),
@@ -473,6 +494,31 @@ impl Analysis {
             ..self
         }
     }
+}
+
+/// The segments of a list as they are written.
+fn parts(list: &List) -> Vec<SegmentReport> {
+    let mut parts = Vec::new();
+    for Item { join, pipeline } in &list.items {
+        for (index, segment) in pipeline.iter().enumerate() {
+            let argv: Vec<String> = segment.words.iter().map(|word| word.value.clone()).collect();
+            parts.push(SegmentReport {
+                span: segment.span,
+                operator: operator_before(index, *join),
+                wrappers: Vec::new(),
+                executable: argv.first().cloned().unwrap_or_default(),
+                resolved_path: None,
+                matched: Match::plain(MatchKind::None),
+                inline_eval: false,
+                runs_unseen: false,
+                code_operands: Vec::new(),
+                notes: Vec::new(),
+                segments: Vec::new(),
+                argv,
+            });
+        }
+    }
+    parts
 }
 
 fn rejected(finding: Finding) -> Analysis {

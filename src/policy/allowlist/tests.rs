@@ -1031,11 +1031,13 @@ fn the_directory_of_relative_programs_must_be_certain() {
     world.machine.files = vec!["/srv/proj/sub/tool", "/srv/proj/tool"];
     world.allows("cd sub && ./tool");
     world.allows("cd /srv/proj/sub && cd . && ./tool");
+    world.allows("rg x || rg y && cd sub && ./tool");
     for text in [
         "cd sub; ./tool",
         "cd sub\n./tool",
         "cd sub || ./tool",
         "true || cd sub && ./tool",
+        "rg x || cd sub && rg y && cd . && ./tool",
         "cd sub && true; ./tool",
         "cd sub && rg x || ./tool",
     ] {
@@ -1533,4 +1535,23 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
     ] {
         assert!(!world.text(text).needs_person, "{text}");
     }
+}
+
+#[test]
+fn a_command_that_is_not_judged_has_its_parts_all_the_same() {
+    let parts = |text: &str| Analysis::of_parts(&Command::Shell(text.to_owned()));
+    let understood = parts("rg 'a b' | wc -l && FOO=1 ls");
+    assert!(understood.ok && understood.satisfied && understood.findings.is_empty());
+    let segments: Vec<(Option<&str>, &str, usize)> = understood
+        .segments
+        .iter()
+        .map(|segment| (segment.operator, segment.executable.as_str(), segment.argv.len()))
+        .collect();
+    assert_eq!(
+        segments,
+        [(None, "rg", 2), (Some("|"), "wc", 2), (Some("&&"), "ls", 1)]
+    );
+    let outside = parts("echo $(id)");
+    assert!(!outside.ok && outside.satisfied && outside.segments.is_empty());
+    assert_eq!(outside.findings.len(), 1);
 }

@@ -163,6 +163,11 @@ async fn with_rw_the_workspace_is_the_workdir() {
         }
         let explained = agent.post("/v1/exec/explain", body).await.expect(200);
         assert_eq!(explained["sandbox"]["cwd"], answer["cwd"], "{named}");
+        assert_eq!(
+            explained["analysis"]["segments"][0]["argv"],
+            json!(["pwd"]),
+            "{named}"
+        );
     }
 }
 
