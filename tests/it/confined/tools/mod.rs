@@ -64,7 +64,7 @@ async fn works(server: &TestServer, programs: &[&str], script: &str) {
     let free = run(server, FREE, script).await;
     if free["exitCode"] != 0 {
         return skip(&format!(
-            "{} does not work here at all: {free:#}",
+            "{} does not work here at all: {free}",
             programs.join(", ")
         ));
     }

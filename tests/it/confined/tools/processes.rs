@@ -118,7 +118,7 @@ async fn processes_of_one_run_find_and_reach_each_other() {
         ),
         (
             vec!["tmux"],
-            "tmux -L own -f /dev/null new-session -d 'echo seen > seen; tmux -L own wait-for -S done' \\; wait-for done && grep seen seen",
+            "SHELL=/bin/sh tmux -S $d/own -f /dev/null new-session -d 'echo seen > seen; tmux wait-for -S done' \\; wait-for done && grep seen seen",
         ),
         (
             vec!["dbus-run-session"],
