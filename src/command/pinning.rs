@@ -13,6 +13,14 @@ pub struct Pinned {
 }
 
 impl Pinned {
+    /// Of a program that begins with `#!` and is bound as a file, not by its content.
+    pub const fn of_script() -> Self {
+        Self {
+            pinning: Pinning::Path,
+            detail: SCRIPT,
+        }
+    }
+
     /// What a binding pins.
     pub fn of(binding: &Binding) -> Self {
         let loose = match &binding.bound {

@@ -13,10 +13,16 @@ use crate::{
         operands::{code_words, directory_words},
         paths,
     },
-    domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, StepJoin},
-    engine::Engine,
+    domain::{
+        Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Security, StepJoin,
+    },
+    engine::{Engine, call::Call, delivery::Answers},
     hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
-    policy::allowlist::{Analysis, SegmentReport},
+    policy::{
+        allowlist::{Analysis, SegmentReport},
+        combine::Effective,
+        gate::Verdict,
+    },
 };
 
 /// Files that one command names which are bound as its scripts.
@@ -26,7 +32,49 @@ const MAX_LOOKS: usize = 16 * MAX_OPERANDS;
 /// Directories that a command may be in by then, as far as its `cd`s are followed.
 const MAX_DIRECTORIES: usize = 8;
 
+/// Which of the scripts of a command a run is bound to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// Every one that it may read: a person answers for them, or a rule lets this very command run.
+    Every,
+    /// Those whose content was looked at before. Nothing else that a script holds was shown to anybody or decided
+    /// anything, so a run that found another content would be no other run.
+    LookedAt,
+}
+
+impl Scope {
+    /// The scope of a call with this verdict: under `full`, where nobody is asked, only what was looked at.
+    pub(super) fn of(call: &Call, effective: &Effective, verdict: Verdict) -> Self {
+        // A plan names its script under every policy, and a person may have answered for it where the call comes from.
+        let is_answered_elsewhere = call.pins_scripts || call.answers == Answers::Promised;
+        Self::by(effective.security.value, verdict, is_answered_elsewhere)
+    }
+
+    const fn by(security: Security, verdict: Verdict, is_answered_elsewhere: bool) -> Self {
+        match (security, verdict) {
+            (Security::Full, Verdict::Run) if !is_answered_elsewhere => Self::LookedAt,
+            (Security::Full | Security::Allowlist | Security::Deny, _) => Self::Every,
+        }
+    }
+}
+
 impl Engine {
+    /// Whether what is started is a file that is no program of the machine, such as one that begins with `#!`.
+    pub(super) fn starts_script(&self, bound: &Bound, lookup: &SystemLookup) -> bool {
+        let Bound::Exec {
+            identity: Some(identity),
+            ..
+        } = bound
+        else {
+            return false;
+        };
+        let open = |path: &Path| lookup.open_regular(path);
+        match self.heads.of(identity, self.clock.now(), open) {
+            Some(Head::Script(_) | Head::Other) => true,
+            Some(Head::Program) | None => false,
+        }
+    }
+
     /// The scripts of a command with the digest of their content: an answer covers what the person could have read
     /// (`command-analysis.md` T2). They are the programs among `executables` that begin with `#!`, and the files that
     /// the command hands to shells and interpreters. Which operand is the script is known to the interpreter alone, so
@@ -198,6 +246,41 @@ impl<'a> Operands<'a> {
             }
             self.add(&segment.code_operands);
             self.collect(&segment.segments);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        domain::Reason,
+        policy::gate::{AskSpec, AskWhy},
+    };
+
+    #[test]
+    fn scripts_are_left_alone_only_where_everything_runs_and_nobody_answers() {
+        let ask = Verdict::Ask(AskSpec {
+            why: AskWhy::AskAlways,
+            allow_always_offered: false,
+        });
+        let verdicts = [Verdict::Run, ask, Verdict::Deny(Reason::Denylist)];
+        for security in [Security::Deny, Security::Allowlist, Security::Full] {
+            for verdict in verdicts {
+                for is_answered_elsewhere in [false, true] {
+                    let runs_freely = security == Security::Full && verdict == Verdict::Run;
+                    let expected = if runs_freely && !is_answered_elsewhere {
+                        Scope::LookedAt
+                    } else {
+                        Scope::Every
+                    };
+                    assert_eq!(
+                        Scope::by(security, verdict, is_answered_elsewhere),
+                        expected,
+                        "{security:?} {verdict:?} {is_answered_elsewhere}"
+                    );
+                }
+            }
         }
     }
 }

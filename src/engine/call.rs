@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    command::{env_policy, pinning::Pinned},
+    command::env_policy,
     domain::{
         Actor, AgentId, Binding, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation, Principal,
         Run, RunId, SessionKey,
@@ -219,7 +219,7 @@ impl Call {
             isolation,
             sandbox: self.sandbox.as_ref().map(|place| place.backend),
             binding: match judged.verdict {
-                Verdict::Run | Verdict::Ask(_) => Some(Pinned::of(&judged.binding).pinning),
+                Verdict::Run | Verdict::Ask(_) => Some(judged.pinned.pinning),
                 Verdict::Deny(_) => None,
             },
             timeout: self.timeout,

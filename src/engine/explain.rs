@@ -211,7 +211,7 @@ impl Engine {
             return Ok(Explanation {
                 outcome: outcome(&judged, approver_reachable),
                 passed_env: judged.env.names(),
-                pinned: (judged.verdict == Verdict::Run).then(|| Pinned::of(&judged.binding)),
+                pinned: (judged.verdict == Verdict::Run).then_some(judged.pinned),
                 ..refused(Analysis::of_parts(&call.command), Outcome::Run, blocked_env)
             });
         }
@@ -230,7 +230,7 @@ impl Engine {
                 let host = Spoken::new(Layer::Clamp, "tools.exec.onMiss", Host::Sandbox);
                 explanation.host.put_on_top(host);
                 explanation.passed_env = judged.env.names();
-                explanation.pinned = Some(Pinned::of(&judged.binding));
+                explanation.pinned = Some(judged.pinned);
                 explanation.sandbox = inside
                     .sandbox
                     .as_deref()
@@ -252,7 +252,7 @@ impl Engine {
             blocked_env,
             passed_env: judged.env.names(),
             pinned: match outcome {
-                Outcome::Run | Outcome::Ask(_) => Some(Pinned::of(&judged.binding)),
+                Outcome::Run | Outcome::Ask(_) => Some(judged.pinned),
                 Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
             },
             outcome,

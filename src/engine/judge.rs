@@ -11,13 +11,14 @@ use crate::{
         document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
-    command::{Code, Finding, PathLookup as _, env_policy, question},
+    command::{Code, Finding, PathLookup as _, env_policy, pinning::Pinned, question},
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Quorum, Reason, Security, Why,
     },
     engine::{
         Engine, analyse,
+        bind::Scope,
         call::Call,
         node::{OnNode, Prepared},
         preflight,
@@ -41,6 +42,8 @@ pub(super) struct Judgement {
     pub(super) input: GateInput,
     pub(super) verdict: Verdict,
     pub(super) binding: Binding,
+    /// How firmly what would be started is what is bound.
+    pub(super) pinned: Pinned,
     pub(super) stamp: PolicyStamp,
     pub(super) grants: Vec<GrantUse>,
     /// The overrides that reach the command.
@@ -247,11 +250,18 @@ impl Engine {
             Some(_) | None => call.env.clone(),
         };
         let is_open = matches!(verdict, Verdict::Run | Verdict::Ask(_));
-        let (binding, preflight) = if let Some(node) = &call.node {
-            (node.bind(call, &env), None)
+        let Fastened {
+            binding,
+            pinned,
+            preflight,
+        } = if let Some(node) = &call.node {
+            Fastened::by_itself(node.bind(call, &env))
         } else {
-            let looks_at_scripts = is_open && preflight::applies(&effective);
-            self.bind(call, now, &effective, (analysis.as_ref(), looks_at_scripts), &env)?
+            let scripts = Scripts {
+                scope: Scope::of(call, &effective, verdict),
+                are_looked_at: is_open && preflight::applies(&effective),
+            };
+            self.bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?
         };
         let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
             Some(Prepared::Refused(reason, why))
@@ -273,6 +283,7 @@ impl Engine {
             input,
             verdict,
             binding,
+            pinned,
             node: call.node.as_ref().and_then(|node| node.launch()),
             preflight,
             refusal: now.refusal(),
@@ -292,16 +303,16 @@ impl Engine {
             .transpose()
     }
 
-    /// What would be started, pinned (`command-analysis.md` X1, X2, T1), and what the look at its scripts found if they
-    /// are looked at.
+    /// What would be started, pinned (`command-analysis.md` X1, X2, T1), with its scripts, and what the look at them
+    /// found if they are looked at.
     fn bind(
         &self,
         call: &Call,
         now: &PolicyView,
         effective: &Effective,
-        (analysis, looks_at_scripts): (Option<&Analysis>, bool),
+        (analysis, Scripts { scope, are_looked_at }): (Option<&Analysis>, Scripts),
         env: &EnvOverrides,
-    ) -> Result<(Binding, Option<String>), Blind> {
+    ) -> Result<Fastened, Blind> {
         let from_plan = effective.security.value == Security::Allowlist;
         let planned = analysis
             .filter(|_| from_plan)
@@ -343,16 +354,21 @@ impl Engine {
             }
             Some(_) | None => None,
         };
-        let mut scripts = self.scripts_of(
-            analysis.or(for_scripts.as_ref()),
-            &bound,
-            &executables,
-            &call.workdir.path,
-            &lookup,
-        );
-        let preflight = looks_at_scripts
-            .then(|| Self::preflight(analysis, &bound, &call.workdir.path, &mut scripts, &lookup))
+        let cwd = &call.workdir.path;
+        let mut scripts = match scope {
+            Scope::Every => self.scripts_of(
+                analysis.or(for_scripts.as_ref()),
+                &bound,
+                &executables,
+                cwd,
+                &lookup,
+            ),
+            Scope::LookedAt => Vec::new(),
+        };
+        let preflight = are_looked_at
+            .then(|| Self::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))
             .flatten();
+        let starts_unbound_script = scope == Scope::LookedAt && self.starts_script(&bound, &lookup);
         lookup.check()?;
         let binding = Binding {
             host: Host::Gateway,
@@ -372,7 +388,42 @@ impl Engine {
             pty: call.pty,
             timeout_ms: call.timeout_ms(),
         };
-        Ok((binding, preflight))
+        Ok(Fastened {
+            pinned: if starts_unbound_script {
+                Pinned::of_script()
+            } else {
+                Pinned::of(&binding)
+            },
+            binding,
+            preflight,
+        })
+    }
+}
+
+/// What becomes of the scripts of a command.
+#[derive(Debug, Clone, Copy)]
+struct Scripts {
+    scope: Scope,
+    are_looked_at: bool,
+}
+
+/// What a call is bound to.
+#[derive(Debug)]
+struct Fastened {
+    binding: Binding,
+    pinned: Pinned,
+    /// What the look at its scripts found, in words.
+    preflight: Option<String>,
+}
+
+impl Fastened {
+    /// Of a binding that says itself how firm it is.
+    fn by_itself(binding: Binding) -> Self {
+        Self {
+            pinned: Pinned::of(&binding),
+            binding,
+            preflight: None,
+        }
     }
 }
 
@@ -469,7 +520,7 @@ fn how_to_loosen(source: &str) -> String {
 
 impl Judgement {
     /// A judgement of a command whose words do not matter.
-    pub(super) const fn without_analysis(
+    pub(super) fn without_analysis(
         effective: Effective,
         input: GateInput,
         verdict: Verdict,
@@ -482,6 +533,7 @@ impl Judgement {
             analysis: None,
             input,
             verdict,
+            pinned: Pinned::of(&binding),
             binding,
             stamp,
             grants: Vec::new(),

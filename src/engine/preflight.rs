@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     command::preflight::{self, Language, MAX_SCRIPT_BYTES},
     domain::{Ask, Bound, BoundScript, Command, Security, hex},
-    engine::Engine,
+    engine::{Engine, bind::Scope},
     hosts::{path_lookup::SystemLookup, sandbox::Enclosure},
     policy::{
         allowlist::{Analysis, SegmentReport},
@@ -79,12 +79,12 @@ impl Engine {
 
     /// Looks at the scripts of a command that lie in its working directory; the first piece of a shell in one, in
     /// words. What was looked at goes into `scripts` as it was: a file that is exchanged afterwards is not what the
-    /// run is bound to, and is not run.
+    /// run is bound to, and is not run. Where the scope is no wider than this look, that is all of them.
     pub(super) fn preflight(
         analysis: Option<&Analysis>,
         bound: &Bound,
         cwd: &Path,
-        scripts: &mut [BoundScript],
+        (scripts, scope): (&mut Vec<BoundScript>, Scope),
         lookup: &SystemLookup,
     ) -> Option<String> {
         let mut wanted = Vec::new();
@@ -101,9 +101,17 @@ impl Engine {
         wanted.iter().find_map(|script| {
             let content = read_inside(&script.path, cwd, lookup)?;
             let path = script.path.to_string_lossy();
-            // Not bound, it could be anything by the time it runs: then this look is worth nothing.
-            let known = scripts.iter_mut().find(|known| known.path == path)?;
-            known.sha256 = hex(&Sha256::digest(&content));
+            let sha256 = hex(&Sha256::digest(&content));
+            match scripts.iter_mut().find(|known| known.path == path) {
+                Some(known) => known.sha256 = sha256,
+                None if scope == Scope::LookedAt => scripts.push(BoundScript {
+                    path: path.into_owned(),
+                    sha256,
+                    interpreter: None,
+                }),
+                // Not bound, it could be anything by the time it runs: then this look is worth nothing.
+                None => return None,
+            }
             let leftover = preflight::check(script.language, &content)?;
             Some(leftover.describe(&script.name))
         })

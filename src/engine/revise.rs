@@ -132,6 +132,8 @@ impl Engine {
             },
             // Its node makes another plan of another command.
             node: place.node.as_ref().map(|node| node.for_another_command().into()),
+            // It is asked about whatever the policy says.
+            pins_scripts: true,
             ..place
         };
         let look = self.look_on_node(call, now, &[], Purpose::Call);

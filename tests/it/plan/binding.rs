@@ -74,10 +74,13 @@ async fn under_full_a_list_of_arguments_is_exact_and_a_text_is_a_text() {
         .config(&json!({ "tools": { "exec": config } }))
         .start()
         .await;
+    let script = server.scratch().join("tool");
+    write_file_mode(&script, "#!/bin/sh\n", 0o755);
     for (body, expected) in [
         (json!({ "argv": ["true"] }), "exact"),
         (json!({ "argv": ["timeout", "5", "true"] }), "path"),
         (json!({ "argv": ["python3", "-c", ""] }), "path"),
+        (json!({ "argv": [script] }), "path"),
         (json!({ "command": "true" }), "text"),
     ] {
         let run = server.agent().exec(body.clone()).await.expect(200);

@@ -5,3 +5,4 @@ mod binding;
 mod lists;
 #[cfg(feature = "test-hooks")]
 mod swaps;
+mod unasked;
