@@ -8,7 +8,10 @@ mod engine_door;
 mod in_flight;
 mod session;
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 use axum::{
     body::Body,
@@ -58,9 +61,14 @@ pub(in crate::http) struct Mount {
 impl Mount {
     /// An MCP server whose calls are done by the engine. Links to people begin with `link_base`.
     pub(in crate::http) fn new(engine: &Arc<Engine>, link_base: String, body_limit: usize) -> Self {
-        let door = EngineDoor::new(Arc::clone(engine), link_base);
-        let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
-        let server = Server::new(door, tool_schema::tool_arguments(), clock, ids);
+        let engine = Arc::clone(engine);
+        // Made by the first request: the schemas of the tools come from the complete contract, and to write that was a
+        // third of what a server did before it was ready.
+        let server = LazyLock::new(move || {
+            let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
+            let door = EngineDoor::new(engine, link_base);
+            Server::new(door, tool_schema::tool_arguments(), clock, ids)
+        });
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -69,7 +77,7 @@ impl Mount {
             .disable_allowed_hosts();
         Self {
             service: StreamableHttpService::new(
-                move || Ok(server.clone()),
+                move || Ok(Server::clone(&server)),
                 Arc::new(NeverSessionManager::default()),
                 config,
             ),
