@@ -2,56 +2,86 @@
 //! nothing ran without a record, nothing ran twice, no answer of a person was lost or used twice, nobody is left
 //! running.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 use countersign::sys::hooks;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::support::{Answer, Api, TestServer, eventually, lines, within, write_file_mode};
-
-/// How many stories are told at once.
-const AT_ONCE: usize = 3;
 
 /// Each point is killed at on its first and on a later pass.
 const PASSES: [u32; 3] = [1, 2, 4];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_story_comes_out_right_wherever_the_program_dies() {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    let mut stories = JoinSet::new();
-    for point in hooks::POINTS {
-        for pass in PASSES {
-            let places = Arc::clone(&places);
-            stories.spawn(async move {
-                let _place = places.acquire_owned().await.expect("never closed");
-                let kill = format!("{point}:{pass}");
-                let died = tell(&kill).await;
-                (*point, pass, died)
-            });
+/// A test for each kill point, named after it, and the list of these points.
+macro_rules! stories {
+    ($($name:ident: $point:literal,)+) => {
+        /// The tests and the points that they are about.
+        const TOLD: &[(&str, &str)] = &[$((stringify!($name), $point)),+];
+
+        mod killed_at {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::the_story_comes_out_right($point).await;
+                }
+            )+
         }
-    }
-    let mut first_pass = BTreeMap::new();
-    let mut rounds = 0;
-    while let Some(story) = stories.join_next().await {
-        let (point, pass, died) = story.expect("a story that comes out right");
-        rounds += 1;
-        if pass == 1 {
-            first_pass.insert(point, died);
-        }
-    }
-    let unreached: Vec<&&str> = first_pass
+    };
+}
+
+stories! {
+    engine_before_ask: "engine.before-ask",
+    engine_asked: "engine.asked",
+    engine_before_decide: "engine.before-decide",
+    engine_decided: "engine.decided",
+    engine_before_persist: "engine.before-persist",
+    engine_persisted: "engine.persisted",
+    engine_before_launch_approved: "engine.before-launch-approved",
+    engine_approved_launched: "engine.approved-launched",
+    engine_before_launch: "engine.before-launch",
+    engine_launched: "engine.launched",
+    engine_before_start: "engine.before-start",
+    engine_frame_sent: "engine.frame-sent",
+    engine_exit_received: "engine.exit-received",
+    engine_finished: "engine.finished",
+    engine_recover: "engine.recover",
+    engine_recovered: "engine.recovered",
+    runner_started: "runner.started",
+    runner_frame_waiting: "runner.frame-waiting",
+    runner_forked: "runner.forked",
+    sup_order_taken: "sup.order-taken",
+    sup_before_lock: "sup.before-lock",
+    sup_locked: "sup.locked",
+    sup_fence_written: "sup.fence-written",
+    sup_child_started: "sup.child-started",
+    sup_child_ended: "sup.child-ended",
+    sup_before_exit_line: "sup.before-exit-line",
+    sup_exit_line_written: "sup.exit-line-written",
+    sup_exit_sent: "sup.exit-sent",
+    sup_output_spooled: "sup.output-spooled",
+}
+
+#[test]
+fn every_kill_point_has_a_story() {
+    let named: Vec<(String, &str)> = hooks::POINTS
         .iter()
-        .filter(|(point, died)| in_server(point) && !**died)
-        .map(|(point, _)| point)
+        .map(|point| (point.replace(['.', '-'], "_"), *point))
         .collect();
-    assert!(unreached.is_empty(), "the story never reached {unreached:?}");
-    assert_eq!(rounds, hooks::POINTS.len() * PASSES.len());
+    let told: Vec<(String, &str)> = TOLD
+        .iter()
+        .map(|(name, point)| ((*name).to_owned(), *point))
+        .collect();
+    assert_eq!(told, named);
+}
+
+/// Tells the story once for each pass at which the program dies.
+async fn the_story_comes_out_right(point: &str) {
+    for pass in PASSES {
+        let died = tell(&format!("{point}:{pass}")).await;
+        let must_die = pass == 1 && in_server(point);
+        assert!(died || !must_die, "the story never reached {point}");
+    }
 }
 
 /// Whether the server itself dies at a point; else its runner or a supervisor does.
