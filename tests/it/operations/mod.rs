@@ -27,18 +27,13 @@ fn operation<'a>(contract: &'a Value, row: &Row) -> &'a Value {
     &contract["paths"][row.path][row.method.to_lowercase()]
 }
 
-/// Real things that paths and bodies name, new for each call, since a call may use one up.
+/// Real things that a call names, new for each call, since a call may use one up. What a row is not about is not made:
+/// with two entries for each of hundreds of calls, the last ones would be about a document of a thousand.
 struct Things {
-    run: String,
-    session: String,
-    approval: String,
-    entry: String,
-    rule: String,
-    token: String,
-    /// A node that is connected, for paths that name one.
+    /// What stands for each parameter of the path.
+    parameters: Vec<(&'static str, String)>,
+    #[expect(dead_code, reason = "the node is connected as long as this")]
     node: Option<ScriptedNode>,
-    /// A request of a device, for paths that name one.
-    request: Option<String>,
 }
 
 impl Things {
@@ -47,61 +42,48 @@ impl Things {
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
         let asked = asker.exec(json!({ "argv": ["/bin/date"] })).await.expect(202);
         let own = text(&asked, "runId");
-        let entry = json!({ "pattern": format!("/opt/{own}") });
-        let entry = operator
-            .post("/v1/agents/main/allowlist", entry)
-            .await
-            .expect(201);
-        let rule = json!({ "pattern": format!("/opt/denied-{own}") });
-        let rule = operator.post("/v1/agents/main/denylist", rule).await.expect(201);
-        let (token, _) = server
-            .token_with(json!({ "name": "to be revoked", "scopes": ["read"] }))
-            .await;
-        let node = if row.path.contains("{nodeId}") {
-            Some(node(server).await)
-        } else {
-            None
-        };
-        let request = if row.path.contains("{requestId}") {
-            Some(nodes::knock(server, "x", nodes::ONLY_RUN).await.request)
-        } else {
-            None
-        };
-        Self {
-            node,
-            request,
-            approval: text(&asked, "approvalId"),
-            run: own,
-            session: session(asker).await,
-            entry: text(&entry, "id"),
-            rule: text(&rule, "id"),
-            token,
+        let mut parameters = vec![
+            ("{agentId}", "main".to_owned()),
+            ("{sessionKey}", "agent:main:main".to_owned()),
+        ];
+        for (list, pattern) in [
+            ("/allowlist", format!("/opt/{own}")),
+            ("/denylist", format!("/opt/denied-{own}")),
+        ] {
+            if row.path.contains(list) {
+                let path = format!("/v1/agents/main{list}");
+                let entry = operator.post(&path, json!({ "pattern": pattern })).await;
+                parameters.push(("{entryId}", text(&entry.expect(201), "id")));
+            }
         }
+        if row.path.contains("/tokens") {
+            let request = json!({ "name": "to be revoked", "scopes": ["read"] });
+            parameters.push(("{id}", server.token_with(request).await.0));
+        } else {
+            parameters.push(("{id}", text(&asked, "approvalId")));
+        }
+        if row.path.contains("/process") {
+            parameters.push(("{sessionId}", session(asker).await));
+        }
+        if row.path.contains("{requestId}") {
+            let request = nodes::knock(server, "x", nodes::ONLY_RUN).await.request;
+            parameters.push(("{requestId}", request));
+        }
+        let mut node = None;
+        if row.path.contains("{nodeId}") {
+            let connected = self::node(server).await;
+            parameters.push(("{nodeId}", connected.id()));
+            node = Some(connected);
+        }
+        parameters.push(("{runId}", own));
+        Self { parameters, node }
     }
 
     fn path(&self, template: &str) -> String {
-        let entry = if template.contains("/denylist/") {
-            &self.rule
-        } else {
-            &self.entry
-        };
-        let id = if template.contains("/tokens/") {
-            &self.token
-        } else {
-            &self.approval
-        };
-        template
-            .replace("{agentId}", "main")
-            .replace("{runId}", &self.run)
-            .replace("{sessionId}", &self.session)
-            .replace("{sessionKey}", "agent:main:main")
-            .replace("{entryId}", entry)
-            .replace(
-                "{nodeId}",
-                &self.node.as_ref().map(ScriptedNode::id).unwrap_or_default(),
-            )
-            .replace("{requestId}", self.request.as_deref().unwrap_or_default())
-            .replace("{id}", id)
+        let path = template.to_owned();
+        self.parameters
+            .iter()
+            .fold(path, |path, (name, real)| path.replace(name, real))
     }
 }
 
