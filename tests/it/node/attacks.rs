@@ -1,6 +1,7 @@
 //! Gateways that mean harm, or are broken. Whatever they send, the node runs nothing that its policy does not allow, and is
 //! there for the next one.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio_tungstenite::tungstenite::Message;
@@ -185,29 +186,53 @@ async fn garbage_ends_the_connection_and_not_the_node() {
     answers(&mut peer, &node.id(), "after-long").await;
 }
 
-#[tokio::test]
-async fn handshakes_that_are_wrong_are_left() {
+/// A node and a gateway to which it comes. Each handshake has its own, since a node that fails again and again waits longer
+/// each time.
+async fn both() -> (Gateway, TestNode) {
     let gateway = Gateway::new().await;
     let mut node = TestNode::open();
     node.start(&gateway);
-    let challenge =
-        |payload: Value| json!({"type": "event", "event": "connect.challenge", "payload": payload});
-    for payload in [
-        json!({"nonce": 7, "ts": 1}),
-        json!({"nonce": "", "ts": 1}),
-        json!({"nonce": null}),
-        json!({"nonce": ["n"]}),
-        json!({"nonce": "n".repeat(10_000), "ts": 1}),
-    ] {
+    (gateway, node)
+}
+
+/// The node comes again, and does what it is told.
+async fn comes_again(gateway: &Gateway, node: &mut TestNode) {
+    let mut peer = gateway.welcome().await;
+    node.line("connected").await;
+    answers(&mut peer, &node.id(), "c").await;
+}
+
+async fn challenge(peer: &mut Peer, payload: &Value) {
+    peer.send(&json!({"type": "event", "event": "connect.challenge", "payload": payload}))
+        .await;
+}
+
+#[tokio::test]
+async fn challenges_that_are_none_are_left() {
+    let left = async |payload: Value| {
+        let (gateway, mut node) = both().await;
         let mut peer = gateway.accept().await;
-        peer.send(&challenge(payload.clone())).await;
+        challenge(&mut peer, &payload).await;
         // No signature of a nonce that is none.
         assert_eq!(peer.next().await, None, "{payload}");
-    }
+        comes_again(&gateway, &mut node).await;
+    };
+    join_all([
+        left(json!({"nonce": 7, "ts": 1})),
+        left(json!({"nonce": "", "ts": 1})),
+        left(json!({"nonce": null})),
+        left(json!({"nonce": ["n"]})),
+        left(json!({"nonce": "n".repeat(10_000), "ts": 1})),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_none_is_left() {
+    let (gateway, mut node) = both().await;
     // Times that are none are not signed; the node's own is.
     let mut peer = gateway.accept().await;
-    peer.send(&challenge(json!({"nonce": "n", "ts": "yesterday"})))
-        .await;
+    challenge(&mut peer, &json!({"nonce": "n", "ts": "yesterday"})).await;
     let connect = peer.next().await.expect("a connect");
     assert!(connect["params"]["device"]["signedAt"].as_i64().unwrap() > 1_700_000_000_000);
     // An answer under another id is none.
@@ -218,15 +243,18 @@ async fn handshakes_that_are_wrong_are_left() {
     peer.send(&json!({"type": "res", "id": connect["id"], "ok": true, "payload": {"type": "welcome"}}))
         .await;
     assert_eq!(peer.next().await, None);
-    // So is no WebSocket.
-    let mut raw = gateway.accept_raw().await;
-    raw.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap();
-    drop(raw);
-    let raw = gateway.accept_raw().await;
-    drop(raw);
-    let mut peer = gateway.welcome().await;
-    node.line("connected").await;
-    answers(&mut peer, &node.id(), "c").await;
+    comes_again(&gateway, &mut node).await;
+}
+
+#[tokio::test]
+async fn what_is_no_web_socket_is_left() {
+    for said in [&b"SSH-2.0-OpenSSH_9.2\r\n"[..], b""] {
+        let (gateway, mut node) = both().await;
+        let mut raw = gateway.accept_raw().await;
+        raw.write_all(said).await.unwrap();
+        drop(raw);
+        comes_again(&gateway, &mut node).await;
+    }
 }
 
 #[tokio::test]
