@@ -79,7 +79,7 @@ impl Engine {
     /// (`command-analysis.md` T2). They are the programs among `executables` that begin with `#!`, and the files that
     /// the command hands to shells and interpreters. Which operand is the script is known to the interpreter alone, so
     /// every one that is a file counts: a file that is called like the value of an option must not stand in for the
-    /// script.
+    /// script. A program that is bound as an executable is no script, wherever its path stands: its content is not read.
     pub(super) fn scripts_of(
         &self,
         analysis: Option<&Analysis>,
@@ -110,7 +110,13 @@ impl Engine {
                 }),
             })
             .collect();
-        let is_file = |path: &Path| open(path).is_ok();
+        let is_bound_program = |path: &Path| {
+            lookup.inspect(&path.to_string_lossy()).is_some_and(|found| {
+                executables.contains(&found.identity)
+                    && self.heads.of(&found.identity, now, open) == Some(Head::Program)
+            })
+        };
+        let is_file = |path: &Path| open(path).is_ok() && !is_bound_program(path);
         if let Some(analysis) = analysis {
             let mut operands = Operands::in_directory(cwd, &is_file);
             operands.collect(&analysis.segments);

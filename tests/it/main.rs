@@ -139,6 +139,8 @@ mod preflight;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod program_reads;
+#[cfg(test)]
 mod pty;
 #[cfg(test)]
 mod real_commands;
