@@ -217,14 +217,14 @@ async fn challenges_that_are_none_are_left() {
         assert_eq!(peer.next().await, None, "{payload}");
         comes_again(&gateway, &mut node).await;
     };
-    join_all([
-        left(json!({"nonce": 7, "ts": 1})),
-        left(json!({"nonce": "", "ts": 1})),
-        left(json!({"nonce": null})),
-        left(json!({"nonce": ["n"]})),
-        left(json!({"nonce": "n".repeat(10_000), "ts": 1})),
-    ])
-    .await;
+    let payloads = [
+        json!({"nonce": 7, "ts": 1}),
+        json!({"nonce": "", "ts": 1}),
+        json!({"nonce": null}),
+        json!({"nonce": ["n"]}),
+        json!({"nonce": "n".repeat(10_000), "ts": 1}),
+    ];
+    join_all(payloads.into_iter().map(left)).await;
 }
 
 #[tokio::test]
