@@ -29,7 +29,7 @@ struct Ways {
 
 /// An agent that asks, an approver that listens and one that answers.
 #[derive(Debug)]
-struct Pair {
+pub(super) struct Pair {
     server: Server,
     ask: Vec<u8>,
     agent: Connection,
@@ -89,7 +89,7 @@ pub(crate) async fn measure(options: &Options) {
 }
 
 impl Pair {
-    async fn new(server: Server, options: &Options) -> Self {
+    pub(super) async fn new(server: Server, options: &Options) -> Self {
         let body = json!({ "argv": [options.program], "approvalWaitMs": 60_000 });
         Self {
             ask: server.agent().request("POST", "/v1/exec", Some(&body)),
@@ -101,7 +101,8 @@ impl Pair {
         }
     }
 
-    async fn go(&mut self) {
+    /// Goes once; returns the time from the request to the result.
+    pub(super) async fn go(&mut self) -> Duration {
         let Self {
             server,
             ask,
@@ -129,6 +130,7 @@ impl Pair {
         };
         let ((), whole) = tokio::join!(answers, results);
         ways.whole.add(whole);
+        whole
     }
 }
 

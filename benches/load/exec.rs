@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use super::{
     options::Options,
     samples::{Samples, ratio},
-    servers::{self, Policy, Server},
+    servers::{Policy, Restarts, Server},
 };
 
 /// Answers of one window, or of several.
 #[derive(Debug, Default)]
-struct Window {
+pub(super) struct Window {
     latencies: Samples,
     elapsed: Duration,
 }
@@ -29,14 +29,14 @@ pub(crate) async fn measure(options: &Options) {
     let servers = [&reference, &countersign];
     for server in servers {
         // Connections, caches and supervisors are warm before anything counts.
-        window(server, options, 4).await;
+        window(server, &request(server, options), 4, options.window).await;
     }
     println!("idle RSS after warming up: {}", countersign.memory());
     for &clients in &options.clients {
         let mut seen: [Window; 2] = Default::default();
         for _ in 0..options.windows {
             for (server, all) in servers.into_iter().zip(&mut seen) {
-                all.add(window(server, options, clients).await);
+                all.add(window(server, &request(server, options), clients, options.window).await);
             }
         }
         compare(clients, &seen);
@@ -47,9 +47,10 @@ pub(crate) async fn measure(options: &Options) {
 /// Times from start to ready line: with a fresh state directory, and again with the same one.
 fn starts() {
     let (mut first, mut later) = (Samples::default(), Samples::default());
-    for (fresh, again) in servers::time_starts(10) {
-        first.add(fresh);
-        later.add(again);
+    for _ in 0..10 {
+        let state = Restarts::new();
+        first.add(state.once());
+        later.add(state.once());
     }
     println!(
         "start to ready, p50 of {}: first start {:?}, later start {:?}",
@@ -59,15 +60,19 @@ fn starts() {
     );
 }
 
+fn request(server: &Server, options: &Options) -> Vec<u8> {
+    let call = json!({ "argv": [options.program] });
+    server.agent().request("POST", "/v1/exec", Some(&call))
+}
+
 /// Sends requests from `clients` connections for one window.
-async fn window(server: &Server, options: &Options, clients: usize) -> Window {
+pub(super) async fn window(server: &Server, request: &[u8], clients: usize, length: Duration) -> Window {
     let caller = server.agent();
-    let request = caller.request("POST", "/v1/exec", Some(&json!({ "argv": [options.program] })));
     let begun = Instant::now();
-    let until = begun + options.window;
+    let until = begun + length;
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..clients {
-        let (caller, request) = (caller.clone(), request.clone());
+        let (caller, request) = (caller.clone(), request.to_vec());
         tasks.spawn(async move {
             let mut connection = caller.connect().await;
             let mut latencies = Vec::new();
@@ -91,7 +96,7 @@ impl Window {
     }
 
     /// Answers a second.
-    fn throughput(&self) -> f64 {
+    pub(super) fn throughput(&self) -> f64 {
         f64::from(u32::try_from(self.latencies.0.len()).unwrap_or(u32::MAX)) / self.elapsed.as_secs_f64()
     }
 }

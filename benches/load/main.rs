@@ -16,6 +16,8 @@
 //! * `throughput`: a gigabyte of output through one run, beside a pipe
 //! * `nodes`: many nodes that are connected; what a call of one costs beside an echo over a WebSocket
 //! * `leaks`: what a thousand short background runs leave behind
+//! * `gate`: the guard, which compares figures with `benches/limits.toml` and fails when one is worse. Only by its name, and alone;
+//!   `--only GROUP`, any number of times, measures some of its rows. `docs/performance.md` has more
 //!
 //! The bare server does the same work by the shortest way, and is asked by the same client in the same run, in
 //! turns, so that whatever else the machine does falls on both; what counts are the ratios.
@@ -35,6 +37,7 @@ mod docker;
 mod echo;
 mod exec;
 mod explain;
+mod gate;
 mod isolation;
 mod leaks;
 mod nodes;
@@ -48,13 +51,15 @@ mod sse;
 mod stream;
 mod throughput;
 
+use std::process::ExitCode;
+
 use options::Options;
 
-fn main() {
+fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1).peekable();
     if arguments.next_if(|first| first == reference::MODE).is_some() {
         reference::serve(arguments.next());
-        return;
+        return ExitCode::SUCCESS;
     }
     let options = Options::parse(arguments);
     allow_many_sockets();
@@ -63,6 +68,14 @@ fn main() {
         .build()
         .expect("a runtime");
     runtime.block_on(async {
+        if options.names("gate") {
+            let is_good = gate::run(&options).await;
+            return if is_good {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            };
+        }
         if options.wants("exec") {
             exec::measure(&options).await;
         }
@@ -100,7 +113,8 @@ fn main() {
         if options.wants("leaks") {
             leaks::measure().await;
         }
-    });
+        ExitCode::SUCCESS
+    })
 }
 
 /// A thousand subscribers are two thousand sockets; the servers inherit the limit.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// What can be measured, in the order of a run.
-const MEASURES: [&str; 12] = [
+const MEASURES: [&str; 13] = [
     "exec",
     "approval",
     "pending",
@@ -16,12 +16,20 @@ const MEASURES: [&str; 12] = [
     "throughput",
     "nodes",
     "leaks",
+    "gate",
+];
+
+/// The groups of the guard's rows.
+const GROUPS: [&str; 9] = [
+    "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
 ];
 
 /// What to measure, and how long.
 #[derive(Debug)]
 pub(crate) struct Options {
     measures: Vec<String>,
+    /// Groups of the guard; none for all.
+    only: Vec<String>,
     pub(crate) program: String,
     pub(crate) windows: u32,
     pub(crate) window: Duration,
@@ -40,6 +48,7 @@ impl Options {
     pub(crate) fn parse(mut arguments: impl Iterator<Item = String>) -> Self {
         let mut options = Self {
             measures: Vec::new(),
+            only: Vec::new(),
             program: "/bin/true".to_owned(),
             windows: 8,
             window: Duration::from_secs(1),
@@ -59,6 +68,15 @@ impl Options {
                     .unwrap_or_else(|| panic!("{argument} needs a value"))
             };
             match argument.as_str() {
+                "--only" => {
+                    let group = value();
+                    assert!(
+                        GROUPS.contains(&group.as_str()),
+                        "unknown group: {group}; there is {}",
+                        GROUPS.join(", ")
+                    );
+                    options.only.push(group);
+                }
                 "--command" => options.program = value(),
                 "--windows" => options.windows = number(&value()),
                 "--window-ms" => options.window = Duration::from_millis(number(&value())),
@@ -82,6 +100,16 @@ impl Options {
     /// Whether this is to be measured; without a choice everything is.
     pub(crate) fn wants(&self, measure: &str) -> bool {
         self.measures.is_empty() || self.names(measure)
+    }
+
+    /// Whether this group of the guard's rows is to be measured.
+    pub(crate) fn in_gate(&self, group: &str) -> bool {
+        self.is_whole_gate() || self.only.iter().any(|wanted| wanted == group)
+    }
+
+    /// Whether all rows of the guard are to be measured.
+    pub(crate) const fn is_whole_gate(&self) -> bool {
+        self.only.is_empty()
     }
 
     /// Whether this was chosen by its name.

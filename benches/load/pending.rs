@@ -60,7 +60,7 @@ pub(crate) async fn measure(options: &Options) {
     assert_eq!(count(&server.operator()).await, expected, "approvals are missing");
 }
 
-async fn admit(agent: &Caller, count: usize) -> Samples {
+pub(super) async fn admit(agent: &Caller, count: usize) -> Samples {
     let request = agent.request("POST", "/v1/exec", Some(&json!({ "argv": ["/bin/true"] })));
     let mut connection = agent.connect().await;
     let mut times = Samples::default();

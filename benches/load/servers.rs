@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Write},
     os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -26,6 +26,8 @@ pub(crate) enum Policy {
     Deny,
     /// What the allowlist covers runs; it has this many entries.
     Allowlist { entries: usize },
+    /// The same, and nobody is asked about the rest.
+    Covered { entries: usize },
     /// Everything runs in the built-in sandbox.
     Sandboxed,
     /// Everything runs in a container of the engine that `DOCKER_HOST` names.
@@ -230,6 +232,17 @@ impl Server {
         self.start_time
     }
 
+    /// The process of the server itself.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The ledger, and its write-ahead log.
+    pub(crate) fn ledger_files(&self) -> [PathBuf; 2] {
+        let state = self.state.as_ref().expect("a server with a state directory");
+        ["countersign.db", "countersign.db-wal"].map(|name| state.path().join("countersign").join(name))
+    }
+
     /// Resident memory of the server.
     pub(crate) fn resident_kib(&self) -> u64 {
         kib(self.child.id(), "VmRSS:")
@@ -265,7 +278,8 @@ impl Server {
         (count("runs"), count("output"))
     }
 
-    fn family(&self) -> Vec<u32> {
+    /// The server, and every process below it.
+    pub(crate) fn family(&self) -> Vec<u32> {
         let mut family = vec![self.child.id()];
         let mut at = 0;
         while let Some(&parent) = family.get(at) {
@@ -294,22 +308,24 @@ impl Drop for Server {
     }
 }
 
-/// From starting the program to its ready line: first with a fresh state directory, then with the same again.
-pub(crate) fn time_starts(times: u32) -> Vec<(Duration, Duration)> {
-    let once = |state: &TempDir| {
+/// A state directory with which servers are started one after the other.
+#[derive(Debug)]
+pub(crate) struct Restarts(TempDir);
+
+impl Restarts {
+    pub(crate) fn new() -> Self {
+        Self(state_directory(Policy::Full))
+    }
+
+    /// From starting the program to its ready line; the server is ended then.
+    pub(crate) fn once(&self) -> Duration {
         let begun = Instant::now();
-        let (mut child, _) = start(&mut countersign(state.path()));
+        let (mut child, _) = start(&mut countersign(self.0.path()));
         let elapsed = begun.elapsed();
         child.kill().expect("ending a server");
         child.wait().expect("the end of a server");
         elapsed
-    };
-    (0..times)
-        .map(|_| {
-            let state = state_directory(Policy::Full);
-            (once(&state), once(&state))
-        })
-        .collect()
+    }
 }
 
 /// How long a shell takes for a text.
@@ -325,7 +341,8 @@ pub(crate) fn time_shell(text: &str) -> Duration {
     begun.elapsed()
 }
 
-const SERVER: &str = env!("CARGO_BIN_EXE_countersign");
+/// The program.
+pub(crate) const SERVER: &str = env!("CARGO_BIN_EXE_countersign");
 
 /// Its arguments, before the state directory.
 const SERVE: [&str; 4] = ["serve", "--listen", "127.0.0.1:0", "--state-dir"];
@@ -342,7 +359,7 @@ fn countersign(state: &Path) -> Command {
     clippy::disallowed_methods,
     reason = "the one place of the harness that starts programs"
 )]
-fn program_named(program: &Path) -> Command {
+pub(crate) fn program_named(program: &Path) -> Command {
     Command::new(program)
 }
 
@@ -367,20 +384,23 @@ fn state_directory(policy: Policy) -> TempDir {
         Policy::Ask => ("full", "always"),
         Policy::Deny => ("deny", "off"),
         Policy::Allowlist { .. } => ("allowlist", "on-miss"),
+        Policy::Covered { .. } => ("allowlist", "off"),
     };
     let (host, backend) = match policy {
         Policy::Sandboxed => ("sandbox", "builtin"),
         Policy::Contained => ("sandbox", "docker"),
-        Policy::Full | Policy::Ask | Policy::Deny | Policy::Allowlist { .. } => ("gateway", "off"),
+        Policy::Full | Policy::Ask | Policy::Deny | Policy::Allowlist { .. } | Policy::Covered { .. } => {
+            ("gateway", "off")
+        }
     };
     let exec = json!({ "host": host, "security": security, "ask": ask });
     write("openclaw.json", &json!({ "tools": { "exec": exec } }).to_string());
-    if let Policy::Allowlist { entries } = policy {
+    if let Policy::Allowlist { entries } | Policy::Covered { entries } = policy {
         write("exec-approvals.json", &explain::document(entries).to_string());
     }
     // Thousands of requests a second from one token are what is measured, not what is refused.
     let settings = format!(
-        "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"warn\"\n\
+        "[exec]\nlogin_path = false\n[limits]\nrequests_per_second = 0\n[telemetry]\nlog_filter = \"error\"\n\
          [approvals]\nalways_reachable = true\n[sandbox]\nbackend = \"{backend}\"\n"
     );
     write("countersign/countersign.toml", &settings);

@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::{
-    sync::watch,
+    sync::{Notify, watch},
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
@@ -33,23 +33,23 @@ const PUBLISHERS: u32 = 4;
 const BURST: u32 = 600;
 
 /// A server, the path to which a request causes events, and how many it causes.
-type Source = (Server, &'static str, u32);
+pub(super) type Source = (Server, &'static str, u32);
 
 /// What is measured, by name.
 type Named = (&'static str, fn() -> Source);
 
-fn bare() -> Source {
+pub(super) fn bare() -> Source {
     (Server::reference(), "/publish", 1)
 }
 
 /// What is denied is asked for and refused: two events.
-fn countersign() -> Source {
+pub(super) fn countersign() -> Source {
     (Server::countersign(Policy::Deny), "/v1/exec", 2)
 }
 
 /// A server with a crowd that listens.
 #[derive(Debug)]
-struct Crowd {
+pub(super) struct Crowd {
     server: Server,
     /// Makes one request that causes `events_each` events.
     cause: Vec<u8>,
@@ -57,9 +57,33 @@ struct Crowd {
     listeners: JoinSet<Heard>,
     /// The number after which listeners stop, once it is known.
     last: watch::Sender<Option<u64>>,
-    received: Arc<AtomicU64>,
+    received: Arc<Received>,
     connected_kib: u64,
     before_kib: u64,
+}
+
+/// How many events all listeners have received.
+#[derive(Debug, Default)]
+struct Received {
+    count: AtomicU64,
+    /// The count that is waited for.
+    target: AtomicU64,
+    reached: Notify,
+}
+
+impl Received {
+    fn add_one(&self) {
+        if self.count.fetch_add(1, Ordering::Relaxed) + 1 == self.target.load(Ordering::Relaxed) {
+            self.reached.notify_one();
+        }
+    }
+
+    /// Ends when so many more have come. All listeners and this are on one thread.
+    fn expect(&self, more: u64) -> impl Future<Output = ()> {
+        let now = self.count.load(Ordering::Relaxed);
+        self.target.store(now + more, Ordering::Relaxed);
+        self.reached.notified()
+    }
 }
 
 /// What one listener heard.
@@ -99,14 +123,14 @@ pub(crate) async fn measure(options: &Options) {
 }
 
 impl Crowd {
-    async fn gather((server, path, events_each): Source, subscribers: usize) -> Self {
+    pub(super) async fn gather((server, path, events_each): Source, subscribers: usize) -> Self {
         let body = json!({ "argv": ["/bin/true"] });
         let cause = server.agent().request("POST", path, Some(&body));
         // What the first event brings in is not the price of a subscriber.
         cause_one(&mut server.agent().connect().await, &cause).await;
         let before_kib = server.resident_kib();
         let (last, until) = watch::channel(None);
-        let received = Arc::new(AtomicU64::new(0));
+        let received = Arc::new(Received::default());
         let mut listeners = JoinSet::new();
         for _ in 0..subscribers {
             let stream = EventStream::open(&server.operator(), "").await;
@@ -150,10 +174,23 @@ impl Crowd {
     async fn burst(&mut self) -> f64 {
         let before = self.newest().await;
         let begun = Instant::now();
+        self.cause(BURST).await;
+        let caused = begun.elapsed();
+        let (events, lost, _) = self.settle(before).await;
+        let delivered = self.received.count.load(Ordering::Relaxed);
+        let rate = kib(delivered) / begun.elapsed().as_secs_f64();
+        println!(
+            "    saturated: {events} events caused in {caused:.1?}, {rate:.0} deliveries/s, lost {lost}; RSS at most {} KiB",
+            self.server.peak_kib()
+        );
+        rate
+    }
+
+    async fn cause(&self, events: u32) {
         let mut publishers = JoinSet::new();
         for _ in 0..PUBLISHERS {
             let (agent, cause) = (self.server.agent(), self.cause.clone());
-            let requests = BURST / PUBLISHERS / self.events_each;
+            let requests = events / PUBLISHERS / self.events_each;
             publishers.spawn(async move {
                 let mut connection = agent.connect().await;
                 for _ in 0..requests {
@@ -162,15 +199,19 @@ impl Crowd {
             });
         }
         publishers.join_all().await;
-        let caused = begun.elapsed();
-        let (events, lost, _) = self.settle(before).await;
-        let delivered = self.received.load(Ordering::Relaxed);
-        let rate = kib(delivered) / begun.elapsed().as_secs_f64();
-        println!(
-            "    saturated: {events} events caused in {caused:.1?}, {rate:.0} deliveries/s, lost {lost}; RSS at most {} KiB",
-            self.server.peak_kib()
-        );
-        rate
+    }
+
+    /// Causes some events as fast as they can be caused; returns how many a second were delivered. All listeners stay.
+    pub(super) async fn deliver(&self, events: u32) -> f64 {
+        let listeners = u64::try_from(self.listeners.len()).expect("a number of listeners");
+        let expected = listeners * u64::from(events);
+        let all_are_there = self.received.expect(expected);
+        let begun = Instant::now();
+        self.cause(events).await;
+        timeout(PATIENCE, all_are_there)
+            .await
+            .expect("everybody gets every event");
+        kib(expected) / begun.elapsed().as_secs_f64()
     }
 
     /// Waits until everybody has what there is; returns how many events that were, how many deliveries are missing
@@ -230,7 +271,7 @@ async fn cause_one(connection: &mut Connection, cause: &[u8]) {
 async fn listen(
     mut stream: EventStream,
     mut until: watch::Receiver<Option<u64>>,
-    received: Arc<AtomicU64>,
+    received: Arc<Received>,
 ) -> Heard {
     let mut heard = Heard::default();
     loop {
@@ -243,7 +284,7 @@ async fn listen(
                 heard.disorder |= event.id <= heard.newest;
                 heard.newest = event.id;
                 heard.count += 1;
-                received.fetch_add(1, Ordering::Relaxed);
+                received.add_one();
             }) => assert!(goes_on, "the server ended a stream"),
             changed = until.changed() => changed.expect("the crowd is there"),
         }

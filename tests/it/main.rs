@@ -87,6 +87,8 @@ mod eyes;
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
 #[cfg(test)]
+mod guard;
+#[cfg(test)]
 mod health_check;
 #[cfg(test)]
 mod held;

@@ -8,7 +8,10 @@ use std::{fs::File, sync::Arc};
 
 use axum::{
     Json, Router,
-    extract::ws::{Message, WebSocketUpgrade},
+    extract::{
+        State,
+        ws::{Message, WebSocketUpgrade},
+    },
     response::Response,
     routing::{get, post},
 };
@@ -49,10 +52,17 @@ pub(crate) fn serve(record: Option<String>) {
             .route("/v1/events", get(events::events))
             .route("/publish", post(events::publish))
             .route("/echo", post(echo))
+            .route("/record", post(recorded))
             .route("/ws", get(echo_frames))
             .with_state(shared);
         axum::serve(listener, router).await.expect("serving");
     });
+}
+
+/// Gives the request back once a line is synced.
+async fn recorded(State(shared): State<Arc<Shared>>, Json(body): Json<Value>) -> Json<Value> {
+    shared.approvals.record("decision\n").await;
+    Json(body)
 }
 
 async fn echo(Json(body): Json<Value>) -> Json<Value> {

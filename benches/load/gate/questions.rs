@@ -1,0 +1,112 @@
+//! Decisions, questions and their lists.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        approval::Pair,
+        connection::Connection,
+        options::Options,
+        pending,
+        servers::{Policy, Server},
+    },
+    Report,
+    interval::Interval,
+    rounds::{Compared, compare},
+};
+
+const FEW: usize = 10;
+const MANY: usize = 10_000;
+const WAITING: usize = 1000;
+const PAGE: usize = 500;
+
+/// A refusal with its record: beside the bare server that syncs a line, and with many entries beside few.
+pub(super) async fn decisions(report: &mut Report) {
+    let call = json!({ "argv": ["/bin/true"], "workdir": "/" });
+    let bare = Server::synced_reference();
+    let of_bare = bare.agent().request("POST", "/record", Some(&call));
+    let mut beside = bare.agent().connect().await;
+    let few = Server::countersign(Policy::Covered { entries: FEW });
+    let many = Server::countersign(Policy::Covered { entries: MANY });
+    let request = few.agent().request("POST", "/v1/exec", Some(&call));
+    let request_to_many = many.agent().request("POST", "/v1/exec", Some(&call));
+    let mut to_few = few.agent().connect().await;
+    let mut to_many = many.agent().connect().await;
+    for _ in 0..50 {
+        ask(&mut to_few, &request, 403).await;
+        ask(&mut to_many, &request_to_many, 403).await;
+        ask(&mut beside, &of_bare, 200).await;
+    }
+    let compared = compare(
+        100,
+        async || ask(&mut to_few, &request, 403).await,
+        async || ask(&mut beside, &of_bare, 200).await,
+    )
+    .await;
+    report.add("decision/10-entries/p50", compared.ratio, times(&compared));
+    let compared = compare(
+        100,
+        async || ask(&mut to_many, &request_to_many, 403).await,
+        async || ask(&mut to_few, &request, 403).await,
+    )
+    .await;
+    report.add(
+        "decision/10000-to-10-entries/p50",
+        compared.ratio,
+        times(&compared),
+    );
+}
+
+/// Question, event, answer, result, beside the same four steps with two synced lines.
+pub(super) async fn approval(report: &mut Report, options: &Options) {
+    let mut ours = Pair::new(Server::countersign(Policy::Ask), options).await;
+    let mut beside = Pair::new(Server::synced_reference(), options).await;
+    for _ in 0..20 {
+        ours.go().await;
+        beside.go().await;
+    }
+    let compared = compare(20, async || ours.go().await, async || beside.go().await).await;
+    report.add("approval/p50", compared.ratio, times(&compared));
+}
+
+/// A page of waiting questions, beside the bare server that reads and writes the same JSON.
+pub(super) async fn list(report: &mut Report) {
+    let server = Server::countersign(Policy::Ask);
+    pending::admit(&server.agent(), WAITING).await;
+    let bare = Server::reference();
+    let of_ours = server
+        .operator()
+        .request("GET", &format!("/v1/approvals?limit={PAGE}"), None);
+    let mut ours = server.operator().connect().await;
+    let page = ours.ask(&of_ours).await.json(200);
+    let of_bare = bare.agent().request("POST", "/echo", Some(&page));
+    let mut beside = bare.agent().connect().await;
+    let compared = compare(
+        10,
+        async || ask(&mut ours, &of_ours, 200).await,
+        async || ask(&mut beside, &of_bare, 200).await,
+    )
+    .await;
+    report.add("list/500-of-1000/p50", compared.ratio, times(&compared));
+    let bytes = u32::try_from(page.to_string().len()).unwrap_or(u32::MAX);
+    report.add("list/500-of-1000/bytes", Interval::exact(f64::from(bytes)), "");
+}
+
+fn times(compared: &Compared) -> String {
+    format!(
+        "{} us beside {} us; p99 {} us beside {} us",
+        compared.ours.p50().as_micros(),
+        compared.beside.p50().as_micros(),
+        compared.ours.p99().as_micros(),
+        compared.beside.p99().as_micros()
+    )
+}
+
+async fn ask(connection: &mut Connection, request: &[u8], status: u16) -> Duration {
+    let begun = Instant::now();
+    connection.ask(request).await.expect(status);
+    begun.elapsed()
+}

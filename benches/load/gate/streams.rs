@@ -1,0 +1,66 @@
+//! What flows: the output of a run, and events to many subscribers.
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{
+    super::{
+        servers::{Policy, Server, time_shell},
+        sse::{self, Crowd},
+    },
+    Report,
+    rounds::{compare, compare_rates},
+};
+
+const BYTES: u32 = 200_000_000;
+const SUBSCRIBERS: usize = 1000;
+/// Events of one round of all subscribers.
+const EVENTS: u32 = 120;
+
+/// Much output through one run, beside the same through two pipes of a shell.
+pub(super) async fn output(report: &mut Report) {
+    let server = Server::countersign(Policy::Full);
+    let caller = server.agent();
+    let source = format!("head -c {BYTES} /dev/zero");
+    let call = json!({ "command": source, "workdir": "/", "yieldMs": 120_000 });
+    let request = caller.request("POST", "/v1/exec", Some(&call));
+    let mut connection = caller.connect().await;
+    let piped = format!("{source} | cat | wc -c");
+    let compared = compare(
+        1,
+        async || {
+            let begun = Instant::now();
+            connection.ask(&request).await.expect_completed();
+            begun.elapsed()
+        },
+        async || time_shell(&piped),
+    )
+    .await;
+    report.add(
+        "output/200-mb/time",
+        compared.ratio,
+        format!(
+            "{} ms beside {} ms",
+            compared.ours.p50().as_millis(),
+            compared.beside.p50().as_millis()
+        ),
+    );
+}
+
+/// Events to a thousand subscribers as fast as they are caused, beside a bare broadcast.
+pub(super) async fn events(report: &mut Report) {
+    let ours = Crowd::gather(sse::countersign(), SUBSCRIBERS).await;
+    let beside = Crowd::gather(sse::bare(), SUBSCRIBERS).await;
+    ours.deliver(EVENTS).await;
+    beside.deliver(EVENTS).await;
+    let (ratio, of_ours, of_beside) = compare_rates(
+        async || ours.deliver(EVENTS).await,
+        async || beside.deliver(EVENTS).await,
+    )
+    .await;
+    report.add(
+        "events/1000-subscribers/deliveries",
+        ratio,
+        format!("{of_ours:.0} a second beside {of_beside:.0}"),
+    );
+}
