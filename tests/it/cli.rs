@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Scratch, TestServer, countersign, eventually, only, run_program};
+use crate::support::{
+    Finished, Invocation, Scratch, TestServer, countersign, eventually, only, released, run_program,
+};
 
 #[track_caller]
 fn json_of(done: &Finished) -> Value {
@@ -314,7 +316,7 @@ async fn after_init_the_first_command_meets_a_person() {
 fn demo_shows_the_main_job_and_ends_well() {
     let scratch = Scratch::new();
     let done = run_program(
-        &countersign()
+        &Invocation::new(released())
             .args(&["demo", "--approve"])
             .env("HOME", scratch.path())
             // It is about a server of its own, whatever the caller has set.

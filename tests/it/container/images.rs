@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::engine::{Engine, succeeds};
-use crate::support::{Invocation, program, write_file_mode};
+use crate::support::{Invocation, program, released, write_file_mode};
 
 /// Names of the two images.
 pub(super) const RUNTIME: &str = "made-here/runtime:test";
@@ -42,7 +42,7 @@ pub(super) async fn make(engine: &Engine) {
     write_file_mode(&root.join("usr/local/bin/cargo"), CARGO, 0o755);
     let compiled = root.join("compiled");
     fs::create_dir(&compiled).expect("a directory of the image");
-    fs::copy(env!("CARGO_BIN_EXE_countersign"), compiled.join("countersign")).expect("the program");
+    fs::copy(released(), compiled.join("countersign")).expect("the program");
     import(engine, &root, TOOLCHAIN).await;
 }
 
@@ -76,7 +76,7 @@ async fn base(root: &Path) {
     for name in names.lines().filter(|name| *name != "busybox") {
         symlink("busybox", root.join("bin").join(name)).expect("a name of busybox");
     }
-    let libraries = succeeds(Invocation::new("ldd").arg(env!("CARGO_BIN_EXE_countersign"))).await;
+    let libraries = succeeds(Invocation::new("ldd").arg(released())).await;
     for library in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
         let place = root.join(library.trim_start_matches('/'));
         fs::create_dir_all(place.parent().expect("a file has a parent")).expect("a directory of the image");

@@ -26,8 +26,8 @@ pub(crate) use files::{Scratch, joined_lines, lines, write_file, write_file_mode
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
 pub(crate) use process::{
-    Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, run_long_program,
-    run_program,
+    Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, released,
+    run_long_program, run_program,
 };
 pub(crate) use process::{ProcessHandle, pid_of, processes_of, signal, terminate};
 pub(crate) use server::{ServerBuilder, TestServer};

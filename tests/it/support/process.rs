@@ -167,6 +167,14 @@ pub(crate) fn countersign() -> Invocation {
     Invocation::new(env!("CARGO_BIN_EXE_countersign"))
 }
 
+/// The program as people get it: the optimised one where `COUNTERSIGN_TEST_RELEASE` names it, else the one under test.
+/// For tests that switch nothing on in it.
+pub(crate) fn released() -> PathBuf {
+    inherited("COUNTERSIGN_TEST_RELEASE")
+        .unwrap_or_else(|| env!("CARGO_BIN_EXE_countersign").into())
+        .into()
+}
+
 /// Runs a program to its end; kills it and fails when it never ends.
 #[track_caller]
 pub(crate) fn run_program(invocation: &Invocation) -> Finished {
