@@ -17,7 +17,7 @@ const LIST: &str = "allowlist";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   countersign allowlist add /usr/bin/git
-  countersign allowlist add '/usr/bin/{ls,cat}' --agent build --note 'read only'
+  countersign allowlist add '/opt/tools/*' --agent build --note 'ours'
   countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
   countersign allowlist add ~/bin/deploy --pin-digest
   countersign allowlist list --agent '*'")]
@@ -87,15 +87,45 @@ pub(crate) struct AddArgs {
     note: Option<String>,
 }
 
+/// The owner of the lists that count for every agent.
+pub(super) const EVERY_AGENT: &str = "*";
+
 impl Owner {
+    /// That owner.
+    pub(super) fn of(agent: String) -> Self {
+        Self { agent }
+    }
+
+    /// Whether its list counts for every agent.
+    pub(super) fn is_every_agent(&self) -> bool {
+        self.agent == EVERY_AGENT
+    }
+
+    /// For people.
+    pub(super) fn in_words(&self) -> String {
+        if self.is_every_agent() {
+            "every agent".to_owned()
+        } else {
+            format!("agent {}", self.agent)
+        }
+    }
+
+    /// What the server answered about one of its rules, with the owner in it.
+    pub(super) fn named_in(&self, mut rule: Value) -> Value {
+        if let Some(members) = rule.as_object_mut() {
+            members.insert("agentId".to_owned(), json!(self.agent));
+        }
+        rule
+    }
+
     /// The agent, or `*`.
     pub(super) fn agent(&self) -> &str {
         &self.agent
     }
 }
 
-fn parse_owner(text: &str) -> Result<String, String> {
-    if text == "*" {
+pub(super) fn parse_owner(text: &str) -> Result<String, String> {
+    if text == EVERY_AGENT {
         return Ok(text.to_owned());
     }
     AgentId::parse(text)
@@ -122,7 +152,7 @@ pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<
         }
         AllowlistCommand::Show { id, owner } => {
             let entry = find(&client, &owner, LIST, &id).await?;
-            show(context, &entry)?;
+            show(context, &owner, entry)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
@@ -173,10 +203,7 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     let entry = client
         .post(&["v1", "agents", &args.owner.agent, LIST], &Value::Object(body))
         .await?;
-    match context.console.format() {
-        Format::Json => context.console.document(&entry),
-        Format::People => show(context, &entry),
-    }
+    show(context, &args.owner, entry)
 }
 
 /// SHA-256 of the file that the pattern names, as this machine has it.
@@ -203,11 +230,13 @@ fn digest(pattern: &str) -> Result<String, Failure> {
     Ok(crate::domain::hex(&hash.finalize()))
 }
 
-fn show(context: &Context, entry: &Value) -> Result<(), Failure> {
+fn show(context: &Context, owner: &Owner, entry: Value) -> Result<(), Failure> {
+    let entry = &owner.named_in(entry);
     if context.console.format() == Format::Json {
         return context.console.document(entry);
     }
     let mut table = Table::without_header();
+    table.fact("for", &owner.in_words());
     for member in [
         "id",
         "kind",
@@ -242,10 +271,11 @@ fn show(context: &Context, entry: &Value) -> Result<(), Failure> {
     context.console.table(&table, "")
 }
 
-async fn entries(client: &Client, owner: &Owner, list: &str) -> Result<Vec<Value>, Failure> {
-    client
+pub(super) async fn entries(client: &Client, owner: &Owner, list: &str) -> Result<Vec<Value>, Failure> {
+    let items = client
         .list(&["v1", "agents", &owner.agent, list], &Vec::new(), usize::MAX)
-        .await
+        .await?;
+    Ok(items.into_iter().map(|item| owner.named_in(item)).collect())
 }
 
 /// The one item of a list with this id, or this beginning of it.
@@ -268,7 +298,10 @@ pub(super) async fn find(client: &Client, owner: &Owner, list: &str, id: &str) -
             "not-found",
             format!("the {list} of {} has no entry {id}", owner.agent),
         )
-        .hint(format!("countersign {list} list --agent '{}'", owner.agent))),
+        .hint(format!(
+            "countersign {list} list --agent {}",
+            value::quoted(&owner.agent)
+        ))),
     }
 }
 

@@ -324,13 +324,18 @@ fn chosen(approval: &Value, names: &[String]) -> Result<Value, Failure> {
             .iter()
             .find(|pattern| value::string(pattern, "pattern") == name)
             .ok_or_else(|| Failure::usage(format!("{name} is not among the proposed patterns")))?;
-        let mut stored = json!({ "pattern": name });
-        if let (Some(members), Some(arguments)) = (stored.as_object_mut(), pattern.get("argPattern")) {
-            members.insert("argPattern".to_owned(), arguments.clone());
-        }
-        patterns.push(stored);
+        patterns.push(stored(pattern));
     }
     Ok(Value::Array(patterns))
+}
+
+/// A proposed pattern in the form that the decision takes.
+pub(super) fn stored(pattern: &Value) -> Value {
+    let mut stored = json!({ "pattern": value::string(pattern, "pattern") });
+    if let (Some(members), Some(arguments)) = (stored.as_object_mut(), pattern.get("argPattern")) {
+        members.insert("argPattern".to_owned(), arguments.clone());
+    }
+    stored
 }
 
 /// Finds an approval by its id or by a unique prefix.

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde_json::Value;
 
-use super::{failure::Failure, table::Table};
+use super::{failure::Failure, table::Table, terminal_text};
 use crate::settings::Environment;
 
 /// How data is printed.
@@ -96,18 +96,21 @@ impl Console {
 
     /// Prints one JSON document.
     pub(crate) fn document(self, value: &Value) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-        Ok(out.flush()?)
+        self.json(&serde_json::to_string_pretty(value).map_err(io::Error::from)?)
     }
 
     /// Prints one JSON line of a stream.
     pub(crate) fn json_line(self, value: &Value) -> Result<(), Failure> {
-        let mut out = io::stdout().lock();
-        serde_json::to_writer(&mut out, value).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
-        Ok(out.flush()?)
+        self.json(&serde_json::to_string(value).map_err(io::Error::from)?)
+    }
+
+    /// A terminal gets the same JSON, in which everything that it would obey or hide is an escape.
+    fn json(self, text: &str) -> Result<(), Failure> {
+        if self.stdout_is_terminal {
+            self.line(&terminal_text::json(text))
+        } else {
+            self.line(text)
+        }
     }
 
     /// Prints a line of data. The text must be safe for a terminal.
@@ -128,6 +131,11 @@ impl Console {
             writeln!(out, "{line}")?;
         }
         Ok(out.flush()?)
+    }
+
+    /// Whether standard output is a terminal.
+    pub(crate) fn is_terminal(self) -> bool {
+        self.stdout_is_terminal
     }
 
     /// Prints output of a command as it is.

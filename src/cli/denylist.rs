@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    allowlist::{Owner, find},
+    allowlist::{EVERY_AGENT, Owner, entries, find, parse_owner},
     client::Client,
     console::Format,
     context::Context,
@@ -19,40 +19,51 @@ const LIST: &str = "denylist";
 /// See and change what never runs
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
-  countersign denylist add dd --agent '*' --reason 'writes to devices'
-  countersign denylist add git --arg-pattern '^push .*--force'
+  countersign denylist add dd --reason 'writes to devices'
+  countersign denylist add '**/mkfs*'
+  countersign denylist add git --arg-pattern '^push .*--force' --agent main
   countersign denylist list
-  countersign denylist list --agent '*' --json")]
+  countersign denylist list --agent main --json")]
 pub(crate) enum DenylistCommand {
     /// List deny rules
     #[command(after_help = "Examples:
-  countersign denylist list --agent '*'")]
+  countersign denylist list
+  countersign denylist list --agent main")]
     List {
         #[command(flatten)]
-        owner: Owner,
+        owner: Bound,
     },
     /// Add a deny rule
     #[command(after_help = "Examples:
-  countersign denylist add shutdown --agent '*'")]
+  countersign denylist add shutdown
+  countersign denylist add git --arg-pattern '^push .*--force' --agent main")]
     Add(AddArgs),
     /// Remove a deny rule
     #[command(after_help = "Examples:
-  countersign denylist remove 3f2a9c14 --agent '*'")]
+  countersign denylist remove 3f2a9c14")]
     Remove {
         /// Its id, or a unique beginning of it
         id: String,
         #[command(flatten)]
-        owner: Owner,
+        owner: Bound,
     },
     /// Show one deny rule
     #[command(after_help = "Examples:
-  countersign denylist show 3f2a9c14 --agent '*'")]
+  countersign denylist show 3f2a9c14")]
     Show {
         /// Its id, or a unique beginning of it
         id: String,
         #[command(flatten)]
-        owner: Owner,
+        owner: Bound,
     },
+}
+
+/// Whom the rules bind.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bound {
+    /// Only this agent; every agent, `*`, unless given
+    #[arg(long, default_value = EVERY_AGENT, value_name = "ID", value_parser = parse_owner)]
+    agent: String,
 }
 
 /// A new deny rule.
@@ -61,7 +72,7 @@ pub(crate) struct AddArgs {
     /// Name of the program, wherever it lies, or a path pattern
     pattern: String,
     #[command(flatten)]
-    owner: Owner,
+    owner: Bound,
     /// Regular expression that the arguments must match; any arguments unless given
     #[arg(long, value_name = "REGEX")]
     arg_pattern: Option<String>,
@@ -74,31 +85,32 @@ pub(crate) struct AddArgs {
 pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {
-        DenylistCommand::List { owner } => list(context, &client, &owner).await?,
+        DenylistCommand::List { owner } => list(context, &client, &owner.into()).await?,
         DenylistCommand::Add(args) => add(context, &client, args).await?,
         DenylistCommand::Remove { id, owner } => {
+            let owner = Owner::from(owner);
             let rule = find(&client, &owner, LIST, &id).await?;
             let id = value::text(&rule, "id");
             client.delete(&["v1", "agents", owner.agent(), LIST, &id]).await?;
             match context.console.format() {
                 Format::Json => context.console.document(&json!({"removed": rule}))?,
-                Format::People => context
-                    .console
-                    .line(&format!("removed {id} from the deny rules of {}", owner.agent()))?,
+                Format::People => context.console.line(&format!(
+                    "removed {id} from the deny rules of {}",
+                    owner.in_words()
+                ))?,
             }
         }
         DenylistCommand::Show { id, owner } => {
+            let owner = Owner::from(owner);
             let rule = find(&client, &owner, LIST, &id).await?;
-            show(context, &rule)?;
+            show(context, &owner, rule)?;
         }
     }
     Ok(ExitStatus::SUCCESS)
 }
 
 async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), Failure> {
-    let items = client
-        .list(&["v1", "agents", owner.agent(), LIST], &Vec::new(), usize::MAX)
-        .await?;
+    let items = entries(client, owner, LIST).await?;
     if context.console.format() == Format::Json {
         return context.console.document(&json!({ "items": items }));
     }
@@ -111,7 +123,15 @@ async fn list(context: &Context, client: &Client, owner: &Owner) -> Result<(), F
             value::text(rule, "reason"),
         ]);
     }
-    context.console.table(&table, "the list is empty")
+    context
+        .console
+        .table(&table, &format!("{} has no deny rules", owner.in_words()))?;
+    if owner.is_every_agent() {
+        context
+            .console
+            .hint("countersign denylist list --agent ID lists the rules that bind one agent alone");
+    }
+    Ok(())
 }
 
 async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Failure> {
@@ -121,26 +141,35 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
         arg_pattern,
         reason,
     } = args;
+    let owner = Owner::from(owner);
     let mut body = Map::from_iter([("pattern".to_owned(), json!(pattern))]);
     body.extend(arg_pattern.map(|text| ("argPattern".to_owned(), json!(text))));
     body.extend(reason.map(|text| ("reason".to_owned(), json!(text))));
     let rule = client
         .post(&["v1", "agents", owner.agent(), LIST], &Value::Object(body))
         .await?;
-    show(context, &rule)
+    show(context, &owner, rule)
 }
 
-fn show(context: &Context, rule: &Value) -> Result<(), Failure> {
+fn show(context: &Context, owner: &Owner, rule: Value) -> Result<(), Failure> {
+    let rule = owner.named_in(rule);
     if context.console.format() == Format::Json {
-        return context.console.document(rule);
+        return context.console.document(&rule);
     }
     let mut table = Table::without_header();
+    table.fact("binds", &owner.in_words());
     for member in ["id", "pattern", "argPattern", "reason"] {
-        table.fact(member, &value::text(rule, member));
+        table.fact(member, &value::text(&rule, member));
     }
     let warnings = rule.get("warnings").and_then(Value::as_array);
     for warning in warnings.into_iter().flatten() {
         table.fact("warning", &value::text(warning, "message"));
     }
     context.console.table(&table, "")
+}
+
+impl From<Bound> for Owner {
+    fn from(Bound { agent }: Bound) -> Self {
+        Self::of(agent)
+    }
 }

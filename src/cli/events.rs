@@ -13,7 +13,10 @@ use super::{
     table::Table,
     value,
 };
-use crate::domain::{AgentId, RunId, SessionKey};
+use crate::{
+    command::redaction,
+    domain::{AgentId, RunId, SessionKey},
+};
 
 /// Show the retained events, or follow new ones
 #[derive(Debug, clap::Args)]
@@ -92,7 +95,7 @@ fn line(event: &Value) -> String {
         if !COMMON.contains(&name.as_str()) && name != "tail" {
             details.push_str(name);
             details.push('=');
-            details.push_str(&value::spelled(member));
+            details.push_str(&redaction::masked(&value::spelled(member)));
             details.push(' ');
         }
     }
@@ -119,5 +122,11 @@ mod tests {
         let line = line(&event);
         assert!(line.starts_with("7  "), "{line}");
         assert!(line.ends_with("exec.finished  runId=r exitCode=0"), "{line}");
+    }
+
+    #[test]
+    fn a_line_masks_what_looks_like_a_secret() {
+        let event = json!({"seq": 8, "ts": 0, "type": "exec.started", "command": "x --token abcdef0123"});
+        assert!(line(&event).ends_with("command=x --token ⟨secret of 10 characters⟩"));
     }
 }

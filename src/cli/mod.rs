@@ -56,6 +56,7 @@ mod duration;
 mod exit;
 mod failure;
 mod table;
+mod terminal_text;
 mod value;
 
 pub use entry::main;

@@ -186,9 +186,10 @@ async fn pairings(context: &Context, client: &Client) -> Result<(), Failure> {
     context.console.table(&table, "nothing waits for a decision")?;
     if let Some(first) = items.first() {
         let id = value::visible(value::string(first, "requestId"));
-        context
-            .console
-            .hint(&format!("countersign nodes approve {id}   (or reject)"));
+        context.console.hint(&format!(
+            "countersign nodes approve {}   (or reject)",
+            value::quoted(&id)
+        ));
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     table::Table,
-    value,
+    terminal_text, value,
 };
 use crate::domain::{AgentId, Host, OutputStream, RunId, SessionKey, UnixMillis};
 
@@ -37,16 +37,20 @@ pub(crate) enum RunsCommand {
         /// Its id
         run: RunId,
     },
-    /// Print the exact bytes that it wrote
+    /// Print what it wrote: its exact bytes, or for a terminal the text with control characters spelled out
     #[command(after_help = "Examples:
   countersign runs output RUN > everything.bin
-  countersign runs output RUN --stream stderr")]
+  countersign runs output RUN --stream stderr
+  countersign runs output RUN --raw     # a terminal gets the exact bytes too")]
     Output {
         /// Its id
         run: RunId,
         /// Only stdout or stderr
         #[arg(long)]
         stream: Option<OutputStream>,
+        /// Send the exact bytes to a terminal too, which obeys what is in them
+        #[arg(long)]
+        raw: bool,
     },
     /// Kill it, or withdraw its question
     #[command(after_help = "Examples:
@@ -92,15 +96,13 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
     match command {
         RunsCommand::List(args) => list(context, &client, args).await,
         RunsCommand::Show { run } => show(context, &client, &run).await,
-        RunsCommand::Output { run, stream } => {
+        RunsCommand::Output { run, stream, raw } => {
             let query: Query = stream
                 .map(|stream| ("stream", stream.to_string()))
                 .into_iter()
                 .collect();
             let path = ["v1", "runs", run.as_str(), "output"];
-            client
-                .bytes(&path, &query, |piece| context.console.raw_out(piece))
-                .await?;
+            output(context, &client, &path, &query, raw).await?;
             Ok(ExitStatus::SUCCESS)
         }
         RunsCommand::Cancel { run } => {
@@ -116,6 +118,27 @@ pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitS
             Ok(ExitStatus::SUCCESS)
         }
     }
+}
+
+/// Prints what a command wrote: its exact bytes, but for a terminal, which would obey them.
+async fn output(
+    context: &Context,
+    client: &Client,
+    path: &[&str],
+    query: &Query,
+    raw: bool,
+) -> Result<(), Failure> {
+    let console = context.console;
+    if raw || !console.is_terminal() {
+        return client.bytes(path, query, |piece| console.raw_out(piece)).await;
+    }
+    let mut output = terminal_text::Output::default();
+    client
+        .bytes(path, query, |piece| {
+            console.raw_out(output.piece(piece).as_bytes())
+        })
+        .await?;
+    console.raw_out(output.end().as_bytes())
 }
 
 async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<ExitStatus, Failure> {
@@ -144,7 +167,7 @@ async fn list(context: &Context, client: &Client, args: ListArgs) -> Result<Exit
             how_it_ended(run),
             value::text(run, "agentId"),
             value::text(run, "host"),
-            value::command(run),
+            value::masked_command(run),
         ]);
     }
     context.console.table(&table, "no runs")?;
@@ -172,7 +195,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
     }
     let mut table = Table::without_header();
     table.fact("run", &value::text(&run, "runId"));
-    table.fact("command", &value::command(&run));
+    table.fact("command", &value::masked_command(&run));
     if let Some(decision) = run.get("decision") {
         let (verdict, by) = (value::text(decision, "verdict"), value::text(decision, "by"));
         table.fact("decision", &format!("{verdict}, by {by}"));

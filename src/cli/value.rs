@@ -4,8 +4,8 @@
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::Value;
 
-use crate::command::display;
 pub(crate) use crate::command::quoting::quoted;
+use crate::command::{display, redaction};
 
 /// A member as text for people: strings as they are, numbers and booleans spelled, lists joined.
 pub(crate) fn text(object: &Value, member: &str) -> String {
@@ -61,6 +61,11 @@ pub(crate) fn command(object: &Value) -> String {
     }
 }
 
+/// As [`command`], with what looks like a secret masked, as on the card of a question; `--json` has the whole text.
+pub(crate) fn masked_command(object: &Value) -> String {
+    redaction::masked(&command(object))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -74,6 +79,18 @@ mod tests {
             r"git commit -m 'it'\''s' ''"
         );
         assert_eq!(command(&json!({"command": "a | b"})), "a | b");
+    }
+
+    #[test]
+    fn secrets_are_masked_for_people() {
+        assert_eq!(
+            masked_command(&json!({"argv": ["mysql", "--password=hunter2", "-u", "me"]})),
+            "mysql --password=⟨secret of 7 characters⟩ -u me"
+        );
+        assert_eq!(
+            masked_command(&json!({"command": "git log | head"})),
+            "git log | head"
+        );
     }
 
     #[test]

@@ -186,8 +186,7 @@ impl<'a> Drawing<'a> {
                 .get(secret.clone())
                 .map_or(0, |text| text.chars().count());
             at = secret.end;
-            self.drawn
-                .push((secret, format!("⟨secret of {chars} characters⟩")));
+            self.drawn.push((secret, redaction::mask(chars)));
         }
         self.draw_plain(at..self.source.len());
     }

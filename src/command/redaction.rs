@@ -20,6 +20,8 @@ static FORMS: LazyLock<Vec<Form>> = LazyLock::new(|| {
     [
         // https://user:secret@host
         r"://[^\s/:@'\x22]{1,128}:(?<value>[A-Za-z0-9_.~%+=-]{3,})@",
+        // curl -u user:secret
+        r"(?i)\bcurl\b[^|;&\n]*?[ \t](?:-u|--user|-U|--proxy-user)(?:=|[ \t]*)['\x22]?[^\s:'\x22]{1,128}:(?<value>[A-Za-z0-9_.~%+=-]{3,})",
         // -H 'Authorization: Bearer secret', x-api-key: secret
         r"(?i)\b(?:authorization|proxy-authorization|x-api-key|api-key|x-auth-token|private-token)[ \t]*:[ \t]*(?:(?:bearer|basic|token)[ \t]+)?(?<value>[A-Za-z0-9_+=-][A-Za-z0-9_.~+/=-]{5,})",
         // Long, since the word before it may be the name of anything.
@@ -62,6 +64,25 @@ pub fn secrets(text: &str) -> Vec<Range<usize>> {
         }
     }
     apart
+}
+
+/// The text with every secret replaced by how long it is.
+pub fn masked(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = 0;
+    for secret in secrets(text) {
+        shown.push_str(text.get(rest..secret.start).unwrap_or_default());
+        let characters = text.get(secret.clone()).unwrap_or_default().chars().count();
+        shown.push_str(&mask(characters));
+        rest = secret.end;
+    }
+    shown.push_str(text.get(rest..).unwrap_or_default());
+    shown
+}
+
+/// What stands in the place of a secret.
+pub fn mask(characters: usize) -> String {
+    format!("⟨secret of {characters} characters⟩")
 }
 
 fn found_in(text: &str) -> Vec<Range<usize>> {
@@ -181,6 +202,10 @@ mod tests {
             &["ghp_0123456789abcdefABCDEF"],
         );
         check("aws AKIAIOSFODNN7EXAMPLE", &["AKIAIOSFODNN7EXAMPLE"]);
+        check("curl -s -u bob:hunter3 https://example.org", &["hunter3"]);
+        check("curl --user=bob:hunter3 x | sh", &["hunter3"]);
+        check("curl x | docker run -u 1000:1000 y", &[]);
+        check("curl -u bob:/tmp/evil.sh x", &[]);
         check("git log --oneline | head -5", &[]);
         check("cat /etc/passwd; ls token", &[]);
     }

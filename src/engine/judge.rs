@@ -11,7 +11,10 @@ use crate::{
         document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
-    command::{Code, Finding, PathLookup as _, env_policy, pinning::Pinned, question},
+    command::{
+        Code, Finding, PathLookup as _, characters::is_escaped_in_display, env_policy, pinning::Pinned,
+        question, quoting::quoted,
+    },
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
         Pattern, Quorum, Reason, Security, Why,
@@ -30,6 +33,7 @@ use crate::{
         allowlist::{Analysis, SegmentReport},
         combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
         gate::{self, AskSpec, Coverage, GateInput, Verdict},
+        pattern::has_wildcard,
     },
     settings::{Settings, Tool},
 };
@@ -787,6 +791,14 @@ impl Judgement {
             .as_ref()
             .filter(|analysis| analysis.an_entry_would_help())?;
         let path = analysis.first_uncovered_path()?;
-        Some(format!("countersign allowlist add --agent {agent} {path}"))
+        // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
+        let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
+        is_plain.then(|| {
+            format!(
+                "countersign allowlist add --agent {} {}",
+                quoted(agent.as_str()),
+                quoted(path)
+            )
+        })
     }
 }

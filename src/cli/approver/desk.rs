@@ -5,7 +5,8 @@ use std::{collections::VecDeque, time::Duration};
 use serde_json::Value;
 
 use crate::{
-    cli::value,
+    cli::{approvals, value},
+    command::display,
     domain::{ApprovalDecision, UnixMillis},
 };
 
@@ -14,13 +15,58 @@ const SETTLING: Duration = Duration::from_millis(400);
 /// Longest reason that the server takes.
 const MAX_REASON_CHARS: usize = 2000;
 
+/// Rows of the screen that never show the command: its title or that of a page, and the status line.
+const OTHER_ROWS: usize = 3;
+
+/// How much the terminal shows at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    /// Rows.
+    pub(super) rows: usize,
+    /// Columns.
+    pub(super) columns: usize,
+}
+
+impl Screen {
+    /// The rows that a text takes. A character beyond ASCII may be two columns wide, and is counted so.
+    fn rows_of(self, text: &str) -> Vec<String> {
+        let mut rows = Vec::new();
+        for line in text.split('\n') {
+            let (mut row, mut used) = (String::new(), 0);
+            for character in line.chars() {
+                let width = if character.is_ascii() { 1 } else { 2 };
+                if used + width > self.columns && !row.is_empty() {
+                    rows.push(std::mem::take(&mut row));
+                    used = 0;
+                }
+                row.push(character);
+                used += width;
+            }
+            rows.push(row);
+        }
+        rows
+    }
+
+    /// Rows for the command.
+    fn room(self) -> usize {
+        self.rows.saturating_sub(OTHER_ROWS).max(1)
+    }
+}
+
 /// What is to be done next, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Deed {
     /// Show the question in front, anew.
     Card,
-    /// Show the whole text of the question in front.
-    WholeText,
+    /// Show a page of the whole text of the question in front.
+    Page {
+        /// From 1.
+        number: usize,
+        /// How many there are.
+        of: usize,
+        /// Its rows.
+        text: String,
+    },
     /// Say something above the status line.
     Say(String),
     /// Hand this answer to the server.
@@ -31,6 +77,8 @@ pub(super) enum Deed {
         decision: ApprovalDecision,
         /// Why, in their words.
         reason: Option<String>,
+        /// The one rule that "always" is to store; the proposed default unless given.
+        rule: Option<Value>,
     },
     /// Leave.
     Quit,
@@ -41,6 +89,8 @@ pub(super) enum Deed {
 enum Mode {
     /// Reading.
     Reading,
+    /// Looking at what "always" would store.
+    Choosing,
     /// Typing the reason of a denial.
     Typing(String),
     /// Typing on, though the question that it was for is over: none of it is an answer to another.
@@ -56,19 +106,28 @@ pub(super) struct Desk {
     mode: Mode,
     /// When the question in front came up.
     shown_at: UnixMillis,
-    /// Whether its whole text was opened.
-    is_opened: bool,
+    /// How many pages of its whole text were on the screen.
+    pages_shown: usize,
+    screen: Screen,
 }
 
 impl Desk {
     /// An empty desk.
-    pub(super) const fn new(now: UnixMillis) -> Self {
+    pub(super) const fn new(now: UnixMillis, screen: Screen) -> Self {
         Self {
             waiting: VecDeque::new(),
             mode: Mode::Reading,
             shown_at: now,
-            is_opened: false,
+            pages_shown: 0,
+            screen,
         }
+    }
+
+    /// The terminal has another size: what was on it is not any more.
+    pub(super) fn resized(&mut self, screen: Screen) -> Vec<Deed> {
+        self.screen = screen;
+        self.pages_shown = 0;
+        self.front().map(|_| Deed::Card).into_iter().collect()
     }
 
     /// The question in front.
@@ -174,10 +233,10 @@ impl Desk {
         }
         self.mode = match self.mode {
             Mode::Typing(_) | Mode::TypingOn => Mode::TypingOn,
-            Mode::Reading | Mode::Sending => Mode::Reading,
+            Mode::Reading | Mode::Choosing | Mode::Sending => Mode::Reading,
         };
         self.shown_at = now;
-        self.is_opened = false;
+        self.pages_shown = 0;
         front.map(|_| Deed::Card).into_iter().collect()
     }
 
@@ -187,9 +246,10 @@ impl Desk {
             Mode::Sending => Vec::new(),
             Mode::Typing(reason) => self.type_reason(reason, keys),
             Mode::TypingOn => self.type_on(keys, now),
-            Mode::Reading => {
+            Mode::Reading | Mode::Choosing => {
                 let mut keys = keys.chars();
                 match (keys.next(), keys.next()) {
+                    (Some(key), None) if self.mode == Mode::Choosing => self.choose(key),
                     (Some(key), None) => self.key(key, now),
                     (Some(_), Some(_)) | (None, _) => Vec::new(),
                 }
@@ -205,16 +265,20 @@ impl Desk {
             return Vec::new();
         };
         match key {
-            'a' => self.answer(ApprovalDecision::AllowOnce, now),
-            'A' => self.answer(ApprovalDecision::AllowAlways, now),
+            'a' => self
+                .answer(ApprovalDecision::AllowOnce, now)
+                .unwrap_or_else(|| self.send(ApprovalDecision::AllowOnce, None)),
+            'A' => self
+                .answer(ApprovalDecision::AllowAlways, now)
+                .unwrap_or_else(|| {
+                    self.mode = Mode::Choosing;
+                    vec![Deed::Say(self.rules_in_words())]
+                }),
             'd' if now.since(self.shown_at) >= SETTLING => {
                 self.mode = Mode::Typing(String::new());
                 Vec::new()
             }
-            'v' => {
-                self.is_opened = true;
-                vec![Deed::WholeText]
-            }
+            'v' => self.turn_page(),
             'r' => vec![Deed::Card],
             'n' if self.waiting.len() > 1 => {
                 let before = id(front).to_owned();
@@ -225,32 +289,122 @@ impl Desk {
         }
     }
 
-    fn answer(&mut self, decision: ApprovalDecision, now: UnixMillis) -> Vec<Deed> {
+    /// Why this answer is not taken now; `None` when it is.
+    fn answer(&self, decision: ApprovalDecision, now: UnixMillis) -> Option<Vec<Deed>> {
         let Some(front) = self.waiting.front() else {
-            return Vec::new();
+            return Some(Vec::new());
         };
         if now.since(self.shown_at) < SETTLING {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let allowed = front.get("allowedDecisions").and_then(Value::as_array);
         let is_allowed =
             allowed.is_some_and(|all| all.iter().any(|name| name.as_str() == Some(decision.as_str())));
         if !is_allowed {
-            return vec![Deed::Say(format!("{decision} is not open for this one"))];
+            return Some(vec![Deed::Say(format!("{decision} is not open for this one"))]);
         }
+        if !self.is_read(front) {
+            return Some(vec![Deed::Say(
+                "not all of the command was on the screen: press v to read it before you allow it".to_owned(),
+            )]);
+        }
+        None
+    }
+
+    /// Whether all of the command was on the screen: on the card, or page by page.
+    fn is_read(&self, front: &Value) -> bool {
         let display = front.get("display").unwrap_or(&Value::Null);
-        if display.get("truncated") == Some(&Value::Bool(true)) && !self.is_opened {
-            return vec![Deed::Say(
-                "not all of the command is shown: press v to read it before you allow it".to_owned(),
-            )];
-        }
-        let id = id(front).to_owned();
+        let is_whole = display.get("truncated") != Some(&Value::Bool(true));
+        let shown = self.screen.rows_of(&approvals::shown_command_whole(front)).len();
+        (is_whole && shown <= self.screen.room()) || self.pages_shown >= self.pages(front).len()
+    }
+
+    fn pages(&self, front: &Value) -> Vec<String> {
+        let text = display::exact(value::string(front, "command"));
+        let rows = self.screen.rows_of(&text);
+        rows.chunks(self.screen.room())
+            .map(|rows| rows.join("\n"))
+            .collect()
+    }
+
+    /// Shows the next page; after the last one the first again.
+    fn turn_page(&mut self) -> Vec<Deed> {
+        let Some(front) = self.waiting.front() else {
+            return Vec::new();
+        };
+        let pages = self.pages(front);
+        let of = pages.len();
+        // Once all were shown, they stay read.
+        let at = self.pages_shown.checked_rem(of).unwrap_or_default();
+        let page = pages.into_iter().nth(at);
+        self.pages_shown += 1;
+        page.map(|text| Deed::Page {
+            number: at + 1,
+            of,
+            text,
+        })
+        .into_iter()
+        .collect()
+    }
+
+    fn send(&mut self, decision: ApprovalDecision, rule: Option<Value>) -> Vec<Deed> {
+        let Some(id) = self.front_id() else {
+            return Vec::new();
+        };
         self.mode = Mode::Sending;
         vec![Deed::Send {
             id,
             decision,
             reason: None,
+            rule,
         }]
+    }
+
+    /// What "always" can store for the question in front.
+    fn rules(&self) -> Vec<&Value> {
+        let proposed = self.front().and_then(|front| front.get("proposedPatterns"));
+        proposed
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .take(9)
+            .collect()
+    }
+
+    fn rules_in_words(&self) -> String {
+        let mut text = "always: what is stored".to_owned();
+        for (number, rule) in (1..).zip(self.rules()) {
+            let default = if rule.get("default") == Some(&Value::Bool(true)) {
+                " (Enter)"
+            } else {
+                ""
+            };
+            let what = [value::text(rule, "pattern"), value::text(rule, "argPattern")].join(" ");
+            text.push_str(&format!(
+                "\n  {number}{default}  {}",
+                value::visible(what.trim_end())
+            ));
+        }
+        if self.rules().is_empty() {
+            text.push_str("\n  what the program that asks proposes (Enter)");
+        }
+        text
+    }
+
+    /// A key while what "always" would store is shown: Enter takes the default, a number that rule, all else goes back.
+    fn choose(&mut self, key: char) -> Vec<Deed> {
+        self.mode = Mode::Reading;
+        if matches!(key, '\r' | '\n') {
+            return self.send(ApprovalDecision::AllowAlways, None);
+        }
+        let number = key.to_digit(10).and_then(|number| usize::try_from(number).ok());
+        let rule = number
+            .and_then(|number| number.checked_sub(1))
+            .and_then(|index| self.rules().get(index).map(|rule| approvals::stored(rule)));
+        match rule {
+            Some(rule) => self.send(ApprovalDecision::AllowAlways, Some(rule)),
+            None => vec![Deed::Say("nothing is stored".to_owned())],
+        }
     }
 
     /// Enter or Escape ends it, as they would have ended the reason; then the question in front is shown.
@@ -283,6 +437,7 @@ impl Desk {
                         id: front,
                         decision: ApprovalDecision::Deny,
                         reason: (!reason.is_empty()).then_some(reason),
+                        rule: None,
                     }];
                 }
                 '\u{7f}' | '\u{8}' => {
@@ -317,6 +472,9 @@ impl Desk {
                 let typed: Vec<char> = value::visible(reason).chars().collect();
                 let tail: String = typed.iter().skip(typed.len().saturating_sub(40)).collect();
                 format!("deny · reason (Enter sends, Esc goes back): {tail}")
+            }
+            Mode::Choosing => {
+                "Enter stores it for always · a number stores that rule · any other key goes back".to_owned()
             }
             Mode::Reading => {
                 let always = front
@@ -361,10 +519,14 @@ mod tests {
     const FIRST: &str = "11111111-0000-4000-8000-000000000000";
     const SECOND: &str = "22222222-0000-4000-8000-000000000000";
     const START: UnixMillis = UnixMillis::new(1_000_000);
+    const SCREEN: Screen = Screen {
+        rows: 24,
+        columns: 80,
+    };
 
     fn approval(id: &str) -> Value {
-        json!({ "id": id, "status": "pending", "expiresAtMs": START.get() + 60_000,
-            "allowedDecisions": ["allow-once", "deny"], "display": { "truncated": false } })
+        json!({ "id": id, "status": "pending", "expiresAtMs": START.get() + 60_000, "command": "make x",
+            "allowedDecisions": ["allow-once", "deny"], "display": { "truncated": false, "text": "make x" } })
     }
 
     fn at(millis: u64) -> UnixMillis {
@@ -372,7 +534,7 @@ mod tests {
     }
 
     fn desk(approvals: Vec<Value>) -> Desk {
-        let mut desk = Desk::new(START);
+        let mut desk = Desk::new(START, SCREEN);
         assert_eq!(desk.reload(approvals, START), [Deed::Card]);
         desk
     }
@@ -382,6 +544,7 @@ mod tests {
             id: id.to_owned(),
             decision,
             reason: reason.map(str::to_owned),
+            rule: None,
         }]
     }
 
@@ -498,10 +661,83 @@ mod tests {
         let mut desk = desk(vec![long]);
         assert!(matches!(desk.keys("A", at(1_000))[..], [Deed::Say(_)]));
         assert!(matches!(desk.keys("a", at(1_000))[..], [Deed::Say(_)]));
-        assert_eq!(desk.keys("v", at(1_000)), [Deed::WholeText]);
+        let whole = Deed::Page {
+            number: 1,
+            of: 1,
+            text: "make x".to_owned(),
+        };
+        assert_eq!(desk.keys("v", at(1_000)), [whole]);
         assert_eq!(
             desk.keys("a", at(1_000)),
             send(FIRST, ApprovalDecision::AllowOnce, None)
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_fit_is_read_page_by_page() {
+        let lines: Vec<String> = (0..30).map(|number| format!("echo {number}")).collect();
+        let mut long = approval(FIRST);
+        long["command"] = json!(lines.join("; "));
+        long["display"]["text"] = json!(lines.join("; "));
+        let mut small = Desk::new(START, Screen { rows: 6, columns: 40 });
+        small.reload(vec![long.clone()], START);
+        assert!(matches!(small.keys("a", at(1_000))[..], [Deed::Say(_)]));
+        let pages = small.pages(&long).len();
+        assert!(pages > 1);
+        for number in 1..=pages {
+            assert!(
+                matches!(small.keys("a", at(1_000))[..], [Deed::Say(_)]),
+                "before page {number}"
+            );
+            let shown = small.keys("v", at(1_000));
+            assert!(
+                matches!(&shown[..], [Deed::Page { number: at, of, .. }] if (*at, *of) == (number, pages)),
+                "{shown:?}"
+            );
+        }
+        // Another size shows it anew, and what was read does not count for it.
+        assert_eq!(small.resized(Screen { rows: 7, columns: 40 }), [Deed::Card]);
+        assert!(matches!(small.keys("a", at(1_000))[..], [Deed::Say(_)]));
+        assert_eq!(small.resized(SCREEN), [Deed::Card]);
+        assert_eq!(
+            small.keys("a", at(1_000)),
+            send(FIRST, ApprovalDecision::AllowOnce, None)
+        );
+    }
+
+    #[test]
+    fn always_takes_a_second_key_that_sees_what_is_stored() {
+        let mut open = approval(FIRST);
+        open["allowedDecisions"] = json!(["allow-once", "allow-always", "deny"]);
+        open["proposedPatterns"] = json!([
+            { "pattern": "/usr/bin/make", "argPattern": "^x$", "default": true },
+            { "pattern": "/usr/bin/make" },
+        ]);
+        let mut desk = desk(vec![open]);
+        let panel = "always: what is stored\n  1 (Enter)  /usr/bin/make ^x$\n  2  /usr/bin/make";
+        assert_eq!(desk.keys("A", at(1_000)), [Deed::Say(panel.to_owned())]);
+        assert_eq!(
+            desk.keys("A", at(1_100)),
+            [Deed::Say("nothing is stored".to_owned())]
+        );
+        desk.keys("A", at(1_200));
+        assert_eq!(
+            desk.keys("7", at(1_250)),
+            [Deed::Say("nothing is stored".to_owned())]
+        );
+        desk.keys("A", at(1_300));
+        let wide = vec![Deed::Send {
+            id: FIRST.to_owned(),
+            decision: ApprovalDecision::AllowAlways,
+            reason: None,
+            rule: Some(json!({ "pattern": "/usr/bin/make" })),
+        }];
+        assert_eq!(desk.keys("2", at(1_400)), wide);
+        desk.answered(FIRST, "forbidden".to_owned(), false, at(1_500));
+        desk.keys("A", at(1_600));
+        assert_eq!(
+            desk.keys("\r", at(1_700)),
+            send(FIRST, ApprovalDecision::AllowAlways, None)
         );
     }
 

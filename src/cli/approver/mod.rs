@@ -43,8 +43,9 @@ const MOST: usize = 500;
   countersign approver --url http://127.0.0.1:18790
   countersign approver --socket ~/.openclaw/exec-approvals.sock   # without a server
 
-Keys: a allow once, A allow always, d deny (with a reason), v the whole text, n the next one, q
-quit.")]
+Keys: a allow once, A see what \"always\" would store and then allow always, d deny (with a reason),
+v the whole text page by page, n the next one, q quit. Nothing is allowed whose command was not all
+on the screen.")]
 pub(crate) struct ApproverArgs {
     /// Host the approvals socket here and answer what is asked there, without a server; runs nothing itself
     #[arg(long, value_name = "PATH")]
@@ -70,8 +71,8 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
     let approver = Approver {
         context,
         client,
+        desk: Desk::new(context.clock.now(), terminal.screen()),
         terminal,
-        desk: Desk::new(context.clock.now()),
         stream: Some(stream),
         last_event: None,
         is_over: false,
@@ -130,7 +131,10 @@ impl Approver<'_> {
                         self.reconnect().await?;
                     }
                 }
-                _ = resized.recv() => show_card(self.context, &self.desk)?,
+                _ = resized.recv() => {
+                    let deeds = self.desk.resized(self.terminal.screen());
+                    self.carry_out(deeds).await?;
+                }
                 _ = terminated.recv() => self.is_over = true,
                 _ = interrupted.recv() => self.is_over = true,
             }
@@ -147,7 +151,7 @@ impl Approver<'_> {
         // A line that wraps could not be replaced.
         let line: String = status
             .chars()
-            .take(self.terminal.columns().saturating_sub(1))
+            .take(self.terminal.screen().columns.saturating_sub(1))
             .collect();
         self.context.console.progress(&line);
     }
@@ -210,12 +214,17 @@ impl Approver<'_> {
                     self.terminal.forget_typed();
                     show_card(self.context, &self.desk)?;
                 }
-                Deed::WholeText => show_whole(self.context, &self.desk)?,
+                Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
                 Deed::Say(text) => self.say(&text)?,
                 Deed::Quit => self.is_over = true,
-                Deed::Send { id, decision, reason } => {
+                Deed::Send {
+                    id,
+                    decision,
+                    reason,
+                    rule,
+                } => {
                     self.show_status();
-                    let (what, is_over) = self.send(&id, decision, reason.as_deref()).await?;
+                    let (what, is_over) = self.send(&id, decision, reason.as_deref(), rule).await?;
                     let now = self.context.clock.now();
                     let next = self.desk.answered(&id, what, is_over, now);
                     Box::pin(self.carry_out(next)).await?;
@@ -231,10 +240,12 @@ impl Approver<'_> {
         id: &str,
         decision: ApprovalDecision,
         reason: Option<&str>,
+        rule: Option<Value>,
     ) -> Result<(String, bool), Failure> {
         let mut body = json!({ "decision": decision });
-        if let (Some(members), Some(reason)) = (body.as_object_mut(), reason) {
-            members.insert("reason".to_owned(), json!(reason));
+        if let Some(members) = body.as_object_mut() {
+            members.extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
+            members.extend(rule.map(|rule| ("patterns".to_owned(), json!([rule]))));
         }
         let slug = value::visible(id.get(..8).unwrap_or(id));
         match self
@@ -294,21 +305,19 @@ fn show_card(context: &Context, desk: &Desk) -> Result<(), Failure> {
         desk.count()
     );
     console.line(&console.paint(Tone::Caution, &title))?;
-    console.line(&approvals::shown_command_whole(approval))?;
-    console.table(&approvals::facts(context, approval), "")
+    console.table(&approvals::facts(context, approval), "")?;
+    // Last, so that it stands above the status line however many facts there are.
+    console.line(&console.paint(Tone::Dim, "── command ──"))?;
+    console.line(&approvals::shown_command_whole(approval))
 }
 
-fn show_whole(context: &Context, desk: &Desk) -> Result<(), Failure> {
+fn show_page(context: &Context, number: usize, of: usize, text: &str) -> Result<(), Failure> {
     let console = context.console;
     console.end_progress();
-    let Some(approval) = desk.front() else {
-        return Ok(());
-    };
-    console.line(&console.paint(Tone::Dim, "── the whole text ──"))?;
-    console.line(&crate::command::display::exact(value::string(
-        approval, "command",
-    )))?;
-    console.line(&console.paint(Tone::Dim, "── its end ──"))
+    let goes_on = if number < of { ", v goes on" } else { "" };
+    let title = format!("── the whole text, page {number} of {of}{goes_on} ──");
+    console.line(&console.paint(Tone::Dim, &title))?;
+    console.line(text)
 }
 
 async fn next_event(stream: &mut Option<EventStream>) -> Result<Option<super::sse::StreamEvent>, Failure> {

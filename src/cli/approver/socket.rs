@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     TICK,
     desk::{Deed, Desk},
-    show_card, show_whole,
+    show_card, show_page,
     terminal::Terminal,
 };
 use crate::{
@@ -87,8 +87,8 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
         .line(&format!("answering at {}; q leaves", hosted.path().display()))?;
     let shown = Answering {
         context,
+        desk: Desk::new(context.clock.now(), terminal.screen()),
         terminal,
-        desk: Desk::new(context.clock.now()),
         answers: HashMap::new(),
         is_over: false,
     };
@@ -264,7 +264,10 @@ impl Answering<'_> {
                     let deeds = self.desk.tick(self.context.clock.now());
                     self.carry_out(deeds)?;
                 }
-                _ = resized.recv() => show_card(self.context, &self.desk)?,
+                _ = resized.recv() => {
+                    let deeds = self.desk.resized(self.terminal.screen());
+                    self.carry_out(deeds)?;
+                }
                 _ = terminated.recv() => self.is_over = true,
                 _ = interrupted.recv() => self.is_over = true,
             }
@@ -277,7 +280,7 @@ impl Answering<'_> {
         let status = self.desk.status(self.context.clock.now());
         let line: String = status
             .chars()
-            .take(self.terminal.columns().saturating_sub(1))
+            .take(self.terminal.screen().columns.saturating_sub(1))
             .collect();
         self.context.console.progress(&line);
     }
@@ -308,7 +311,7 @@ impl Answering<'_> {
                     self.terminal.forget_typed();
                     show_card(self.context, &self.desk)?;
                 }
-                Deed::WholeText => show_whole(self.context, &self.desk)?,
+                Deed::Page { number, of, text } => show_page(self.context, number, of, &text)?,
                 Deed::Say(text) => {
                     self.context.console.end_progress();
                     self.context.console.line(&text)?;
@@ -318,6 +321,7 @@ impl Answering<'_> {
                     id,
                     decision,
                     reason: _,
+                    rule: _,
                 } => {
                     let is_taken = self
                         .answers

@@ -15,6 +15,7 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
+use super::desk::Screen;
 use crate::sys::readiness;
 
 /// Most bytes that one reading takes.
@@ -93,12 +94,17 @@ impl Terminal {
         let _gone = rustix::termios::tcflush(self.tty.get_ref(), QueueSelector::IFlush);
     }
 
-    /// Columns, as they are now.
-    pub(super) fn columns(&self) -> usize {
+    /// How much it shows, as it is now.
+    pub(super) fn screen(&self) -> Screen {
         let size = rustix::termios::tcgetwinsize(self.tty.get_ref());
-        let columns = size.map_or(0, |size| usize::from(size.ws_col));
-        // Not every terminal says how wide it is.
-        if columns == 0 { 80 } else { columns }
+        let (rows, columns) = size.map_or((0, 0), |size| {
+            (usize::from(size.ws_row), usize::from(size.ws_col))
+        });
+        // Not every terminal says how large it is.
+        Screen {
+            rows: if rows == 0 { 24 } else { rows },
+            columns: if columns == 0 { 80 } else { columns },
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    command::quoting,
     doctor::{Finding, Repair, Severity, Snapshot},
     engine::lint::RuleRemark,
     events::AllowlistList,
@@ -76,7 +77,12 @@ fn rule(code: RemarkCode, told: &RuleRemark, snapshot: &Snapshot) -> Finding {
             quoted(owner),
             remark.message
         ),
-        fix: format!("countersign {command} remove {id} --agent {}", quoted(owner)),
+        // Ids and owners are as the document has them, and the line is pasted into a shell.
+        fix: format!(
+            "countersign {command} remove {} --agent {}",
+            quoting::quoted(id.as_str()),
+            quoting::quoted(owner)
+        ),
         repair: None,
     }
 }

@@ -40,6 +40,12 @@ pub enum InertPattern {
     /// A `~` that is not the beginning of `~/`.
     #[error("~ is only understood at the beginning, as ~/")]
     Tilde,
+    /// A name with blanks in it: a command line, most likely.
+    #[error(
+        "a program's name has no blanks: give the name alone as the pattern, and the arguments as its argument \
+         pattern (argPattern, --arg-pattern)"
+    )]
+    Blanks,
     /// A marker, which stands for a command text.
     #[error("a marker stands for a command text, not for an executable")]
     Marker,
@@ -86,11 +92,18 @@ impl ExecutablePattern {
         if !text.contains('/') && !text.starts_with('~') {
             return if text.contains('~') {
                 Err(InertPattern::Tilde)
+            } else if text.contains(char::is_whitespace) {
+                Err(InertPattern::Blanks)
             } else {
                 Ok(Self::Name(text.to_owned()))
             };
         }
-        let path = paths::expand_home(text, home);
+        // `**/name` is that name in any directory.
+        let path = if text.starts_with("**/") {
+            format!("/{text}")
+        } else {
+            paths::expand_home(text, home)
+        };
         // Wildcards of the home directory's own name must not become wildcards of the pattern.
         if path.starts_with('~') || (text.starts_with('~') && has_wildcard(home)) {
             return Err(InertPattern::Tilde);
@@ -292,6 +305,11 @@ mod tests {
             ("/opt/**", "/opt/a/b/rg", true),
             ("/opt/**", "/optx/rg", false),
             ("/**", "/opt/rg", true),
+            ("**/rg", "/opt/a/rg", true),
+            ("**/rg", "/rg", true),
+            ("**/rg", "/opt/evil-rg", false),
+            ("**/bin/r*", "/usr/local/bin/rg", true),
+            ("**/bin/r*", "/usr/sbin/rg", false),
             ("/usr/bin/{rg,ls}", "/usr/bin/rg", false),
             ("/usr/bin/[r]g*", "/usr/bin/rg", false),
             ("/usr/bin/[r]g*", "/usr/bin/[r]g", true),
@@ -349,6 +367,9 @@ mod tests {
             ("", InertPattern::Blank),
             ("  ", InertPattern::Blank),
             ("usr/bin/rg", InertPattern::Relative),
+            ("curl *", InertPattern::Blanks),
+            ("rm -rf", InertPattern::Blanks),
+            ("a\tb", InertPattern::Blanks),
             ("~user/x", InertPattern::Tilde),
             ("a~b", InertPattern::Tilde),
             ("/usr/../bin/rg", InertPattern::DotComponent),

@@ -3,4 +3,5 @@
 mod agents;
 #[path = "self/mod.rs"]
 mod itself;
+mod pasted;
 mod shown;

@@ -312,6 +312,57 @@ async fn deny_rules_from_the_command_line() {
 }
 
 #[tokio::test]
+async fn a_deny_rule_binds_every_agent_unless_one_is_named() {
+    let server = TestServer::full().start().await;
+    let all = server.cli(&["denylist", "add", "true"]).await;
+    assert!(all.stdout.contains("every agent"), "{all:?}");
+    let one = server.cli(&["denylist", "add", "false", "--agent", "main"]).await;
+    assert!(one.stdout.contains("agent main"), "{one:?}");
+    let run = |agent: &'static str, program: &'static str| {
+        let api = server.agent();
+        async move {
+            api.exec(json!({ "argv": [program], "agentId": agent }))
+                .await
+                .status
+        }
+    };
+    assert_eq!(
+        (run("main", "/bin/true").await, run("other", "/bin/true").await),
+        (403, 403)
+    );
+    assert_eq!(
+        (run("main", "/bin/false").await, run("other", "/bin/false").await),
+        (403, 200)
+    );
+    let listed = server.cli(&["denylist", "list"]).await;
+    assert!(
+        listed.stdout.contains("true") && !listed.stdout.contains("false"),
+        "{listed:?}"
+    );
+    let entry = server.cli(&["allowlist", "add", "/bin/echo"]).await;
+    assert!(entry.stdout.contains("agent main"), "{entry:?}");
+}
+
+#[tokio::test]
+async fn a_rule_that_can_never_match_is_refused_with_the_way_to_say_it() {
+    let server = TestServer::full().start().await;
+    for list in ["denylist", "allowlist"] {
+        for pattern in ["curl *", "rm -rf"] {
+            let refused = server.cli(&[list, "add", pattern]).await;
+            assert_eq!(refused.code, Some(1), "{refused:?}");
+            assert!(
+                refused.stderr.contains("error[invalid-pattern]") && refused.stderr.contains("--arg-pattern"),
+                "{refused:?}"
+            );
+        }
+    }
+    let added = server.cli(&["denylist", "add", "**/tru*"]).await;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    assert_eq!(server.cli(&["exec", "--", "/bin/true"]).await.code, Some(77));
+    assert_eq!(server.cli(&["exec", "--", "/bin/echo", "x"]).await.code, Some(0));
+}
+
+#[tokio::test]
 async fn allowlist_flags_make_grants() {
     let server = TestServer::allowlist_only().start().await;
     let tool = server.scratch().join("tool");
