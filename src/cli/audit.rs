@@ -20,8 +20,10 @@ use super::{
     value,
 };
 use crate::{
+    clock::SystemIds,
+    domain::{Actor, ActorKind},
     ledger::audit,
-    settings::{SettingsStore, StartOptions},
+    settings::{SettingsStore, StartOptions, StateDir},
 };
 
 /// Read and check the audit record
@@ -52,6 +54,17 @@ a history that was rewritten with the key lacks them.")]
         /// Compare the ledger file with heads that a system log has seen
         #[arg(long, value_name = "FILE")]
         witness: Option<PathBuf>,
+    },
+    /// Put a broken record away and begin a new one; the server must be stopped
+    #[command(after_help = "Examples:
+  countersign audit reset --reason 'restored from the backup of Monday'
+
+What is left of the broken record goes to countersign/audit-broken-TIME.jsonl in the state directory.
+The new one begins behind a sealed anchor, with a record of who began it and why.")]
+    Reset {
+        /// Why, for those who read the record
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
     },
     /// Print all records as JSON lines
     #[command(after_help = "Examples:
@@ -90,6 +103,7 @@ pub(crate) async fn run(context: &Context, command: AuditCommand) -> Result<Exit
             show_report(context, &report)
         }
         AuditCommand::Verify { offline: true, .. } => show_report(context, &verify_file(context, None)?),
+        AuditCommand::Reset { reason } => reset(context, &reason),
         AuditCommand::Export => export(context, &context.client(Role::Operator)?).await,
     }
 }
@@ -161,6 +175,13 @@ fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure>
     }
     let problem = report.get("problem").unwrap_or(&Value::Null);
     let (kind, seq) = (value::string(problem, "kind"), value::text(problem, "seq"));
+    let at = problem.get("target").map_or_else(
+        || format!("{kind} at record {seq}"),
+        |target| {
+            let (what, id) = (value::text(target, "kind"), value::text(target, "id"));
+            format!("{kind}, {what} {id} is not what its records say (record {seq})")
+        },
+    );
     if report
         .get("witness")
         .is_some_and(|witness| witness.get("problem").is_some())
@@ -173,20 +194,82 @@ fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure>
     }
     Err(Failure::new(
         "audit-broken",
-        format!("the audit record was tampered with: {kind} at record {seq}"),
+        format!("the audit record was tampered with: {}", value::visible(&at)),
     )
     .hint("keep a copy of the ledger and of countersign/audit.head before anything else writes to them"))
 }
 
-/// Verifies the ledger file, whether a server uses it or not. Broken settings do not matter here.
+/// Where the ledger is. Broken settings do not matter here.
+fn ledger_file(context: &Context, state_dir: &StateDir) -> PathBuf {
+    let environment = Arc::clone(&context.environment);
+    SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment).map_or_else(
+        |_broken| state_dir.countersign().join("countersign.db"),
+        |settings| state_dir.ledger(&settings.current().server),
+    )
+}
+
+/// Puts a broken record away and begins a new one.
+fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
+    let reason = reason.trim();
+    if reason.is_empty() {
+        return Err(Failure::usage("say why with --reason"));
+    }
+    let state_dir = context.state_dir()?;
+    let ledger = ledger_file(context, &state_dir);
+    let place = audit::Place {
+        ledger: &ledger,
+        key: &state_dir.audit_key(),
+        head: &state_dir.audit_head(),
+    };
+    let by = Actor {
+        kind: ActorKind::Cli,
+        id: "state-directory".to_owned(),
+        name: "owner of the state directory".to_owned(),
+    };
+    let done = audit::reset(place, &*context.clock, &SystemIds, &by, reason).map_err(|error| {
+        let cause = std::error::Error::source(&error)
+            .map(|cause| format!(": {cause}"))
+            .unwrap_or_default();
+        let hint = match &error {
+            audit::ResetError::IsWhole => "countersign audit verify --offline",
+            audit::ResetError::Open(_)
+            | audit::ResetError::Verify(_)
+            | audit::ResetError::Keep { .. }
+            | audit::ResetError::Ledger(_)
+            | audit::ResetError::Seal(_) => "stop the server first; nothing was changed",
+        };
+        Failure::new(
+            "audit-not-reset",
+            format!("{error}{cause} ({})", ledger.display()),
+        )
+        .hint(hint)
+    })?;
+    let audit::Reset {
+        problem,
+        kept,
+        records,
+        first_seq,
+    } = done;
+    match context.console.format() {
+        Format::Json => context.console.document(&json!({
+            "problem": {"seq": problem.seq, "kind": problem.kind},
+            "kept": kept,
+            "records": records,
+            "firstSeq": first_seq,
+        }))?,
+        Format::People => context.console.line(&format!(
+            "a new audit record begins at {first_seq}; the {records} records of the old one are in {}",
+            value::visible(&kept.display().to_string())
+        ))?,
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Verifies the ledger file, whether a server uses it or not.
 fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failure> {
     let heads = witness.map(read_witness).transpose()?;
     let state_dir = context.state_dir()?;
-    let environment = Arc::clone(&context.environment);
-    let ledger = SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment).map_or_else(
-        |_broken| state_dir.countersign().join("countersign.db"),
-        |settings| state_dir.ledger(&settings.current().server),
-    );
+    let ledger = ledger_file(context, &state_dir);
     let (key, head) = (state_dir.audit_key(), state_dir.audit_head());
     let verified = match &heads {
         None => audit::verify(&ledger, &key, &head).map(|verification| (verification, None)),
@@ -210,10 +293,16 @@ fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failu
         head,
         problem,
     } = verification;
-    let spelled = |problem: audit::Problem| json!({"seq": problem.seq, "kind": problem.kind});
-    let rewritten = witnessed.as_ref().and_then(|witnessed| witnessed.problem);
+    let spelled = |problem: &audit::Problem| {
+        let mut members = json!({"seq": problem.seq, "kind": problem.kind});
+        if let (Some(target), Value::Object(members)) = (&problem.target, &mut members) {
+            members.insert("target".to_owned(), json!({"kind": target.kind, "id": target.id}));
+        }
+        members
+    };
+    let rewritten = witnessed.as_ref().and_then(|witnessed| witnessed.problem.clone());
     let mut report = Map::new();
-    report.insert("ok".to_owned(), json!(problem.or(rewritten).is_none()));
+    report.insert("ok".to_owned(), json!(problem.is_none() && rewritten.is_none()));
     report.insert("records".to_owned(), json!(records));
     let mut member = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -229,13 +318,13 @@ fn verify_file(context: &Context, witness: Option<&Path>) -> Result<Value, Failu
     // What the witness says is told of a chain that is whole in itself.
     let witness = witnessed.map(|witnessed| {
         let mut found = json!({"confirmed": witnessed.confirmed, "pruned": witnessed.pruned});
-        if let (None, Some(rewritten), Value::Object(members)) = (problem, rewritten, &mut found) {
+        if let (None, Some(rewritten), Value::Object(members)) = (&problem, &rewritten, &mut found) {
             members.insert("problem".to_owned(), spelled(rewritten));
         }
         found
     });
     member("witness", witness);
-    member("problem", problem.or(rewritten).map(spelled));
+    member("problem", problem.or(rewritten).as_ref().map(spelled));
     Ok(Value::Object(report))
 }
 

@@ -34,6 +34,7 @@ use crate::{
         run_path,
         sandbox::{SandboxOptions, Unusable, builtin},
     },
+    ledger::audit,
     policy::{
         self,
         combine::{Effective, PolicyLayers, Wanted, combine},
@@ -128,6 +129,12 @@ pub fn gather(
         agents,
         private: private_files(state_dir, settings.as_deref()),
         unbound_tokens: unbound_tokens(state_dir, settings.as_deref(), now),
+        record: settings.as_deref().and_then(|settings| {
+            let ledger = state_dir.ledger(&settings.server);
+            // One that cannot be read is told of with the tokens.
+            let found = audit::glance(&ledger, &state_dir.audit_key(), &state_dir.audit_head());
+            found.ok().flatten().map(|problem| problem.kind)
+        }),
         us,
         isolation,
         socket: settings.as_deref().map_or(SocketState::Fine, |settings| {

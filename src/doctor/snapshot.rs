@@ -6,6 +6,7 @@ use crate::{
     approvals::{document::LostRules, store::LeftLock},
     domain::{AgentId, Ask, Backend, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
+    ledger::audit::ProblemKind,
     policy::lint::Remark as RuleRemark,
     settings::SettingsProblem,
 };
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub private: Vec<PrivateFile>,
     /// Tokens that ask for commands in the name of any agent: id and name. Or why the ledger cannot be read.
     pub unbound_tokens: Result<Vec<(String, String)>, String>,
+    /// What is wrong with the end of the audit record.
+    pub record: Option<ProblemKind>,
     /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.

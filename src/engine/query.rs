@@ -23,6 +23,8 @@ use crate::{
 pub struct Readiness {
     /// The ledger can be written.
     pub database: Check,
+    /// The audit record was whole at the start, as far as its end shows.
+    pub record: Check,
     /// The approvals document can be used.
     pub document: Check,
     /// The settings files are as they are in force.
@@ -183,6 +185,9 @@ impl Engine {
                 Health::StorageFull => Some("no space is left for the ledger".to_owned()),
                 Health::Unavailable => Some("the ledger cannot be written".to_owned()),
             }),
+            record: Check::of(self.ledger.broken_record().map(|kind| {
+                format!("the audit record was tampered with ({kind}); countersign audit verify says more")
+            })),
             document: Check::of(match &standing.document.status {
                 DocumentStatus::Missing | DocumentStatus::Ok => standing.held_document.as_ref().map(|held| {
                     format!(

@@ -63,6 +63,8 @@ pub(super) struct Committer {
     pub(super) health: watch::Sender<Health>,
     pub(super) sealed: watch::Sender<SealedHead>,
     pub(super) head: head::HeadFile,
+    /// Whether there was a head at the start. One that was taken away is made anew by a reset alone.
+    pub(super) is_sealable: bool,
     pub(super) timers: Timers,
 }
 
@@ -332,6 +334,9 @@ impl Committer {
     /// knows records the database lost would look like tampering.
     fn seal(&mut self) {
         self.timers.seal_at = None;
+        if !self.is_sealable {
+            return;
+        }
         let sealed = transact(
             &self.connection,
             &self.context,

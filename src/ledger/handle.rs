@@ -59,6 +59,7 @@ pub struct Ledger {
     pub(super) health: watch::Receiver<Health>,
     pub(super) sealed: watch::Receiver<audit::SealedHead>,
     pub(super) files: Arc<Files>,
+    pub(super) record: Option<audit::ProblemKind>,
     pub(super) epoch: i64,
 }
 
@@ -83,6 +84,11 @@ impl Ledger {
     /// Counts the openings of this ledger; launches of smaller epochs belong to servers that are gone.
     pub const fn epoch(&self) -> i64 {
         self.epoch
+    }
+
+    /// What was wrong with the end of the audit record when the ledger was opened.
+    pub fn broken_record(&self) -> Option<audit::ProblemKind> {
+        self.record
     }
 
     /// Whether the ledger can be written now.

@@ -33,6 +33,25 @@ pub(super) struct Keys {
     seal: ChaCha20Poly1305,
 }
 
+/// A key that is in no file yet.
+pub(super) struct NewKey(Zeroizing<String>);
+
+impl NewKey {
+    /// Writes it where the next start looks for it.
+    pub(super) fn keep(self, path: &Path) -> Result<(), OpenError> {
+        create_private(path, self.0.as_bytes()).map_err(|source| OpenError::File {
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+impl std::fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("NewKey(..)")
+    }
+}
+
 impl std::fmt::Debug for Keys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Keys(..)")
@@ -40,20 +59,17 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Reads the key file, or makes it when it does not exist.
-    pub(super) fn load_or_create(path: &Path, ids: &dyn Ids) -> Result<Self, OpenError> {
+    /// Reads the key file, or makes a key when there is none. The caller keeps a new one once the head that it seals is
+    /// there: a key without a head then always means that the head was taken away.
+    pub(super) fn load_or_make(path: &Path, ids: &dyn Ids) -> Result<(Self, Option<NewKey>), OpenError> {
         match Self::load(path) {
             Err(OpenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 let mut key = Zeroizing::new([0; KEY_BYTES]);
                 ids.secret_bytes(&mut *key);
-                let text = Zeroizing::new(format!("{}\n", hex(&*key)));
-                create_private(path, text.as_bytes()).map_err(|source| OpenError::File {
-                    path: path.to_owned(),
-                    source,
-                })?;
-                Ok(Self::from_key(&key))
+                let new = NewKey(Zeroizing::new(format!("{}\n", hex(&*key))));
+                Ok((Self::from_key(&key), Some(new)))
             }
-            loaded => loaded,
+            loaded => loaded.map(|keys| (keys, None)),
         }
     }
 
@@ -188,8 +204,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.key");
         let ids = SeededIds::default();
-        let made = Keys::load_or_create(&path, &ids).unwrap();
-        let read = Keys::load_or_create(&path, &ids).unwrap();
+        let (made, new) = Keys::load_or_make(&path, &ids).unwrap();
+        assert!(!path.exists());
+        new.expect("a new key").keep(&path).unwrap();
+        let (read, new) = Keys::load_or_make(&path, &ids).unwrap();
+        assert!(new.is_none());
         assert_eq!(made.mac("x"), read.mac("x"));
         assert!(read.is_mac("x", &made.mac("x")) && !read.is_mac("y", &made.mac("x")));
         assert_eq!(

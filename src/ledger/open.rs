@@ -20,7 +20,7 @@ use crate::{
 };
 
 use super::{
-    audit::{chain::ChainHead, head::HeadFile},
+    audit::{self, chain::ChainHead, glance::has_history, head::HeadFile},
     committer::{Committer, Shared, Timers},
     config::{LedgerConfig, PolicyWatch},
     error::{Fault, LedgerError, OpenError},
@@ -68,7 +68,7 @@ impl Ledger {
         } = config;
         let lock = lock(&path)?;
         make_private(&path)?;
-        let keys = Keys::load_or_create(&audit_key, &*ids)?;
+        let (keys, new_key) = Keys::load_or_make(&audit_key, &*ids)?;
         let mut connection =
             connect(&path).map_err(|error| database(&path, LedgerError::unavailable(error)))?;
         schema::migrate(&mut connection).map_err(|source| OpenError::Schema {
@@ -78,20 +78,31 @@ impl Ledger {
         let head = HeadFile::at(audit_head.clone());
         let before = Before::read(&connection, &boot_id).map_err(|fault| database(&path, fault.into()))?;
         let Before { epoch, mut state } = before;
-        let is_new = state.chain.seq == 0 && !head.exists();
-        state.chain = head
-            .resume(state.chain, &keys)
-            .map_err(|source| OpenError::File {
-                path: audit_head.clone(),
-                source,
-            })?;
-        if is_new {
-            // From now on a missing head means that somebody removed it.
-            head.seal(&state.chain, clock.now(), &keys)
-                .map_err(|error| OpenError::File {
-                    path: audit_head.clone(),
-                    source: io::Error::other(error),
-                })?;
+        let unread = |source| OpenError::File {
+            path: audit_head.clone(),
+            source,
+        };
+        let has_history =
+            has_history(&connection).map_err(|fault| database(&path, LedgerError::from(fault)))?;
+        if let Some(new_key) = new_key {
+            if !has_history {
+                // The head first: a key without a head, or history without one, then means that somebody removed it.
+                head.seal(&state.chain, clock.now(), &keys)
+                    .map_err(|error| unread(io::Error::other(error)))?;
+            }
+            new_key.keep(&audit_key)?;
+        }
+        // A head that is gone is never made anew here: the chain would look whole again.
+        let is_sealable = head.exists();
+        let record =
+            audit::glance(&path, &audit_key, &audit_head).map_err(|error| unread(io::Error::other(error)))?;
+        state.chain = head.resume(state.chain, &keys).map_err(unread)?;
+        if let Some(problem) = &record {
+            tracing::error!(
+                kind = %problem.kind,
+                seq = problem.seq,
+                "the audit record was tampered with; countersign audit verify says more"
+            );
         }
         let feed = Feed::starting_after(state.event_head);
         let notes = Arc::new(Notes::default());
@@ -120,6 +131,7 @@ impl Ledger {
             health,
             sealed,
             head,
+            is_sealable,
             timers: Timers::default(),
         };
         let shared = Shared::new(committer);
@@ -140,6 +152,7 @@ impl Ledger {
             health: healths,
             sealed: seals,
             files,
+            record: record.map(|problem| problem.kind),
             epoch,
         };
         let thread = std::thread::Builder::new()
@@ -210,7 +223,7 @@ fn meta<T: FromSql>(connection: &Connection, key: &str) -> Result<Option<T>, Fau
 }
 
 /// The writing connection.
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -224,7 +237,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 /// Numbering and the audit chain are kept in memory: two writers would break both.
-fn lock(path: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
     let lock_path = PathBuf::from(lock_path);

@@ -87,7 +87,12 @@ impl Job for Prune {
         let before = |age: Duration| now.get().saturating_sub(millis(age));
         let mut pruned = Pruned::default();
         if let Some(age) = runs_age {
-            pruned.runs = prune_runs(tx, before(age), before(age.max(APPROVALS)))?;
+            let (before, with_approval_before) = (before(age), before(age.max(APPROVALS)));
+            pruned.runs = prune_runs(tx, before, with_approval_before)?;
+            if !pruned.runs.is_empty() {
+                // Without this a verification could not tell them from runs that were taken out.
+                tell_pruned(tx, pruned.runs.len(), before, with_approval_before)?;
+            }
         }
         if let Some(age) = events_age {
             pruned.events = prune_events(tx, before(age))?;
@@ -124,6 +129,22 @@ fn prune_runs(tx: &Tx<'_>, before: i64, with_approval_before: i64) -> Result<Vec
         tx.execute("DELETE FROM runs WHERE run_id = ?1", (run.as_str(),))?;
     }
     Ok(runs)
+}
+
+fn tell_pruned(tx: &mut Tx<'_>, count: usize, before: i64, with_approval_before: i64) -> Result<(), Fault> {
+    let detail = serde_json::json!({
+        "count": count,
+        "beforeMs": before,
+        "withApprovalBeforeMs": with_approval_before,
+    });
+    let entry = Entry::done(
+        AuditAction::RunsPruned,
+        "run",
+        "retention",
+        &Actor::system(),
+        detail,
+    );
+    tx.audit(&entry)
 }
 
 /// The newest event stays whatever its age: its number must never be given again.

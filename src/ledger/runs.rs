@@ -352,7 +352,8 @@ pub(super) const EXEC: &str = "exec";
 /// The tool of a patch.
 pub(super) const APPLY_PATCH: &str = "apply_patch";
 
-fn command(columns: &mut Columns<'_>) -> Result<Command, Fault> {
+/// The command, from the three columns that hold it.
+pub(super) fn command(columns: &mut Columns<'_>) -> Result<Command, Fault> {
     let text: String = columns.take()?;
     let argv: Option<Vec<String>> = columns.maybe_json()?;
     let tool: String = columns.take()?;

@@ -1,5 +1,7 @@
 //! The record nobody can quietly change.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::support::{TestServer, eventually, only, run_program};
@@ -125,7 +127,7 @@ async fn an_untouched_record_verifies_with_and_without_a_server() {
 #[tokio::test]
 async fn every_kind_of_tampering_is_found() {
     type Change = fn(&rusqlite::Connection);
-    let changes: [(&str, Change, &str); 7] = [
+    let changes: [(&str, Change, &str); 17] = [
         (
             "a changed record",
             |ledger| {
@@ -158,6 +160,88 @@ async fn every_kind_of_tampering_is_found() {
             "truncated",
         ),
         ("a record told twice", repeat_last, "reordered"),
+        (
+            "another actor in the column behind searches",
+            |ledger| sql(ledger, "UPDATE audit SET actor_id = 'x' WHERE seq = 3"),
+            "edited",
+        ),
+        (
+            "another action there",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE audit SET action = 'exec.approval.expired' WHERE seq = 3",
+                )
+            },
+            "edited",
+        ),
+        (
+            "another command of a run",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE runs SET command = 'echo harmless', argv_json = NULL",
+                )
+            },
+            "edited",
+        ),
+        (
+            "other arguments of a run",
+            |ledger| sql(ledger, "UPDATE runs SET argv_json = '[\"/bin/date\",\"-u\"]'"),
+            "edited",
+        ),
+        (
+            "another end of a run",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE runs SET status = 'denied' WHERE status = 'completed'",
+                )
+            },
+            "edited",
+        ),
+        (
+            "a run that nobody was asked about",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE runs SET verdict_by = 'policy', approval_id = NULL",
+                )
+            },
+            "edited",
+        ),
+        (
+            "somebody else who asked",
+            |ledger| sql(ledger, "UPDATE runs SET asked_by_name = 'somebody'"),
+            "edited",
+        ),
+        (
+            "a run taken out",
+            |ledger| sql(ledger, "DELETE FROM runs WHERE status = 'completed'"),
+            "missing",
+        ),
+        (
+            "an answer turned round",
+            |ledger| {
+                sql(
+                    ledger,
+                    "UPDATE approvals SET decision = 'allow-once', status = 'allowed', resolved_name = 'bob'",
+                );
+            },
+            "edited",
+        ),
+        (
+            "a run put in",
+            |ledger| {
+                sql(
+                    ledger,
+                    "CREATE TEMP TABLE copy AS SELECT * FROM runs LIMIT 1; \
+                     UPDATE copy SET seq = 1000, run_id = 'another', created_ms = created_ms + 1; \
+                     INSERT INTO runs SELECT * FROM copy",
+                );
+            },
+            "forged",
+        ),
     ];
     for (what, change, kind) in changes {
         let mut server = recorded().await;
@@ -205,6 +289,96 @@ fn repeat_last(ledger: &rusqlite::Connection) {
     sql(
         ledger,
         "INSERT INTO audit SELECT seq + 1, actor_id, action, body, hash, mac FROM audit ORDER BY seq DESC LIMIT 1",
+    );
+}
+
+/// Without a head nothing tells how far the chain had come, so nobody but the operator may begin another.
+#[tokio::test]
+async fn a_chain_that_was_dropped_stays_broken_until_the_operator_begins_another() {
+    let mut server = recorded().await;
+    let whole = server.cli(&["audit", "reset", "--reason", "for fun"]).await;
+    assert_eq!(whole.code, Some(1), "{whole:?}");
+    assert!(whole.stderr.contains("is whole"), "{whole:?}");
+    tamper(&server, |ledger| sql(ledger, "DELETE FROM audit"));
+    let head = server.state().join("countersign/audit.head");
+    fs::remove_file(&head).unwrap();
+    server.start().await;
+    server
+        .agent()
+        .exec(json!({ "argv": ["/bin/date"] }))
+        .await
+        .expect(200);
+    let verified = verify(&server).await;
+    assert_eq!(verified["problem"]["kind"], "missing", "{verified}");
+    let ready = server.operator().get("/readyz").await.expect(200);
+    assert_eq!(
+        (&ready["degraded"], &ready["checks"]["record"]["ok"]),
+        (&json!(true), &json!(false)),
+        "{ready}"
+    );
+    let sick = server.cli(&["doctor", "--json"]).await;
+    assert!(sick.stdout.contains("audit-broken"), "{sick:?}");
+    let in_use = server.cli(&["audit", "reset", "--reason", "x"]).await;
+    assert_eq!(in_use.code, Some(1), "{in_use:?}");
+    assert_eq!(server.stop().await, Some(0));
+    assert!(
+        !head.exists(),
+        "a head that was removed is made anew by a reset alone"
+    );
+
+    let reset = server
+        .cli(&["audit", "reset", "--reason", "restored from the backup", "--json"])
+        .await;
+    assert_eq!(reset.code, Some(0), "{reset:?}");
+    let reset: Value = serde_json::from_str(&reset.stdout).unwrap();
+    let kept = fs::read_to_string(reset["kept"].as_str().unwrap()).unwrap();
+    assert_eq!(Some(kept.lines().count() as u64), reset["records"].as_u64());
+    server.start().await;
+    let verified = verify(&server).await;
+    assert_eq!(verified["ok"], true, "{verified}");
+    let first = server.operator().get("/v1/audit?limit=1").await.expect(200)["items"][0].clone();
+    assert_eq!(
+        (
+            &first["action"],
+            &first["detail"]["reason"],
+            &first["detail"]["problem"]
+        ),
+        (
+            &json!("audit.reset"),
+            &json!("restored from the backup"),
+            &json!("missing")
+        )
+    );
+    let ready = server.operator().get("/readyz").await.expect(200);
+    assert_eq!(ready["degraded"], false, "{ready}");
+}
+
+/// A first start that was cut off anywhere leaves nothing that a later one takes for tampering.
+#[tokio::test]
+async fn a_head_without_key_and_history_is_a_start_that_was_cut_off() {
+    let mut server = TestServer::full().start().await;
+    assert_eq!(server.stop().await, Some(0));
+    let place = server.state().join("countersign");
+    tamper(&server, |ledger| {
+        sql(ledger, "DELETE FROM audit; DELETE FROM runs")
+    });
+    fs::remove_file(place.join("audit.key")).unwrap();
+    server.start().await;
+    let verified = verify(&server).await;
+    assert_eq!(verified["ok"], true, "{verified}");
+}
+
+#[tokio::test]
+async fn a_cut_that_a_start_follows_is_told_by_readyz() {
+    let mut server = recorded().await;
+    tamper(&server, |ledger| sql(ledger, "DELETE FROM audit WHERE seq > 4"));
+    server.start().await;
+    let ready = server.operator().get("/readyz").await.expect(200);
+    assert!(
+        ready["checks"]["record"]["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.contains("truncated")),
+        "{ready}"
     );
 }
 

@@ -41,6 +41,8 @@ const ENDS_WITH: &[(&str, i32)] = &[
     ("countersign init --preset", 0),
     // There is no node here.
     ("countersign node status", 1),
+    // The server runs, and its record is whole.
+    ("countersign audit reset", 1),
     // The session here has no terminal.
     ("countersign process resize", 64),
 ];
@@ -48,11 +50,11 @@ const ENDS_WITH: &[(&str, i32)] = &[
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
     "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
-    "--eof", "approve", "reject", "rename",
+    "--eof", "approve", "reject", "rename", "reset",
 ];
 
-/// Commands whose data is no JSON: bytes of a run, a script.
-const OTHER_DATA: &[&str] = &["runs output", "completions"];
+/// Commands whose data is no JSON (bytes of a run, a script), or that are refused while a server runs.
+const OTHER_DATA: &[&str] = &["runs output", "completions", "audit reset"];
 
 /// A command as its help tells of it.
 struct Told {

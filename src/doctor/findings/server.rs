@@ -2,6 +2,20 @@
 
 use crate::doctor::{Finding, Repair, ServerState, Severity, Snapshot, SocketState};
 
+pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
+    let kind = snapshot.record?;
+    Some(Finding {
+        id: "audit-broken",
+        severity: Severity::Error,
+        key: snapshot.state_dir.join("countersign").display().to_string(),
+        explanation: format!("the audit record was tampered with: {kind}"),
+        fix: "keep a copy of the state directory; countersign audit verify --offline says what is wrong, and countersign audit \
+              reset --reason TEXT begins a new record"
+            .to_owned(),
+        repair: None,
+    })
+}
+
 pub(super) fn socket(snapshot: &Snapshot) -> Option<Finding> {
     match &snapshot.socket {
         SocketState::Fine => None,
@@ -49,6 +63,17 @@ mod tests {
     use crate::doctor::findings::{findings, tests::sound};
 
     use super::*;
+
+    #[test]
+    fn a_broken_record_is_an_error() {
+        let mut snapshot = sound();
+        snapshot.record = Some(crate::ledger::audit::ProblemKind::Missing);
+        let found = findings(&snapshot);
+        assert_eq!(
+            (found[0].id, found[0].severity),
+            ("audit-broken", Severity::Error)
+        );
+    }
 
     #[test]
     fn a_socket_that_cannot_be_used_is_told_with_its_way_out() {

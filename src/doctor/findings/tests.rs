@@ -45,6 +45,7 @@ pub(super) fn sound() -> Snapshot {
             wanted: 0o600,
         }],
         unbound_tokens: Ok(Vec::new()),
+        record: None,
         us: 1000,
         isolation: IsolationState::Confined { scopes: Scopes::Kept },
         socket: SocketState::Fine,

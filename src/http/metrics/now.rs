@@ -36,6 +36,7 @@ pub(super) struct Now {
     catch_ups: Told,
     runner_restarts: Told,
     database_ok: Level,
+    record_ok: Level,
     document_ok: Level,
     config_ok: Level,
     socket_ok: Level,
@@ -84,6 +85,12 @@ impl Now {
             "ready_database",
             "Whether the ledger can be written (1) or not (0)",
             &self.database_ok,
+        );
+        level(
+            registry,
+            "ready_record",
+            "Whether the audit record was whole at the start (1) or tampered with (0)",
+            &self.record_ok,
         );
         level(
             registry,
@@ -172,6 +179,7 @@ impl Now {
         tell(&self.runner_restarts, runner_restarts);
         let Readiness {
             database,
+            record,
             document,
             config,
             // How often one died is counted; that none is there passes in a moment.
@@ -183,6 +191,7 @@ impl Now {
         } = engine.readiness();
         for (gauge, is_so) in [
             (&self.database_ok, database.ok),
+            (&self.record_ok, record.ok),
             (&self.document_ok, document.ok),
             (&self.config_ok, config.ok),
             (&self.socket_ok, ipc.ok),

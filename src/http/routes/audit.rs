@@ -158,6 +158,9 @@ struct ProblemBody {
     /// `edited`, `missing`, `reordered`, `truncated` or `forged`
     #[schema(value_type = String)]
     kind: ProblemKind,
+    /// The run or approval that is not what its records say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<TargetBody>,
 }
 
 /// Verifies the whole chain.
@@ -259,6 +262,7 @@ impl From<Verification> for VerificationBody {
             problem: verification.problem.map(|problem| ProblemBody {
                 seq: problem.seq,
                 kind: problem.kind,
+                target: problem.target.map(|Target { kind, id }| TargetBody { kind, id }),
             }),
         }
     }

@@ -52,6 +52,9 @@ struct ReadinessBody {
 #[derive(Debug, Serialize, ToSchema)]
 struct Checks {
     database: CheckBody,
+    /// There only where the audit record was found broken at the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    record: Option<CheckBody>,
     document: CheckBody,
     config: CheckBody,
     listener: CheckBody,
@@ -86,6 +89,7 @@ struct CheckBody {
 async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response {
     let Readiness {
         database,
+        record,
         document,
         config,
         runner,
@@ -105,6 +109,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
         degraded: !(document.ok
+            && record.ok
             && config.ok
             && runner.ok
             && bridge.as_ref().is_none_or(|bridge| bridge.ok)
@@ -112,6 +117,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
             database: database.into(),
+            record: (!record.ok).then(|| record.into()),
             document: document.into(),
             config: config.into(),
             bridge,

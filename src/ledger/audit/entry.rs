@@ -45,6 +45,10 @@ pub enum AuditAction {
     ApprovalVoted,
     /// Old audit records were removed.
     AuditPruned,
+    /// Old runs were removed.
+    RunsPruned,
+    /// A broken chain was put away and a new one begun.
+    AuditReset,
 }
 
 impl AuditAction {
@@ -61,6 +65,8 @@ impl AuditAction {
             Self::DocumentReplaced => "document.replaced",
             Self::ApprovalVoted => "approval.voted",
             Self::AuditPruned => "audit.pruned",
+            Self::RunsPruned => "runs.pruned",
+            Self::AuditReset => "audit.reset",
         }
     }
 }
@@ -152,8 +158,14 @@ impl Entry {
     pub(in crate::ledger) fn of_event(event: &Event, mut detail: Map<String, Value>, by: &Actor) -> Self {
         let target = target_of(event);
         // Said elsewhere in the record; and the chain tells what happened, not what was printed.
-        for left_out in ["seq", "ts", "type", "tail", "requestedBy", "resolvedBy", "by"] {
+        for left_out in ["seq", "ts", "type", "tail", "resolvedBy", "by"] {
             detail.swap_remove(left_out);
+        }
+        // Who changed a command is not who asked for it: then the record names both.
+        let is_said =
+            matches!(&event.kind, EventKind::ExecRequested { requested_by, .. } if requested_by == by);
+        if is_said || !matches!(event.kind, EventKind::ExecRequested { .. }) {
+            detail.swap_remove("requestedBy");
         }
         detail.swap_remove(if target.kind == "approval" {
             "approvalId"

@@ -7,13 +7,18 @@
 
 mod canonical;
 pub(super) mod chain;
+mod compare;
 mod entry;
+pub(super) mod glance;
 pub(super) mod head;
 mod list;
+mod reset;
 mod verify;
 mod witness;
 
 pub use entry::{AuditAction, AuditActor, AuditOutcome, AuditRecord, Entry, Target};
+pub use glance::glance;
 pub use list::AuditFilter;
+pub use reset::{Place, Reset, ResetError, reset};
 pub use verify::{Problem, ProblemKind, SealedHead, Verification, VerifyError, verify, verify_with_witness};
 pub use witness::{Witnessed, WitnessedHead, published, read_witness};

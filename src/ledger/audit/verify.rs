@@ -16,7 +16,8 @@ use crate::{
 use super::{
     canonical::canonical,
     chain::{Anchor, ChainHead, hash_of},
-    entry::Body,
+    compare::Expected,
+    entry::{Body, Target},
     head::{HeadFile, Sealed},
     witness::{self, Witnessed, WitnessedHead},
 };
@@ -38,12 +39,25 @@ vocabulary! {
 }
 
 /// The first thing that is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Number of the record it shows at.
+    /// Number of the record it shows at; 0 where no record speaks of what is there.
     pub seq: i64,
     /// What.
     pub kind: ProblemKind,
+    /// The run or approval that is not what its records say; `None` where it is the chain itself.
+    pub target: Option<Target>,
+}
+
+impl Problem {
+    /// With the chain itself.
+    pub(super) const fn of_chain(seq: i64, kind: ProblemKind) -> Self {
+        Self {
+            seq,
+            kind,
+            target: None,
+        }
+    }
 }
 
 /// The head as it was sealed last.
@@ -129,29 +143,25 @@ pub(super) fn verify_on(
 ) -> Result<Verification, VerifyError> {
     // Before the records: a head sealed meanwhile may be ahead of what this transaction sees.
     let sealed = head.load().map_err(VerifyError::Head)?;
-    let head_is_lost = sealed.is_none();
     let walk = walk(connection, keys, sealed.as_ref()).map_err(|fault| VerifyError::Ledger(fault.into()))?;
     let Walk {
         records,
         first_seq,
         last,
         problem,
+        differs,
     } = walk;
-    let problem = problem.or_else(|| match &sealed {
-        Some(sealed) if !sealed.is_genuine(keys) => Some(Problem {
-            seq: sealed.seq,
-            kind: ProblemKind::Forged,
-        }),
-        Some(sealed) if last.seq < sealed.seq => Some(Problem {
-            seq: last.seq.saturating_add(1),
-            kind: ProblemKind::Truncated,
-        }),
-        None if head_is_lost && records > 0 => Some(Problem {
-            seq: last.seq,
-            kind: ProblemKind::Missing,
-        }),
-        Some(_) | None => None,
-    });
+    let of_head = match &sealed {
+        Some(sealed) if !sealed.is_genuine(keys) => Some(Problem::of_chain(sealed.seq, ProblemKind::Forged)),
+        Some(sealed) if last.seq < sealed.seq => Some(Problem::of_chain(
+            last.seq.saturating_add(1),
+            ProblemKind::Truncated,
+        )),
+        Some(_) => None,
+        // There is a key, so there was a head: it is made before the key.
+        None => Some(Problem::of_chain(last.seq, ProblemKind::Missing)),
+    };
+    let problem = problem.or(of_head).or(differs);
     Ok(Verification {
         records,
         first_seq,
@@ -170,10 +180,14 @@ struct Walk {
     first_seq: Option<i64>,
     last: ChainHead,
     problem: Option<Problem>,
+    /// What the tables say that the records do not.
+    differs: Option<Problem>,
 }
 
 struct Stored {
     seq: i64,
+    actor: String,
+    action: String,
     body: String,
     hash: String,
     mac: String,
@@ -182,16 +196,15 @@ struct Stored {
 fn walk(connection: &Connection, keys: &Keys, sealed: Option<&Sealed>) -> Result<Walk, Fault> {
     // One view for the anchor and the records: pruning moves both together.
     let _view = connection.unchecked_transaction()?;
-    let mut statement = connection.prepare_cached("SELECT seq, body, hash, mac FROM audit ORDER BY seq")?;
+    let mut statement =
+        connection.prepare_cached("SELECT seq, actor_id, action, body, hash, mac FROM audit ORDER BY seq")?;
     let anchor = Anchor::load(connection)?;
     let forged_anchor = anchor.as_ref().filter(|anchor| !anchor.is_genuine(keys));
     let mut walk = Walk {
         records: 0,
         first_seq: None,
-        problem: forged_anchor.map(|anchor| Problem {
-            seq: anchor.seq,
-            kind: ProblemKind::Forged,
-        }),
+        problem: forged_anchor.map(|anchor| Problem::of_chain(anchor.seq, ProblemKind::Forged)),
+        differs: None,
         last: anchor
             .map(|anchor| ChainHead {
                 seq: anchor.seq,
@@ -199,18 +212,17 @@ fn walk(connection: &Connection, keys: &Keys, sealed: Option<&Sealed>) -> Result
             })
             .unwrap_or_default(),
     };
+    let mut expected = Expected::default();
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let seq: i64 = row.get(0)?;
         walk.first_seq.get_or_insert(seq);
         walk.records += 1;
-        let step = stored(row).map_or(
-            Err(Problem {
-                seq,
-                kind: ProblemKind::Edited,
-            }),
-            |stored| follow(&walk.last, &stored, keys, sealed).map(|()| stored.hash),
-        );
+        let step = stored(row).map_or(Err(Problem::of_chain(seq, ProblemKind::Edited)), |stored| {
+            let body = follow(&walk.last, &stored, keys, sealed)?;
+            expected.record(&body);
+            Ok(stored.hash)
+        });
         match step {
             Ok(hash) => walk.last = ChainHead { seq, hash },
             Err(problem) => {
@@ -219,6 +231,10 @@ fn walk(connection: &Connection, keys: &Keys, sealed: Option<&Sealed>) -> Result
             }
         }
     }
+    // Records that do not hold prove nothing about the tables.
+    if walk.problem.is_none() {
+        walk.differs = expected.compare(connection)?;
+    }
     Ok(walk)
 }
 
@@ -226,16 +242,23 @@ fn walk(connection: &Connection, keys: &Keys, sealed: Option<&Sealed>) -> Result
 fn stored(row: &Row<'_>) -> Option<Stored> {
     Some(Stored {
         seq: row.get(0).ok()?,
-        body: row.get(1).ok()?,
-        hash: row.get(2).ok()?,
-        mac: row.get(3).ok()?,
+        actor: row.get(1).ok()?,
+        action: row.get(2).ok()?,
+        body: row.get(3).ok()?,
+        hash: row.get(4).ok()?,
+        mac: row.get(5).ok()?,
     })
 }
 
-/// Whether a record follows the one before.
-fn follow(before: &ChainHead, stored: &Stored, keys: &Keys, sealed: Option<&Sealed>) -> Result<(), Problem> {
+/// What a record says, if it follows the one before.
+fn follow(
+    before: &ChainHead,
+    stored: &Stored,
+    keys: &Keys,
+    sealed: Option<&Sealed>,
+) -> Result<Body, Problem> {
     let expected = before.seq + 1;
-    let problem = |seq, kind| Err(Problem { seq, kind });
+    let problem = |seq, kind| Err(Problem::of_chain(seq, kind));
     if hash_of(&stored.body) != stored.hash {
         return problem(stored.seq, ProblemKind::Edited);
     }
@@ -250,6 +273,10 @@ fn follow(before: &ChainHead, stored: &Stored, keys: &Keys, sealed: Option<&Seal
     if body.seq != stored.seq {
         return problem(stored.seq, ProblemKind::Reordered);
     }
+    // What searches look at is what the record says.
+    if body.actor.id != stored.actor || body.action != stored.action {
+        return problem(stored.seq, ProblemKind::Edited);
+    }
     if stored.seq != expected {
         return problem(expected, ProblemKind::Missing);
     }
@@ -259,7 +286,7 @@ fn follow(before: &ChainHead, stored: &Stored, keys: &Keys, sealed: Option<&Seal
     if sealed.is_some_and(|sealed| sealed.seq == stored.seq && sealed.hash != stored.hash) {
         return problem(stored.seq, ProblemKind::Forged);
     }
-    Ok(())
+    Ok(body)
 }
 
 fn is_canonical(body: &str) -> bool {

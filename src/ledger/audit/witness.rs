@@ -96,8 +96,8 @@ pub(super) fn compare(connection: &Connection, heads: &[WitnessedHead]) -> Resul
                 } else {
                     ProblemKind::Truncated
                 };
-                let problem = Problem { seq: head.seq, kind };
-                if found.problem.is_none_or(|first| problem.seq < first.seq) {
+                let problem = Problem::of_chain(head.seq, kind);
+                if found.problem.as_ref().is_none_or(|first| problem.seq < first.seq) {
                     found.problem = Some(problem);
                 }
             }
