@@ -1,7 +1,20 @@
 //! The order of checks, credentials, limits and what all answers share.
 
-use axum::{body::Body, http::header};
+use std::{
+    convert::Infallible,
+    io,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes, HttpBody as _},
+    http::{Request, header},
+    routing::get,
+};
+use http_body_util::BodyExt as _;
 use serde_json::Value;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::{TestFront, request};
 use crate::{
@@ -10,6 +23,8 @@ use crate::{
     http::Peer,
     ledger::Page,
 };
+
+const BOARD: &str = "https://board.example";
 
 #[tokio::test]
 async fn checks_run_in_the_order_of_the_contract() {
@@ -232,5 +247,171 @@ async fn only_inside_tls_a_browser_is_told_to_stay_there() {
             .await
             .unwrap();
         assert_eq!(text.to_bytes(), transport);
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_of_a_listed_page_is_answered_before_any_route() {
+    let server = TestFront::listing(BOARD);
+    let answer = server.send(preflight(BOARD)).await;
+    insta::assert_snapshot!(answer.whole(), @r#"
+    204
+    access-control-allow-headers: Authorization, Content-Type, Idempotency-Key, If-Match, Last-Event-ID, Range, X-CSRF-Token, traceparent, X-Request-Id, Mcp-Session-Id, MCP-Protocol-Version
+    access-control-allow-methods: GET, HEAD, POST, PUT, PATCH, DELETE
+    access-control-allow-origin: https://board.example
+    access-control-expose-headers: ETag, Location, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id, traceparent, Content-Range, Mcp-Session-Id
+    access-control-max-age: 600
+    cache-control: no-store
+    ratelimit-policy: "address";q=10;w=10
+    ratelimit: "address";r=9;t=1
+    vary: Origin
+    x-content-type-options: nosniff
+    x-request-id: req-7
+
+    null
+    "#);
+}
+
+#[tokio::test]
+async fn a_preflight_of_any_other_page_goes_to_the_route_and_allows_nothing() {
+    let foreign = TestFront::listing("https://other.example");
+    insta::assert_snapshot!(foreign.send(preflight(BOARD)).await.whole(), @r#"
+    401
+    allow: POST
+    cache-control: no-store
+    content-type: application/problem+json
+    ratelimit-policy: "address";q=10;w=10
+    ratelimit: "address";r=9;t=1
+    vary: Origin
+    www-authenticate: Bearer realm="countersign"
+    x-content-type-options: nosniff
+    x-request-id: req-7
+
+    {"type":"/docs#unauthorized","title":"Valid credentials are needed","status":401,"detail":"a bearer token is needed","instance":"/v1/sum","code":"unauthorized","retryable":false}
+    "#);
+    let closed = TestFront::new();
+    insta::assert_snapshot!(closed.send(preflight(BOARD)).await.whole(), @r#"
+    401
+    allow: POST
+    cache-control: no-store
+    content-type: application/problem+json
+    ratelimit-policy: "address";q=10;w=10
+    ratelimit: "address";r=9;t=1
+    www-authenticate: Bearer realm="countersign"
+    x-content-type-options: nosniff
+    x-request-id: req-7
+
+    {"type":"/docs#unauthorized","title":"Valid credentials are needed","status":401,"detail":"a bearer token is needed","instance":"/v1/sum","code":"unauthorized","retryable":false}
+    "#);
+}
+
+#[tokio::test]
+async fn a_listed_page_that_asks_for_the_options_of_a_resource_reaches_its_route() {
+    let server = TestFront::listing(BOARD);
+    let exec = server.token(&[Scope::Exec]).await;
+    let options = request("OPTIONS", "/v1/sum", Some(&exec)).header(header::ORIGIN, BOARD);
+    let answer = server.send(options.body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.code(), (405, "method-not-allowed"));
+    assert_eq!(answer.headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], BOARD);
+}
+
+fn preflight(origin: &str) -> Request<Body> {
+    request("OPTIONS", "/v1/sum", None)
+        .header(header::ORIGIN, origin)
+        .header(header::ACCESS_CONTROL_REQUEST_METHOD, "POST")
+        .header("x-request-id", "req-7")
+        .body(Body::empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_panic_of_a_handler_is_a_fault_that_the_log_has_under_its_request_id() {
+    let server = TestFront::new();
+    let exec = server.token(&[Scope::Exec]).await;
+    let log = Log::default();
+    let writer = log.clone();
+    let lines = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone());
+    let listening = tracing::subscriber::set_default(lines.finish());
+    let request = request("GET", "/v1/panic", Some(&exec))
+        .header("x-request-id", "req-7")
+        .body(Body::empty())
+        .unwrap();
+    let answer = server.send(request).await;
+    drop(listening);
+    insta::assert_snapshot!(answer.whole(), @r#"
+    500
+    cache-control: no-store
+    content-type: application/problem+json
+    ratelimit-policy: "token";q=20;w=20
+    ratelimit: "token";r=19;t=1
+    x-content-type-options: nosniff
+    x-request-id: req-7
+
+    {"type":"/docs#internal","title":"Something went wrong in the server","status":500,"detail":"the request id names this fault in the server's log","instance":"/v1/panic","code":"internal","retryable":false,"requestId":"req-7"}
+    "#);
+    let log = log.text();
+    assert!(
+        log.lines()
+            .any(|line| line.contains("a handler panicked") && line.contains("req-7")),
+        "{log}"
+    );
+}
+
+/// Lines of the log.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_stream_leaves_frame_by_frame() {
+    let (frames, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, Infallible>>(1);
+    let receiver = Arc::new(Mutex::new(Some(receiver)));
+    let server = TestFront::with(|_ledger| {
+        let stream = move || {
+            let receiver = receiver.lock().unwrap().take().unwrap();
+            async move { Body::from_stream(ReceiverStream::new(receiver)) }
+        };
+        Router::new().route("/stream", get(stream))
+    });
+    let request = request("GET", "/stream", None).body(Body::empty()).unwrap();
+    let mut body = server.front.answer(Peer::Unix, request).await.into_body();
+    for text in ["one", "two"] {
+        frames.send(Ok(text.into())).await.unwrap();
+        let frame = body.frame().await.unwrap().unwrap();
+        assert_eq!(frame.into_data().unwrap(), text);
+    }
+    drop(body);
+    assert!(
+        frames.is_closed(),
+        "a client that leaves must end what makes its stream"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_keeps_its_known_length() {
+    let server = TestFront::new();
+    for (method, size) in [("GET", 6), ("HEAD", 0)] {
+        let request = request(method, "/open", None).body(Body::empty()).unwrap();
+        let answer = server.front.answer(Peer::Unix, request).await;
+        assert_eq!(answer.headers()[header::CONTENT_LENGTH], "6", "{method}");
+        let hint = answer.body().size_hint();
+        assert_eq!(hint.exact(), Some(size), "{method}");
     }
 }

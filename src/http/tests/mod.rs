@@ -94,6 +94,17 @@ impl TestFront {
 
     /// A front with routes of the test besides its own.
     fn with(more: impl FnOnce(&Ledger) -> Router<TestState>) -> Self {
+        Self::with_web(WebOrigins::default(), more)
+    }
+
+    /// A front that lets pages of this origin call.
+    fn listing(origin: &str) -> Self {
+        Self::with_web(WebOrigins::new(None, [&origin.to_owned()]), |_ledger| {
+            Router::new()
+        })
+    }
+
+    fn with_web(web: WebOrigins, more: impl FnOnce(&Ledger) -> Router<TestState>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(UnixMillis::new(1_000_000)));
         let (ledger, thread) = open_ledger(directory.path(), Arc::clone(&clock) as Arc<dyn Clock>);
@@ -112,7 +123,7 @@ impl TestFront {
         let rules = Arc::new(DoorRules {
             generation: 0,
             hosts: HostNames::new(["gate.example"]),
-            web: WebOrigins::default(),
+            web,
             transport: Transport::Plain,
             rates,
             is_trusted_proxy: Box::new(|_| false),
@@ -179,6 +190,17 @@ impl Answer {
 
     fn code(&self) -> (u16, &str) {
         (self.status, self.body["code"].as_str().unwrap_or("-"))
+    }
+
+    /// Status, headers by name, and the body if it is JSON.
+    fn whole(&self) -> String {
+        let mut lines: Vec<String> = self
+            .headers
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        lines.sort();
+        format!("{}\n{}\n\n{}", self.status, lines.join("\n"), self.body)
     }
 }
 
