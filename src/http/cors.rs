@@ -2,6 +2,8 @@
 //! that setting no answer says anything about other origins.
 //!
 //! Cookies are never part of it: no answer allows credentials, so the browser keeps ours to our own pages.
+//!
+//! Not `tower_http::cors`: it answers every `OPTIONS` itself, and tells pages that are not listed what it allows.
 
 use axum::{
     body::Body,

@@ -8,7 +8,7 @@ use std::{fmt, net::IpAddr, sync::Arc};
 
 use axum::{
     body::Body,
-    http::{HeaderMap, HeaderValue, Request, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Request, header},
 };
 
 use crate::{
@@ -31,11 +31,8 @@ use crate::{
 /// Probes are asked often, with a token or without.
 const EXEMPT_FROM_RATE: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Longest `X-Request-Id` that is echoed.
-const MAX_REQUEST_ID: usize = 128;
-
 /// The second secret of a browser. Another port of this host sees its cookie, never this.
-const SECOND_SECRET: &str = "x-csrf-token";
+pub(in crate::http) const SECOND_SECRET: HeaderName = HeaderName::from_static("x-csrf-token");
 
 /// The part of the settings that the door goes by.
 pub(in crate::http) struct DoorRules {
@@ -234,18 +231,9 @@ impl Door {
         Trace::continued(headers, &*self.ids)
     }
 
-    /// The request's own id when it brought a harmless one, else a new one.
-    pub(in crate::http) fn request_id(&self, headers: &HeaderMap) -> HeaderValue {
-        let brought = headers.get("x-request-id").filter(|id| {
-            let id = id.as_bytes();
-            (1..=MAX_REQUEST_ID).contains(&id.len())
-                && id
-                    .iter()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte))
-        });
-        brought.cloned().unwrap_or_else(|| {
-            HeaderValue::from_str(&self.ids.random().to_string()).expect("a UUID is printable ASCII")
-        })
+    /// Where the ids of requests come from.
+    pub(in crate::http) const fn ids(&self) -> &Arc<dyn Ids> {
+        &self.ids
     }
 
     /// A token counts before a cookie: whoever shows one has no need of the browser's.

@@ -1,42 +1,56 @@
 //! The outermost function: one request in, one finished answer out.
 //!
-//! Plain code instead of a stack of layers, since this is on the way of every run. It gives the request its
-//! id, asks the door, calls the routes, catches a panic of theirs, and writes what all answers share.
+//! Layers of `tower-http` give the request its id, mark its secrets, set headers of every answer and catch a panic of
+//! the routes. Between them, code of ours asks the door, calls the routes and writes refusals. `ARCHITECTURE.md` says
+//! which other layers of `tower-http` do not fit, and why.
+//!
+//! This is on the way of every run. A finished service would be cloned for each request. The layers are laid around a
+//! borrowed function instead: that costs the same and boxes no future.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
     body::Body,
     extract::MatchedPath,
-    http::{HeaderMap, HeaderName, HeaderValue, Request, Uri, header},
+    http::{HeaderMap, HeaderValue, Request, Uri, header},
     middleware,
     response::{IntoResponse, Response},
 };
-use futures_util::FutureExt as _;
-use tower::Service as _;
+use tower::{Layer as _, Service as _, service_fn};
+use tower_http::{
+    catch_panic::CatchPanicLayer, sensitive_headers::SetSensitiveRequestHeadersLayer,
+    set_header::SetResponseHeaderLayer,
+};
 use tracing::Instrument as _;
 
 use crate::{
     http::{
         cors,
-        door::{Door, Notes, Pass},
+        door::{Door, Notes, Pass, SECOND_SECRET},
         metrics::{self, Connections, Requests},
         page_headers::protect_page,
         peer::Peer,
         problem::Problem,
-        routes,
+        request_id, routes,
         state::AppState,
         trace::TRACEPARENT,
     },
     sys::process::monotonic,
 };
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The layers around the door, the outermost first.
+type Layers = (
+    request_id::Layers,
+    SetSensitiveRequestHeadersLayer,
+    SetResponseHeaderLayer<HeaderValue>,
+    SetResponseHeaderLayer<HeaderValue>,
+);
 
 /// Answers requests; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Front {
+    layers: Arc<Layers>,
     door: Arc<Door>,
     routes: Router,
     requests: Requests,
@@ -71,6 +85,7 @@ impl Front {
     /// With counts of its own that nobody reads.
     pub(in crate::http) fn over(door: Door, routes: Router) -> Self {
         Self {
+            layers: Arc::new(layers(&door)),
             door: Arc::new(door),
             routes,
             requests: Requests::default(),
@@ -87,49 +102,63 @@ impl Front {
     ///
     /// # Cancel safety
     /// Dropping the future drops the handler: that is how a client that leaves ends its foreground run.
-    pub async fn answer(&self, peer: Peer, mut request: Request<Body>) -> Response {
+    pub async fn answer(&self, peer: Peer, request: Request<Body>) -> Response {
+        let trace = self.door.trace(request.headers());
+        let passed =
+            service_fn(move |request| async move { Ok::<_, Infallible>(self.pass(peer, request).await) });
+        let work = self.layers.layer(passed).call(request);
+        let Some(trace) = trace else {
+            let Ok(response) = work.await;
+            return response;
+        };
+        let Ok(mut response) = work.instrument(trace.span()).await;
+        if let Some(value) = trace.header() {
+            response.headers_mut().insert(TRACEPARENT, value);
+        }
+        response
+    }
+
+    async fn pass(&self, peer: Peer, mut request: Request<Body>) -> Response {
         let began = monotonic();
         let uri = request.uri().clone();
         let method = request.method().clone();
-        let request_id = self.door.request_id(request.headers());
-        let trace = self.door.trace(request.headers());
-        let work = async {
-            let mut notes = Notes::default();
-            let response = match self.door.admit(peer, &mut request, &mut notes).await {
-                Ok(Pass::Route) => self.route(request, &request_id).await,
-                Ok(Pass::Preflight) => cors::preflight(),
-                Err(refused) => refused.into_response(),
-            };
-            let route = response.extensions().get::<MatchedPath>();
-            let took = monotonic().saturating_sub(began);
-            self.requests.count(route, response.status(), took);
-            let response = finish(response, &uri, request_id, notes);
-            // No path and no query: they may carry what somebody searched for.
-            tracing::debug!(%method, status = response.status().as_u16(), "answered");
-            response
+        let request_id = request_id::of(&request);
+        let mut notes = Notes::default();
+        let response = match self.door.admit(peer, &mut request, &mut notes).await {
+            Ok(Pass::Route) => self.route(request, &request_id).await,
+            Ok(Pass::Preflight) => cors::preflight(),
+            Err(refused) => refused.into_response(),
         };
-        match trace {
-            None => work.await,
-            Some(trace) => {
-                let mut response = work.instrument(trace.span()).await;
-                if let Some(value) = trace.header() {
-                    response.headers_mut().insert(TRACEPARENT, value);
-                }
-                response
-            }
-        }
+        let route = response.extensions().get::<MatchedPath>();
+        let took = monotonic().saturating_sub(began);
+        self.requests.count(route, response.status(), took);
+        let response = finish(response, &uri, &request_id, notes);
+        // No path and no query: they may carry what somebody searched for.
+        tracing::debug!(%method, status = response.status().as_u16(), "answered");
+        response
     }
 
+    /// A panic is a bug, but it must not take the connection's other requests with it.
     async fn route(&self, request: Request<Body>, request_id: &HeaderValue) -> Response {
-        let mut routes = self.routes.clone();
-        // A panic is a bug, but it must not take the connection's other requests with it.
-        if let Ok(Ok(response)) = AssertUnwindSafe(routes.call(request)).catch_unwind().await {
-            response
-        } else {
+        let panicked = CatchPanicLayer::custom(|_cause| {
             tracing::error!(?request_id, "a handler panicked");
             Problem::internal().into_response()
-        }
+        });
+        let Ok(response) = panicked.layer(self.routes.clone()).call(request).await;
+        response.map(Body::new)
     }
+}
+
+fn layers(door: &Door) -> Layers {
+    (
+        request_id::layers(door.ids()),
+        SetSensitiveRequestHeadersLayer::new([header::AUTHORIZATION, header::COOKIE, SECOND_SECRET]),
+        SetResponseHeaderLayer::overriding(
+            header::X_CONTENT_TYPE_OPTIONS,
+            HeaderValue::from_static("nosniff"),
+        ),
+        SetResponseHeaderLayer::if_not_present(header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    )
 }
 
 fn is_page(headers: &HeaderMap) -> bool {
@@ -138,7 +167,7 @@ fn is_page(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"))
 }
 
-fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue, notes: Notes) -> Response {
+fn finish(mut response: Response, uri: &Uri, request_id: &HeaderValue, notes: Notes) -> Response {
     if let Some(problem) = Problem::take(&mut response) {
         let request_id_text = request_id.to_str().unwrap_or_default();
         let mut rendered = if uri.path() == routes::TOOLS_PATH {
@@ -158,13 +187,5 @@ fn finish(mut response: Response, uri: &Uri, request_id: HeaderValue, notes: Not
     if is_page(headers) {
         protect_page(headers);
     }
-    headers.insert(REQUEST_ID, request_id);
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    headers
-        .entry(header::CACHE_CONTROL)
-        .or_insert(HeaderValue::from_static("no-store"));
     response
 }

@@ -24,6 +24,7 @@ pub mod problem;
 mod rate_headers;
 mod reference;
 mod reply;
+mod request_id;
 mod routes;
 mod schema;
 mod sse;

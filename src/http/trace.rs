@@ -1,4 +1,6 @@
 //! `traceparent` (W3C Trace Context): the trace of the caller goes on in our log and in our answer.
+//!
+//! Not `tower_http::trace`: it wraps every body, and none of its callbacks sees both the request and the answer.
 
 use std::fmt;
 

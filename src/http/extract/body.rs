@@ -1,4 +1,7 @@
 //! Request bodies: JSON only, bounded in size and time, every unknown or wrong member named.
+//!
+//! Not `tower_http::limit`: it refuses a large body before credentials and media type are looked at.
+//! Not `tower_http::timeout`: it bounds the complete answer, or each frame of a body and not the sum of them.
 
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use std::{
 use axum::{
     Router,
     body::{Body, Bytes, HttpBody as _},
-    http::{Request, header},
+    http::{HeaderMap, Request, header},
     routing::get,
 };
 use http_body_util::BodyExt as _;
@@ -377,6 +377,28 @@ impl io::Write for Log {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+#[tokio::test]
+async fn a_handler_that_prints_its_headers_prints_no_secret() {
+    let server = TestFront::with(|_ledger| {
+        Router::new().route(
+            "/headers",
+            get(|headers: HeaderMap| async move { axum::Json(format!("{headers:?}")) }),
+        )
+    });
+    let request = request("GET", "/headers", Some("secret-token"))
+        .header(header::COOKIE, "countersign_session=secret-cookie")
+        .header(header::COOKIE, "other=secret-of-another")
+        .header("x-csrf-token", "secret-second")
+        .header(header::ACCEPT, "text/plain")
+        .body(Body::empty())
+        .unwrap();
+    let printed = server.send(request).await.body.to_string();
+    assert!(
+        printed.contains("text/plain") && !printed.contains("secret"),
+        "{printed}"
+    );
 }
 
 #[tokio::test]
