@@ -129,6 +129,7 @@ fn spec(cwd: PathBuf) -> LaunchSpec {
         env: vec![(OsString::from("PATH"), OsString::from("/usr/bin:/bin"))],
         executables: vec![],
         scripts: vec![],
+        held: false,
         answered: false,
         timeout: None,
         kill_grace: std::time::Duration::ZERO,

@@ -58,15 +58,17 @@ impl Candidate {
 pub fn bind_scripts(
     candidates: impl IntoIterator<Item = Candidate>,
     open: impl Fn(&Path) -> io::Result<File>,
-) -> Vec<BoundScript> {
+) -> BoundScripts {
     let mut room = MAX_SCRIPT_BYTES;
     let mut scripts: Vec<BoundScript> = Vec::new();
+    let mut are_whole = true;
     for Candidate { path, interpreter } in candidates {
         let text = path.to_string_lossy().into_owned();
         if scripts.iter().any(|known| known.path == text) {
             continue;
         }
         if let Ok(seen) = open(&path).and_then(|file| look_at(file, &mut room)) {
+            are_whole &= seen.content.is_some();
             scripts.push(BoundScript {
                 path: text,
                 sha256: seen.digest,
@@ -74,7 +76,25 @@ pub fn bind_scripts(
             });
         }
     }
-    scripts
+    BoundScripts { scripts, are_whole }
+}
+
+/// What [`bind_scripts`] binds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundScripts {
+    /// The scripts.
+    pub scripts: Vec<BoundScript>,
+    /// Whether all of them were read.
+    pub are_whole: bool,
+}
+
+impl Default for BoundScripts {
+    fn default() -> Self {
+        Self {
+            scripts: Vec::new(),
+            are_whole: true,
+        }
+    }
 }
 
 /// The first script's path with the hex SHA-256 of its content, or with a digest over all of them where there are
@@ -122,8 +142,19 @@ pub struct SeenScript {
     digest: String,
     /// The file.
     pub stamp: FileStamp,
-    /// SHA-256 of its content, unless it is too large to be read.
-    pub content: Option<[u8; 32]>,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Its content, unless it is too large to be read.
+    pub content: Option<SeenContent>,
+}
+
+/// The content of a script as it was read, once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenContent {
+    /// Its SHA-256.
+    pub sha256: [u8; 32],
+    /// All of it.
+    pub bytes: Vec<u8>,
 }
 
 /// A script with the hex SHA-256 of its content; of what is too large to be read, of what tells the file from another.
@@ -141,17 +172,19 @@ fn look_at(file: File, room: &mut u64) -> io::Result<SeenScript> {
         return Ok(SeenScript {
             digest: hex(&Sha256::digest(identity.to_string().as_bytes())),
             stamp,
+            mode: metadata.mode() & 0o777,
             content: None,
         });
     };
     *room = left;
-    let mut content = Vec::new();
-    file.take(metadata.len()).read_to_end(&mut content)?;
-    let digest: [u8; 32] = Sha256::digest(&content).into();
+    let mut bytes = Vec::new();
+    file.take(metadata.len()).read_to_end(&mut bytes)?;
+    let sha256: [u8; 32] = Sha256::digest(&bytes).into();
     Ok(SeenScript {
-        digest: hex(&digest),
+        digest: hex(&sha256),
         stamp,
-        content: Some(digest),
+        mode: metadata.mode() & 0o777,
+        content: Some(SeenContent { sha256, bytes }),
     })
 }
 

@@ -176,6 +176,7 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
         "resolvedPath",
         "binding",
         "bindingDetail",
+        "scripts",
         "security",
         "ask",
         "askFallback",
@@ -218,6 +219,7 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
             value::text(pattern, "argPattern"),
         );
         table.fact(stored, format!("{path} {arguments}").trim_end());
+        table.fact("note", &value::text(pattern, "note"));
     }
     for warning in approval
         .get("display")

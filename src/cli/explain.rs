@@ -96,6 +96,9 @@ fn facts(explained: &Value) -> Table {
             ),
         );
     }
+    if explained.get("scripts").is_some() {
+        table.fact("scripts", &value::text(explained, "scripts"));
+    }
     if let Some(sandbox) = explained.get("sandbox") {
         let [backend, scope, access, cwd] =
             ["backend", "scope", "workspaceAccess", "cwd"].map(|member| value::text(sandbox, member));
@@ -147,6 +150,7 @@ fn facts(explained: &Value) -> Table {
             value::text(pattern, "argPattern"),
         );
         table.fact(name, format!("{program} {arguments}").trim_end());
+        table.fact("note", &value::text(pattern, "note"));
     }
     table
 }

@@ -212,6 +212,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
         "nodeId",
         "isolation",
         "binding",
+        "scripts",
         "agentId",
         "sessionKey",
         "cwd",

@@ -1,7 +1,7 @@
 //! How firmly a run is what was judged: one word for people, never more than is true.
 
 use super::{delegation, inline_eval, names, names::NameClass, paths};
-use crate::domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning};
+use crate::domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinning, ScriptHold};
 
 /// The word, and why it is not a better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +62,20 @@ impl Pinned {
             }
             Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),
             Bound::Exec { path, argv, identity } => {
-                loose_program(path, argv, identity.as_ref(), &binding.scripts)
+                loose_program(path, argv, identity.as_ref(), Scripts::of(binding))
             }
             Bound::Plan { steps } => steps
                 .iter()
-                .find_map(|step| loose_action(&step.action, &binding.scripts)),
+                .find_map(|step| loose_action(&step.action, Scripts::of(binding))),
         };
-        match loose.or_else(|| (!binding.scripts.is_empty()).then_some(SCRIPT)) {
+        match loose.or_else(|| Scripts::of(binding).loose()) {
             Some(detail) => Self {
                 pinning: Pinning::Path,
                 detail,
+            },
+            None if !binding.scripts.is_empty() => Self {
+                pinning: Pinning::Exact,
+                detail: "the arguments, every program, and what each script holds: its interpreter reads what was judged",
             },
             None => Self {
                 pinning: Pinning::Exact,
@@ -84,7 +88,50 @@ impl Pinned {
 const SCRIPT: &str =
     "a script is compared right before the start, and then opened once more by its interpreter";
 
-fn loose_action(action: &BoundAction, scripts: &[BoundScript]) -> Option<&'static str> {
+/// The scripts of a binding, and whether they are held.
+#[derive(Clone, Copy)]
+struct Scripts<'a> {
+    all: &'a [BoundScript],
+    held: Option<ScriptHold>,
+}
+
+impl<'a> Scripts<'a> {
+    fn of(binding: &'a Binding) -> Self {
+        Self {
+            all: &binding.scripts,
+            held: binding.held,
+        }
+    }
+
+    /// Why what a script holds is not pinned.
+    fn loose(self) -> Option<&'static str> {
+        match self.held {
+            Some(ScriptHold::Held) => None,
+            _ if self.all.is_empty() => None,
+            None => Some(SCRIPT),
+            Some(ScriptHold::GainsPrivileges) => Some(
+                "a script is not held: a program gains privileges; it is compared right before the start, and then opened once more",
+            ),
+            Some(ScriptHold::StartedByAnother) => Some(
+                "a script is not held: another program starts it; it is compared right before the start, and then found by its path",
+            ),
+            Some(ScriptHold::NoInterpreter) => Some(
+                "a script is not held: its first line names no program; it is compared right before the start, and then opened once more",
+            ),
+            Some(ScriptHold::ChangesDirectory) => Some(
+                "a script is not held: the command changes directory; it is compared right before the start, and then found by its path",
+            ),
+            Some(ScriptHold::TooLarge) => Some(
+                "a script is not held: too large; it is compared right before the start, and then opened once more by its interpreter",
+            ),
+            Some(ScriptHold::Unsupported) => Some(
+                "a script is not held: the kernel cannot; it is compared right before the start, and then opened once more by its interpreter",
+            ),
+        }
+    }
+}
+
+fn loose_action(action: &BoundAction, scripts: Scripts<'_>) -> Option<&'static str> {
     match action {
         BoundAction::Program {
             path,
@@ -106,13 +153,13 @@ fn loose_program(
     path: &str,
     argv: &[String],
     identity: Option<&FileIdentity>,
-    scripts: &[BoundScript],
+    scripts: Scripts<'_>,
 ) -> Option<&'static str> {
     let Some(identity) = identity else {
         return Some("the program was not looked at");
     };
-    if scripts.iter().any(|script| script.path == path) {
-        return Some(SCRIPT);
+    if let Some(script) = scripts.all.iter().find(|script| script.path == path) {
+        return scripts.loose().or_else(|| loose_interpreter(script));
     }
     let typed = argv.first().map_or("", String::as_str);
     let names = [typed, path, &identity.path].map(paths::base_name);
@@ -134,10 +181,24 @@ fn loose_program(
         .then_some("an argument makes the program start another, which it finds by its path")
 }
 
+/// What the program of a first line finds by a path.
+fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
+    let Some(interpreter) = &script.interpreter else {
+        return Some(SCRIPT);
+    };
+    let names = [&interpreter.path, &interpreter.identity.path].map(|path| paths::base_name(path));
+    match NameClass::of_all(names) {
+        NameClass::Program | NameClass::PayloadShell | NameClass::OtherShell => None,
+        NameClass::Wrapper | NameClass::Carrier | NameClass::RefusedBuiltin | NameClass::Multiplexer => {
+            Some("the program of a script's first line finds the interpreter by its path")
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{AgentId, BoundStep, Command, Host, SessionKey, StepJoin};
+    use crate::domain::{AgentId, BoundInterpreter, BoundStep, Command, Host, SessionKey, StepJoin};
 
     fn identity(path: &str) -> FileIdentity {
         FileIdentity {
@@ -197,6 +258,7 @@ mod tests {
             executable_sha256: None,
             script: None,
             scripts,
+            held: None,
             pty: false,
             timeout_ms: 0,
         }
@@ -272,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_is_never_exact_and_a_text_is_a_text() {
+    fn a_script_is_exact_only_if_it_is_held_and_a_text_is_a_text() {
         let script = BoundScript {
             path: "/opt/tool".to_owned(),
             sha256: "00".to_owned(),
@@ -280,6 +342,27 @@ mod tests {
         };
         let bound = binding(exec("/opt/tool", &["tool"]), vec![script.clone()]);
         assert_eq!(Pinned::of(&bound).pinning, Pinning::Path);
+        let started_by = |path: &str, held| {
+            let interpreter = BoundInterpreter {
+                path: path.to_owned(),
+                argument: None,
+                identity: identity(path),
+            };
+            let script = BoundScript {
+                interpreter: Some(interpreter),
+                ..script.clone()
+            };
+            let bound = Binding {
+                held: Some(held),
+                ..binding(exec("/opt/tool", &["tool"]), vec![script])
+            };
+            Pinned::of(&bound).pinning
+        };
+        assert_eq!(started_by("/bin/sh", ScriptHold::Held), Pinning::Exact);
+        assert_eq!(started_by("/usr/bin/env", ScriptHold::Held), Pinning::Path);
+        for held in ScriptHold::ALL.iter().filter(|held| **held != ScriptHold::Held) {
+            assert_eq!(started_by("/bin/sh", *held), Pinning::Path, "{held}");
+        }
         let text = Bound::Text {
             shell: "/bin/sh".to_owned(),
             text: "rg x".to_owned(),

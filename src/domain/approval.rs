@@ -253,6 +253,27 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// Whether the scripts of a run are read as they were judged, and if not, why.
+    pub enum ScriptHold("held, or not held: and why") {
+        /// Whatever of the run opens one of them to read gets the content that was judged.
+        Held = "held",
+        /// A program of the command is set-uid, set-gid or has capabilities, and the level lets it use them: it must not be
+        /// stopped in its calls.
+        GainsPrivileges = "not held: gains privileges",
+        /// A script is started as a program by another program: the kernel reads its first line at its path.
+        StartedByAnother = "not held: started by another program",
+        /// Its first line names no program that could be started in its place.
+        NoInterpreter = "not held: its first line names no program",
+        /// The command changes to a directory that is found while it runs.
+        ChangesDirectory = "not held: changes directory",
+        /// The files are too large to be read before the start.
+        TooLarge = "not held: too large",
+        /// The kernel cannot answer an open with another file, or does not let us.
+        Unsupported = "not held: the kernel cannot",
+    }
+}
+
+vocabulary! {
     /// What stands between a step of a plan and the one before.
     pub enum StepJoin("|, &&, || or ;") {
         /// It reads what the one before writes.
@@ -429,6 +450,9 @@ pub struct Binding {
     /// Every script by itself: programs that begin with `#!`, and operands of shells and interpreters.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub scripts: Vec<BoundScript>,
+    /// Whether they are read as they were judged. `None` without any, and in older records.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub held: Option<ScriptHold>,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,
     /// Time limit in milliseconds, 0 for none.

@@ -28,7 +28,7 @@ pub(crate) use approval::hex;
 pub use approval::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, BoundAction,
     BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pattern, PatternWidth, Persist, Pinning,
-    ShownEnv, StepJoin, TerminalReason, Why,
+    ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
 };
 pub use approval_votes::{Quorum, Vote};
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Backend, Command, Host, Isolation, Pinning, Reason, RunId, Security,
-    SessionKey, UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, Host, Isolation, Pinning, Reason, RunId, ScriptHold,
+    Security, SessionKey, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {
@@ -304,6 +304,8 @@ pub struct Run {
     pub sandbox: Option<Backend>,
     /// How firmly it is what was judged; `None` for what was denied at once, and in records of before.
     pub binding: Option<Pinning>,
+    /// Whether its scripts are read as they were judged; `None` without any, and in records of before.
+    pub scripts: Option<ScriptHold>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
     /// When it was admitted.

@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc, time::Duration};
 
 use crate::{
-    approvals::binding,
+    approvals::binding::{self, BoundScripts},
     domain::{
         Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Binding,
         Command, EntryId, Host, Principal, Reason, RunId, Security, TerminalSize,
@@ -16,6 +16,7 @@ use crate::{
         judge::{self, Judgement, PolicyNow},
         live::Holder,
         reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
+        script_hold,
         slots::SlotLimits,
         supervise::Custody,
     },
@@ -634,13 +635,23 @@ impl Engine {
         }
         let analysis = self.analyse(&Call::of_binding(approved, directory), &now.counted, &[])?;
         let lookup = self.path_lookup(&approved.agent, &now.counted.settings);
-        present.scripts = self.scripts_of(
+        let BoundScripts { scripts, are_whole } = self.scripts_of(
             Some(&analysis),
             &approved.bound,
             &analysis.executables,
             Path::new(&approved.cwd),
             &lookup,
         );
+        present.scripts = scripts;
+        present.held = script_hold::Subject {
+            bound: &approved.bound,
+            scripts: &present.scripts,
+            are_whole,
+            executables: &analysis.executables,
+            analysis: Some(&analysis),
+            isolation: self.isolation_of(&approved.agent, &now.counted.settings),
+        }
+        .hold(&lookup);
         lookup.check()?;
         present.script = binding::sum_of(&present.scripts);
         present.executables = analysis.executables;

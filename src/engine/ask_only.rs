@@ -114,6 +114,7 @@ impl AskRequest {
             executable_sha256: None,
             script: None,
             scripts: Vec::new(),
+            held: None,
             pty: false,
             timeout_ms: 0,
         }
@@ -229,6 +230,7 @@ impl Engine {
             },
             sandbox: None,
             binding: Some(Pinning::Text),
+            scripts: None,
             timeout: None,
         };
         let approval = NewApproval {

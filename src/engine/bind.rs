@@ -6,16 +6,14 @@ use std::{
 };
 
 use crate::{
-    approvals::binding::{self, Candidate},
+    approvals::binding::{self, BoundScripts, Candidate},
     command::{
         PathLookup as _, Plan,
         hashbang::Head,
         operands::{code_words, directory_words},
         paths,
     },
-    domain::{
-        Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity, Security, StepJoin,
-    },
+    domain::{Bound, BoundAction, BoundInterpreter, BoundStep, FileIdentity, Security, StepJoin},
     engine::{Engine, call::Call, delivery::Answers},
     hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
     policy::{
@@ -87,7 +85,7 @@ impl Engine {
         executables: &[FileIdentity],
         cwd: &Path,
         lookup: &SystemLookup,
-    ) -> Vec<BoundScript> {
+    ) -> BoundScripts {
         let open = |path: &Path| lookup.open_regular(path);
         let now = self.clock.now();
         let mut candidates: Vec<Candidate> = started(bound, executables)

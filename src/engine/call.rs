@@ -222,6 +222,10 @@ impl Call {
                 Verdict::Run | Verdict::Ask(_) => Some(judged.pinned.pinning),
                 Verdict::Deny(_) => None,
             },
+            scripts: match judged.verdict {
+                Verdict::Run | Verdict::Ask(_) => judged.binding.held,
+                Verdict::Deny(_) => None,
+            },
             timeout: self.timeout,
         }
     }

@@ -11,7 +11,7 @@ use crate::{
     },
     domain::{
         Backend, Command, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice, InvalidRequest,
-        MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, Security,
+        MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, ScriptHold, Security,
     },
     engine::{
         Engine,
@@ -63,6 +63,8 @@ pub struct Explanation {
     pub would_persist: Vec<Pattern>,
     /// How firmly the run would be what was judged; `None` where it would not start.
     pub pinned: Option<Pinned>,
+    /// Whether its scripts would be read as they were judged; `None` without any.
+    pub scripts: Option<ScriptHold>,
     /// The node that it would run on.
     pub node: Option<NodeView>,
     /// The sandbox that it would run in.
@@ -180,6 +182,7 @@ impl Engine {
             quorum: None,
             would_persist: Vec::new(),
             pinned: None,
+            scripts: None,
             node: call.node.as_deref().map(NodeView::of),
             sandbox: call
                 .sandbox
@@ -251,6 +254,7 @@ impl Engine {
             analysis,
             blocked_env,
             passed_env: judged.env.names(),
+            scripts: judged.binding.held,
             pinned: match outcome {
                 Outcome::Run | Outcome::Ask(_) => Some(judged.pinned),
                 Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,

@@ -7,7 +7,7 @@ use std::{cmp::Reverse, sync::Arc};
 
 use crate::{
     approvals::{
-        binding,
+        binding::{self, BoundScripts},
         document::{DenyRule, Listed, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
@@ -26,6 +26,7 @@ use crate::{
         node::{OnNode, Prepared},
         preflight,
         reply::ExecError,
+        script_hold,
     },
     hosts::eyes::Blind,
     ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms},
@@ -359,7 +360,10 @@ impl Engine {
             Some(_) | None => None,
         };
         let cwd = &call.workdir.path;
-        let mut scripts = match scope {
+        let BoundScripts {
+            mut scripts,
+            are_whole,
+        } = match scope {
             Scope::Every => self.scripts_of(
                 analysis.or(for_scripts.as_ref()),
                 &bound,
@@ -367,11 +371,23 @@ impl Engine {
                 cwd,
                 &lookup,
             ),
-            Scope::LookedAt => Vec::new(),
+            Scope::LookedAt => BoundScripts::default(),
         };
+        if are_whole && let Some(analysis) = analysis {
+            script_hold::bind_granted(&mut scripts, analysis, (now, call.agent.as_str()), &lookup);
+        }
         let preflight = are_looked_at
             .then(|| Self::preflight(analysis, &bound, cwd, (&mut scripts, scope), &lookup))
             .flatten();
+        let held = script_hold::Subject {
+            bound: &bound,
+            scripts: &scripts,
+            are_whole,
+            executables: &executables,
+            analysis: analysis.or(for_scripts.as_ref()),
+            isolation: self.isolation_of(&call.agent, &now.settings),
+        }
+        .hold(&lookup);
         let starts_unbound_script = scope == Scope::LookedAt && self.starts_script(&bound, &lookup);
         lookup.check()?;
         let binding = Binding {
@@ -389,6 +405,7 @@ impl Engine {
             executable_sha256: None,
             script: binding::sum_of(&scripts),
             scripts,
+            held,
             pty: call.pty,
             timeout_ms: call.timeout_ms(),
         };

@@ -36,6 +36,7 @@ mod warnings;
 
 pub mod node;
 mod sandboxed;
+mod script_hold;
 pub mod session;
 
 mod recover;

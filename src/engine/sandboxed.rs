@@ -307,6 +307,7 @@ impl Engine {
             executable_sha256: None,
             script: None,
             scripts: Vec::new(),
+            held: None,
             pty: call.pty,
             timeout_ms: call.timeout_ms(),
         };

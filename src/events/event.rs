@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::domain::{
     Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream,
-    PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, Security, SessionKey,
-    TerminalReason, TokenId, UnixMillis, name::vocabulary,
+    PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, ScriptHold, Security,
+    SessionKey, TerminalReason, TokenId, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {
@@ -178,6 +178,8 @@ pub enum EventKind {
         verdict: RunVerdict,
         /// How firmly it is what was judged; `None` where nothing may start.
         binding: Option<Pinning>,
+        /// Whether its scripts are read as they were judged; `None` without any.
+        scripts: Option<ScriptHold>,
     },
     /// `exec.started`
     ExecStarted {
@@ -402,12 +404,14 @@ impl EventKind {
                 requested_by,
                 verdict,
                 binding,
+                scripts,
             } => {
                 members.text("command", command).text("cwd", cwd);
                 members
                     .put("requestedBy", actor_json(requested_by))
                     .text("verdict", verdict.as_str())
-                    .maybe("binding", binding.map(Pinning::as_str));
+                    .maybe("binding", binding.map(Pinning::as_str))
+                    .maybe("scripts", scripts.map(ScriptHold::as_str));
             }
             Self::ExecStarted {
                 pid,

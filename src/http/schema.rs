@@ -14,7 +14,7 @@ use crate::{
     domain::{
         ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
         HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, ProcessStatus, Reason, RunId,
-        RunStatus, RunVerdict, Scope, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+        RunStatus, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
     },
     http::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     patch::ChangeKind,
@@ -59,6 +59,7 @@ words!(
     Reason,
     RunVerdict,
     Scope,
+    ScriptHold,
     Security,
     TerminalReason,
 );

@@ -7,7 +7,7 @@ use rusqlite::params;
 use crate::{
     domain::{
         Actor, AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, EnvOverrides, Host, Isolation, Pinning,
-        Reason, RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey,
+        Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey,
     },
     events::{Event, EventKind, Subject},
 };
@@ -51,6 +51,8 @@ pub struct NewRun {
     pub sandbox: Option<Backend>,
     /// How firmly it is what was judged; `None` where nothing may start.
     pub binding: Option<Pinning>,
+    /// Whether its scripts are read as they were judged; `None` without any.
+    pub scripts: Option<ScriptHold>,
     /// Its time limit; `None` for none.
     pub timeout: Option<Duration>,
 }
@@ -147,9 +149,9 @@ impl NewRun {
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
              launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, stdin_open, sandbox, \
-             tool) \
+             tool, scripts) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38)",
+             ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39)",
             params![
                 self.id.as_str(),
                 status.as_str(),
@@ -189,6 +191,7 @@ impl NewRun {
                 self.stdin_open(),
                 self.sandbox.map(Backend::as_str),
                 tool,
+                self.scripts.map(ScriptHold::as_str),
             ],
         )?;
         if let Some(ready) = ready {
@@ -200,6 +203,7 @@ impl NewRun {
             requested_by: self.requested_by.clone(),
             verdict: *verdict,
             binding: self.binding,
+            scripts: self.scripts,
         };
         tx.log(
             Event {

@@ -45,6 +45,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0010_votes.sql",
         include_str!("../../migrations/sqlite/0010_votes.sql"),
     ),
+    (
+        "0011_scripts.sql",
+        include_str!("../../migrations/sqlite/0011_scripts.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -23,8 +23,8 @@ use crate::{
     sys::{
         hooks,
         process::{
-            self, Ended, Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, Lead, Pid, Process,
-            StartPlace, Strings,
+            self, Asks, Ended, Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, Lead, Pid,
+            Process, StartPlace, Strings,
         },
         stamp,
     },
@@ -56,6 +56,8 @@ pub(super) struct Execution<'a> {
     pub(super) standard: [BorrowedFd<'a>; 3],
     /// Whether these are a terminal.
     pub(super) on_terminal: bool,
+    /// Who answers for the scripts that its programs read.
+    pub(super) asks: Option<Asks<'a>>,
 }
 
 impl Execution<'_> {
@@ -95,12 +97,14 @@ impl Execution<'_> {
             place: Some(self.place),
             standard: self.standard,
             takes_terminal: self.on_terminal,
+            asks: self.asks,
         };
         self.launcher.launch(&launch, fence)
     }
 
     fn lead(&self, fence: &mut dyn FnMut(&Process) -> Result<(), Errno>) -> Result<Launched, LaunchError> {
-        let kept: Vec<_> = self.executables.iter().map(AsFd::as_fd).collect();
+        let whom = self.asks.map(|asks| asks.whom);
+        let kept: Vec<_> = self.executables.iter().map(AsFd::as_fd).chain(whom).collect();
         let lead = Lead {
             place: self.place,
             standard: self.standard,
@@ -112,6 +116,7 @@ impl Execution<'_> {
             plan: self.plan,
             executables: self.executables,
             on_terminal: self.on_terminal,
+            asks: self.asks,
             directory: self.plan.directory.as_bytes().to_vec(),
             old_directory: None,
         };
@@ -140,7 +145,19 @@ fn check(plan: &Plan, executables: &[OwnedFd]) -> Result<(), Errno> {
             }
         }
     }
+    for (pinned, directory) in pinned_directories(plan) {
+        let opened = open_directory(&directory).map_err(|_gone| Errno::STALE)?;
+        if !is_directory(&opened, pinned)? {
+            return Err(Errno::STALE);
+        }
+    }
+    Ok(())
+}
+
+/// The directories with which a plan begins, by what they are, and their paths.
+pub(super) fn pinned_directories(plan: &Plan) -> Vec<((u64, u64), Vec<u8>)> {
     let mut directory = plan.directory.as_bytes().to_vec();
+    let mut found = Vec::new();
     for step in &plan.steps {
         let Action::ChangeDirectory {
             operand,
@@ -150,12 +167,9 @@ fn check(plan: &Plan, executables: &[OwnedFd]) -> Result<(), Errno> {
             break;
         };
         directory = joined(&directory, operand);
-        let opened = open_directory(&directory).map_err(|_gone| Errno::STALE)?;
-        if !is_directory(&opened, *pinned)? {
-            return Err(Errno::STALE);
-        }
+        found.push((*pinned, directory.clone()));
     }
-    Ok(())
+    found
 }
 
 fn executable_of<'a>(program: &Program, executables: &'a [OwnedFd]) -> Result<Option<BorrowedFd<'a>>, Errno> {
@@ -175,6 +189,7 @@ struct Leader<'a> {
     plan: &'a Plan,
     executables: &'a [OwnedFd],
     on_terminal: bool,
+    asks: Option<Asks<'a>>,
     /// `PWD`: the directory by the way that led there.
     directory: Vec<u8>,
     /// `OLDPWD`, once there was a `cd`.
@@ -344,6 +359,7 @@ impl Leader<'_> {
             place: None,
             standard: [input, output, rustix::stdio::stderr()],
             takes_terminal: false,
+            asks: self.asks,
         };
         self.launcher.launch_inside(&launch)
     }

@@ -31,6 +31,7 @@ mod unit;
 mod unit_link;
 mod unit_wire;
 
+mod answers;
 mod attach;
 pub(crate) mod enclose;
 mod execute;

@@ -15,17 +15,21 @@ use crate::{
     domain::{Exit, TerminalSize},
     sys::{
         hooks,
+        interception::Filter,
         namespace::Confines,
-        process::{self, ChildSignals, LaunchError, Launched, Launcher, Pid, Process, Reaped, StartPlace},
+        process::{
+            self, Asks, ChildSignals, LaunchError, Launched, Launcher, Pid, Process, Reaped, StartPlace,
+        },
         socket::{self, Received},
     },
 };
 
 use super::{
+    answers::Answers,
     attach::Meeting,
     cgroup::{Home, Limiter, OwnGroup},
     enclose::{Begun, Enclosing, NotBegun, Workshop},
-    execute::Execution,
+    execute::{self, Execution},
     input::Input,
     limits::MAX_QUIET_IDLE,
     retained::SpoolPlace,
@@ -117,6 +121,7 @@ struct Start {
     executables: Vec<OwnedFd>,
     memory_file: Option<OwnedFd>,
     spool: Option<OwnedFd>,
+    scripts: Option<OwnedFd>,
 }
 
 impl Start {
@@ -139,6 +144,11 @@ impl Start {
         } else {
             None
         };
+        let scripts = if order.has_scripts {
+            Some(descriptors.next()?)
+        } else {
+            None
+        };
         let start = Self {
             order,
             run_file,
@@ -147,6 +157,7 @@ impl Start {
             executables,
             memory_file,
             spool,
+            scripts,
         };
         descriptors.next().is_none().then_some(start)
     }
@@ -227,6 +238,7 @@ fn start_and_watch(
         hooks::pause("sup.fenced");
         Ok(())
     };
+    let asking = Asking::of(&plan, start)?;
     hooks::pause("sup.before-fence");
     let launched = if let Some(enclosed) = &plan.enclosed {
         let enclosing = Enclosing {
@@ -254,6 +266,7 @@ fn start_and_watch(
             },
             standard,
             on_terminal,
+            asks: asking.as_ref().map(Asking::asks),
         };
         // Called in what becomes the command.
         let mut begin = |process: &Process| {
@@ -286,6 +299,7 @@ fn start_and_watch(
                 life,
                 terminal,
                 holding,
+                answers: asking.map(|asking| asking.answers),
             };
             Watch::new(
                 post,
@@ -316,6 +330,48 @@ fn start_and_watch(
         }
         Err(LaunchError::Vanished) => Err(system(Errno::INTR)),
     }
+}
+
+/// How the programs of a run come to ask for the scripts that are held, and who answers.
+struct Asking {
+    filter: Filter,
+    whom: OwnedFd,
+    answers: Answers,
+}
+
+impl Asking {
+    /// `None` where nothing is held.
+    fn of(plan: &Plan, start: &Start) -> Result<Option<Self>, NotStarted> {
+        if plan.held.is_empty() || hooks::protection_off("scripts") {
+            return Ok(None);
+        }
+        let (arrivals, whom) =
+            socket::frame_pair().map_err(|error| NotStarted::System(error.raw_os_error().unwrap_or(0)))?;
+        Ok(Some(Self {
+            filter: Filter::new().ok_or(system(Errno::NOSYS))?,
+            whom,
+            answers: answers(plan, start, arrivals).map_err(system)?,
+        }))
+    }
+
+    fn asks(&self) -> Asks<'_> {
+        Asks {
+            filter: &self.filter,
+            whom: self.whom.as_fd(),
+        }
+    }
+}
+
+fn answers(plan: &Plan, start: &Start, arrivals: OwnedFd) -> Result<Answers, Errno> {
+    let bundle = start.scripts.as_ref().ok_or(Errno::INVAL)?;
+    let bundle = rustix::io::fcntl_dupfd_cloexec(bundle, 3)?;
+    let begins = rustix::fs::fstat(&start.directory)?;
+    let begins = ((begins.st_dev, begins.st_ino), plan.directory.as_bytes());
+    let mut answers = Answers::new(&plan.held, bundle, begins, arrivals)?;
+    for (identity, name) in execute::pinned_directories(plan) {
+        answers.know_directory(identity, &name);
+    }
+    Ok(answers)
 }
 
 /// How the first process of a run began.

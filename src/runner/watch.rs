@@ -24,6 +24,7 @@ use crate::{
 };
 
 use super::{
+    answers::Answers,
     attach::Listener,
     cgroup::Holding,
     input::Input,
@@ -69,6 +70,8 @@ pub(super) struct Command<'a> {
     pub(super) terminal: Option<Terminal>,
     /// What holds it to its limits.
     pub(super) holding: Holding<'a>,
+    /// Who answers for the scripts that it reads.
+    pub(super) answers: Option<Answers>,
 }
 
 /// The loop's state.
@@ -87,6 +90,7 @@ pub(super) struct Watch<'a> {
     input: Input,
     terminal: Option<Terminal>,
     holding: Holding<'a>,
+    answers: Option<Answers>,
     buffer: &'a mut [u8],
     retained: Retained<'a>,
     server: Server<'a>,
@@ -181,6 +185,7 @@ impl<'a> Watch<'a> {
             life,
             terminal,
             holding,
+            answers,
         } = command;
         let mut outbox = Outbox::new();
         outbox.say(&FromSupervisor::Started {
@@ -198,6 +203,7 @@ impl<'a> Watch<'a> {
             input,
             terminal,
             holding,
+            answers,
             buffer,
             retained: Retained::new(place_of_spool, order.run_id.as_str(), order.max_run_bytes),
             server: Server {
@@ -252,6 +258,9 @@ impl<'a> Watch<'a> {
         let now = process::monotonic();
         self.act(now);
         let ready = self.wait(now);
+        if ready.answers {
+            self.answer();
+        }
         if ready.children {
             self.reap();
         }
@@ -376,7 +385,7 @@ impl<'a> Watch<'a> {
         } else {
             PollFlags::IN
         };
-        let sources: [(Option<BorrowedFd<'_>>, PollFlags); 6] = [
+        let sources: [(Option<BorrowedFd<'_>>, PollFlags); 7] = [
             (Some(self.tools.signals.as_fd()), PollFlags::IN),
             (self.pipe(0), PollFlags::IN),
             (self.pipe(1), PollFlags::IN),
@@ -386,6 +395,7 @@ impl<'a> Watch<'a> {
                 stream_events,
             ),
             (self.server.listener.as_ref().map(AsFd::as_fd), PollFlags::IN),
+            (self.answers.as_ref().map(AsFd::as_fd), PollFlags::IN),
         ];
         let mut descriptors: Vec<_> = sources
             .iter()
@@ -396,7 +406,7 @@ impl<'a> Watch<'a> {
             return Ready::default();
         }
         let mut events = descriptors.iter().map(PollFd::revents);
-        let [children, output, errors, input, stream, listener] =
+        let [children, output, errors, input, stream, listener, answers] =
             sources.map(|(source, _)| source.and_then(|_| events.next()).unwrap_or(PollFlags::empty()));
         Ready {
             children: !children.is_empty(),
@@ -405,6 +415,13 @@ impl<'a> Watch<'a> {
             server_speaks: stream.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             server_listens: stream.contains(PollFlags::OUT),
             attaching: !listener.is_empty(),
+            answers: !answers.is_empty(),
+        }
+    }
+
+    fn answer(&mut self) {
+        if let Some(answers) = &mut self.answers {
+            answers.serve();
         }
     }
 
@@ -731,6 +748,9 @@ impl<'a> Watch<'a> {
             let now = process::monotonic();
             self.act(now);
             let ready = self.wait(now);
+            if ready.answers {
+                self.answer();
+            }
             if ready.children {
                 self.reap();
             }
@@ -767,6 +787,7 @@ struct Ready {
     server_speaks: bool,
     server_listens: bool,
     attaching: bool,
+    answers: bool,
 }
 
 fn is_readable(pipe: BorrowedFd<'_>) -> bool {

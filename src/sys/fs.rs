@@ -4,11 +4,11 @@
 //! mode it should have.
 
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CStr, OsStr, OsString},
     fs::{self, File, Metadata},
     io::{self, Read as _, Write as _},
     os::{
-        fd::OwnedFd,
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::{
             ffi::OsStrExt as _,
             fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
@@ -18,7 +18,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, MemfdFlags, Mode, OFlags, SealFlags};
 
 /// Mode of the files we make.
 pub const PRIVATE_FILE: u32 = 0o600;
@@ -248,6 +248,40 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
             "the path is not a regular file",
         ))
     }
+}
+
+/// A memory file that nobody can change any more.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn sealed(name: &CStr, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest)?;
+        rest = rest.get(written..).unwrap_or_default();
+    }
+    seal(&file)?;
+    Ok(file)
+}
+
+/// Nobody can change this memory file from now on.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn seal(file: impl AsFd) -> Result<(), rustix::io::Errno> {
+    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(file, seals)
+}
+
+/// The same open file for reading, with a position of its own.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn own_position(file: BorrowedFd<'_>) -> Result<OwnedFd, rustix::io::Errno> {
+    use std::os::fd::AsRawFd as _;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Where an open file is at this moment.

@@ -17,7 +17,14 @@ pub const KILL_VARIABLE: &str = "COUNTERSIGN_TEST_KILL";
 pub const PROTECTION_VARIABLE: &str = "COUNTERSIGN_TEST_PROTECTION_OFF";
 
 /// The protections that can be left away. A test compares the list with the questions.
-pub const PROTECTIONS: &[&str] = &["descriptors", "dumpable", "landlock-scopes", "masks", "pins"];
+pub const PROTECTIONS: &[&str] = &[
+    "descriptors",
+    "dumpable",
+    "landlock-scopes",
+    "masks",
+    "pins",
+    "scripts",
+];
 
 /// The kill points of the server, its runner and its supervisors, each group in the order in which a run
 /// reaches them. A test compares the list with the calls.

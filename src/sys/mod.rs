@@ -5,6 +5,7 @@ pub mod beneath;
 pub mod enclosure;
 pub mod fs;
 pub mod hooks;
+pub mod interception;
 pub mod mounts;
 pub mod namespace;
 pub mod peer;

@@ -290,6 +290,7 @@ function details(approval, overridesFact) {
       fact("Program", approval.resolvedPath ? mono(approval.resolvedPath) : h("em", {}, "not settled: a shell will look for it")),
       fact("Runs as", boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? ["text for ", mono(boundTo.shell)] : "these parts, without a shell"),
       fact("Pinned", h("span", { class: approval.binding === "exact" ? "chip good" : "chip", title: "How firmly the run is what you approve" }, visible(approval.binding)), " ", visible(approval.bindingDetail)),
+      approval.scripts && fact("Scripts", h("span", { class: approval.scripts === "held" ? "chip good" : "chip", title: "Whether interpreters read the scripts as you see them hashed" }, visible(approval.scripts))),
         fact("Session", mono(approval.sessionKey)),
         overridesFact,
       fact("Asked by", h("bdi", {}, visible(who(approval.requestedBy)))),
@@ -314,7 +315,7 @@ function stored(approval) {
   const kept = approval.proposedPatterns.filter((pattern) => pattern.default);
   if (!approval.allowedDecisions.includes("allow-always") || !kept.length) return "nothing: it is not offered";
   const [first] = kept;
-  return [mono(first.pattern), ` ${width(first)}`, kept.length > 1 && `, and ${kept.length - 1} more like it`];
+  return [mono(first.pattern), ` ${width(first)}`, kept.length > 1 && `, and ${kept.length - 1} more like it`, first.note && `; ${visible(first.note)}`];
 }
 
 function segments(approval) {
@@ -372,7 +373,8 @@ function alwaysPanel(approval, onConfirm, onCancel) {
     box.addEventListener("change", () => panel.onchange());
     const isWider = pattern.width !== "exact";
     const row = h("label", { class: `check${isWider ? " wider" : ""}` }, box,
-      h("span", {}, mono(pattern.pattern), " ", h("span", { class: "width" }, width(pattern)), isWider && h("span", { class: "chip warn" }, "wider")));
+      h("span", {}, mono(pattern.pattern), " ", h("span", { class: "width" }, width(pattern)), isWider && h("span", { class: "chip warn" }, "wider"),
+        pattern.note && h("span", { class: "chip warn" }, visible(pattern.note))));
     return { pattern, box, row, isWider };
   });
   const exact = boxes.filter(({ isWider }) => !isWider);

@@ -129,6 +129,7 @@ function runFacts(run) {
     fact("Directory", h("code", { dir: "ltr" }, visible(run.cwd))),
     fact("Trust level", visible(run.isolation)),
     run.binding && fact("Pinned", visible(run.binding)),
+    run.scripts && fact("Scripts", visible(run.scripts)),
     run.decision && fact("Decided by", visible(run.decision.by)),
     run.approvalId && fact("Request", h("a", { href: `/a/${run.approvalId}` }, run.approvalId.slice(0, 8))));
 }

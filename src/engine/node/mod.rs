@@ -172,6 +172,7 @@ impl OnNode {
             executable_sha256: None,
             script: None,
             scripts: Vec::new(),
+            held: None,
             pty: false,
             timeout_ms: call.timeout_ms(),
         }

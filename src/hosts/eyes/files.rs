@@ -177,6 +177,17 @@ impl Files {
         }
     }
 
+    /// The real path of something that is there.
+    ///
+    /// # Errors
+    /// [`LookError`].
+    pub fn real(&self, path: &Path) -> Result<PathBuf, LookError> {
+        match self {
+            Self::Direct => Ok(path.canonicalize()?),
+            Self::Remote(remote) => Ok(remote.look(path)?.real.into()),
+        }
+    }
+
     /// Whether the file at this path, no link, is the very one that was judged, with its content untouched.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use rustix::fs::{Mode, OFlags};
 use super::{
     GatewayHost, StartError, Supervised,
     launch::LaunchSpec,
-    plan::{alone, c_path, list_of, push_environment},
+    plan::{Opened, alone, c_path, list_of, push_environment},
 };
 use crate::{
     domain::{Bound, Command, Isolation, Leftovers},
@@ -130,12 +130,14 @@ impl GatewayHost {
                 assignments: Vec::new(),
             })],
             enclosed: Some(layout.describe()?),
+            held: Vec::new(),
         };
         if self.is_apart() && sources.is_of_a_sandbox(&workspace) {
             open_to_the_account(&workspace)?;
         }
         let directory = self.open_workspace(&workspace)?;
-        self.dispatch(spec, &directory, &[], plan.encode()).await
+        self.dispatch(spec, &directory, &Opened::default(), plan.encode())
+            .await
     }
 
     /// Applies the patch of a permit to the workspace of a sandbox. Nothing of it is read or run inside: it is done from
@@ -175,6 +177,7 @@ impl GatewayHost {
             files: Vec::new(),
             steps: vec![step],
             enclosed: None,
+            held: Vec::new(),
         };
         let spec = LaunchSpec {
             stdin_open: false,
@@ -183,7 +186,8 @@ impl GatewayHost {
             ..LaunchSpec::new(permit, terms)?
         };
         expect_sandbox(&spec)?;
-        self.dispatch(&spec, &directory, &[], plan.encode()).await
+        self.dispatch(&spec, &directory, &Opened::default(), plan.encode())
+            .await
     }
 
     /// The workspace, by the server's rights or those of the commands' account.
@@ -258,7 +262,8 @@ impl GatewayHost {
             source: error.into(),
         })?;
         let plan = plan_of(client, terms)?;
-        host.dispatch(&spec, &directory, &[], plan.encode()).await
+        host.dispatch(&spec, &directory, &Opened::default(), plan.encode())
+            .await
     }
 }
 
@@ -318,6 +323,7 @@ fn plan_of(client: Client, terms: Terms) -> Result<Plan, StartError> {
         files: Vec::new(),
         steps: vec![alone(program)],
         enclosed: None,
+        held: Vec::new(),
     })
 }
 

@@ -9,11 +9,13 @@ use std::{
     time::Duration,
 };
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{Mode, OFlags};
 use tokio::net::UnixStream;
 
 use crate::{
-    domain::{Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, TerminalSize},
+    domain::{
+        Bound, BoundScript, FileIdentity, Isolation, LaunchId, Leftovers, RunId, ScriptHold, TerminalSize,
+    },
     hosts::{
         Attempt, Host, RunTerms,
         confined::Hidden,
@@ -26,12 +28,12 @@ use crate::{
         run_file::{self, Inspected, Voided},
         wire::{MAX_FRAME_BYTES, Order},
     },
-    sys::{hooks, socket},
+    sys::{fs::sealed, hooks, socket},
 };
 
 use super::{
     kept::{Kept, MadeSpool, most},
-    plan,
+    plan::{self, Opened},
     setup::Turns,
     supervised::Supervised,
 };
@@ -67,6 +69,8 @@ pub struct LaunchSpec {
     pub executables: Vec<FileIdentity>,
     /// The scripts that were judged.
     pub scripts: Vec<BoundScript>,
+    /// Whether its programs must read them as they were judged, or not run at all.
+    pub held: bool,
     /// Whether a person may have answered for them as they were.
     pub answered: bool,
     /// Time limit.
@@ -416,8 +420,8 @@ impl GatewayHost {
         hooks::pause("host.begun");
         let directory = open_directory(&self.files, &spec)?;
         hooks::pause("host.directory-open");
-        let (programs, plan) = plan::prepare(&spec, &self.files)?;
-        self.dispatch(&spec, &directory, &programs, plan).await
+        let (opened, plan) = plan::prepare(&spec, &self.files)?;
+        self.dispatch(&spec, &directory, &opened, plan).await
     }
 
     /// Whether the supervisors have another account than the server.
@@ -435,7 +439,7 @@ impl GatewayHost {
         &self,
         spec: &LaunchSpec,
         directory: &OwnedFd,
-        programs: &[OwnedFd],
+        Opened { programs, scripts }: &Opened,
         plan: Vec<u8>,
     ) -> Result<Supervised, StartError> {
         let (ours, theirs) = socket::stream_pair().map_err(StartError::Runner)?;
@@ -447,14 +451,16 @@ impl GatewayHost {
         descriptors.extend(programs.iter().map(AsFd::as_fd));
         let executables = u8::try_from(programs.len()).map_err(|_too_many| StartError::NotPassable)?;
         let mut order = order(spec, executables, spool.as_ref());
+        order.has_scripts = scripts.is_some();
         let memory_file;
         if plan.len() <= MAX_FRAME_BYTES - FRAME_HEAD_BYTES {
             order.plan = Some(plan);
         } else {
-            memory_file = sealed(&plan).map_err(|error| self.withdraw(spec, error))?;
+            memory_file = sealed(c"countersign-plan", &plan).map_err(|error| self.withdraw(spec, error))?;
             descriptors.push(memory_file.as_fd());
         }
         descriptors.extend(spool.as_ref().map(AsFd::as_fd));
+        descriptors.extend(scripts.as_ref().map(AsFd::as_fd));
         self.runner
             .send(&order.encode(), &descriptors)
             .await
@@ -597,6 +603,7 @@ impl LaunchSpec {
             env,
             executables: binding.executables,
             scripts: binding.scripts,
+            held: binding.held == Some(ScriptHold::Held),
             answered,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             kill_grace,
@@ -631,6 +638,7 @@ fn order(spec: &LaunchSpec, executables: u8, spool: Option<&OwnedFd>) -> Order {
         executables,
         confined: spec.isolation == Isolation::Confined,
         has_spool: spool.is_some(),
+        has_scripts: false,
         timeout_ms: spec.timeout.map_or(0, |limit| {
             u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1)
         }),
@@ -666,20 +674,4 @@ fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartErro
     } else {
         Err(mismatch())
     }
-}
-
-/// A memory file that nobody can change any more.
-fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create(
-        "countersign-plan",
-        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
-    )?;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let written = rustix::io::write(&file, rest)?;
-        rest = rest.get(written..).unwrap_or_default();
-    }
-    let seals = SealFlags::WRITE | SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-    rustix::fs::fcntl_add_seals(&file, seals)?;
-    Ok(file)
 }

@@ -12,24 +12,39 @@ use std::{
 use super::launch::{LaunchSpec, Mismatch, StartError};
 use crate::hosts::patching::patching;
 use crate::{
-    approvals::binding,
+    approvals::binding::{self, SeenScript},
     command::paths,
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
     hosts::{
         eyes::{Blind, Files, LookError},
         heads::stamp_of,
     },
-    runner::wire::{Action, Plan, Program, Step},
-    sys::{hooks, process::JudgedFile, stamp},
+    runner::wire::{Action, HeldScript, Plan, Program, Step},
+    sys::{fs::sealed, hooks, process::JudgedFile, stamp},
 };
+
+/// What goes along with a plan.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    /// The programs that it starts.
+    pub(super) programs: Vec<OwnedFd>,
+    /// The content of the scripts that are held, one behind the other.
+    pub(super) scripts: Option<OwnedFd>,
+}
 
 /// The shell that runs canonical renderings (`command-analysis.md` X1).
 const RENDERED_SHELL: &str = "/bin/sh";
 
 /// Checks and opens everything, and writes down what is to be executed.
-pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>, Vec<u8>), StartError> {
+pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u8>), StartError> {
     let mut programs = Programs::new(files);
-    let scripts = judged_scripts(&spec.scripts, files)?;
+    let seen = seen_scripts(&spec.scripts, files)?;
+    let scripts = judged_scripts(&spec.scripts, &seen)?;
+    let (held, bundle) = if spec.held {
+        hold(&spec.scripts, seen, files)?
+    } else {
+        (Vec::new(), None)
+    };
     let mut preparation = Preparation {
         scripts: &spec.scripts,
         answered: spec.answered,
@@ -72,8 +87,13 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Vec<OwnedFd>,
         files: judged,
         steps,
         enclosed: None,
+        held,
     };
-    Ok((programs.opened, plan.encode()))
+    let opened = Opened {
+        programs: programs.opened,
+        scripts: bundle,
+    };
+    Ok((opened, plan.encode()))
 }
 
 pub(super) const fn alone(program: Program) -> Step {
@@ -276,9 +296,9 @@ impl Preparation<'_, '_> {
     }
 }
 
-/// Each script as it is now, if it is what was judged.
-fn judged_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<JudgedFile>, StartError> {
-    let seen = binding::look_again(scripts, |path| files.open_regular(path)).map_err(|path| {
+/// Each script as it is now, if it is what was judged. It is read once: this content is compared, and held.
+fn seen_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<SeenScript>, StartError> {
+    binding::look_again(scripts, |path| files.open_regular(path)).map_err(|path| {
         if files.is_blind() {
             return Blind.into();
         }
@@ -286,7 +306,10 @@ fn judged_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<JudgedFi
             what: Mismatch::Script,
             path,
         }
-    })?;
+    })
+}
+
+fn judged_scripts(scripts: &[BoundScript], seen: &[SeenScript]) -> Result<Vec<JudgedFile>, StartError> {
     scripts
         .iter()
         .zip(seen)
@@ -294,10 +317,42 @@ fn judged_scripts(scripts: &[BoundScript], files: &Files) -> Result<Vec<JudgedFi
             Ok(JudgedFile {
                 path: c_path(OsStr::new(&script.path))?,
                 stamp: seen.stamp,
-                sha256: seen.content,
+                sha256: seen.content.as_ref().map(|content| content.sha256),
             })
         })
         .collect()
+}
+
+/// The scripts by all the names that are known, with their contents.
+fn hold(
+    scripts: &[BoundScript],
+    seen: Vec<SeenScript>,
+    files: &Files,
+) -> Result<(Vec<HeldScript>, Option<OwnedFd>), StartError> {
+    let mut held = Vec::new();
+    let mut contents: Vec<u8> = Vec::new();
+    for (script, seen) in scripts.iter().zip(seen) {
+        // What is too large to be read makes the run one of which nothing is called held.
+        let content = seen
+            .content
+            .ok_or_else(|| mismatch(Mismatch::Script, &script.path))?;
+        let mut names = vec![c_path(OsStr::new(&script.path))?];
+        match files.real(Path::new(&script.path)) {
+            Ok(real) => names.push(c_path(real.as_os_str())?),
+            Err(LookError::Blind(blind)) => return Err(blind.into()),
+            Err(LookError::Refused(_)) => return Err(mismatch(Mismatch::Script, &script.path)),
+        }
+        names.dedup();
+        held.push(HeldScript {
+            names,
+            offset: u64::try_from(contents.len()).unwrap_or(u64::MAX),
+            length: u64::try_from(content.bytes.len()).unwrap_or(u64::MAX),
+            mode: seen.mode,
+        });
+        contents.extend(content.bytes);
+    }
+    let bundle = sealed(c"countersign-scripts", &contents).map_err(StartError::Runner)?;
+    Ok((held, Some(bundle)))
 }
 
 /// Which of the judged programs lies at a path, for a record that does not say it. None of them is a mismatch.

@@ -80,6 +80,7 @@ impl GatewayHost {
             env: Vec::new(),
             executables: Vec::new(),
             scripts: Vec::new(),
+            held: false,
             answered: false,
             timeout: Some(PATIENCE),
             kill_grace: Duration::ZERO,

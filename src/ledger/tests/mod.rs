@@ -156,6 +156,7 @@ impl Opened {
             isolation: Isolation::Confined,
             sandbox: None,
             binding: Some(Pinning::Text),
+            scripts: None,
             timeout: Some(MINUTE),
         }
     }
@@ -312,6 +313,7 @@ pub(super) fn binding() -> Binding {
         executable_sha256: None,
         script: None,
         scripts: Vec::new(),
+        held: None,
         pty: false,
         timeout_ms: 60_000,
     }

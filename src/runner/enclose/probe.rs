@@ -97,5 +97,6 @@ fn plan() -> Plan {
             writable_root: false,
             limits: Vec::new(),
         }),
+        held: Vec::new(),
     }
 }

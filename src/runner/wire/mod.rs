@@ -20,6 +20,6 @@ pub(crate) use message::MessageTooLong;
 pub use message::NotStarted;
 pub(crate) use message::{FromSupervisor, Inbox, ToSupervisor, encode_output};
 pub(crate) use order::{MAX_FRAME_BYTES, Order, Sweep};
-pub(crate) use plan::{Action, PatchOrder, Plan, Program, Step};
+pub(crate) use plan::{Action, HeldScript, PatchOrder, Plan, Program, Step};
 
 pub(super) use bytes::{Reader, Writer};

@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 64 * 1024;
@@ -29,6 +29,8 @@ pub(crate) struct Order {
     pub(crate) confined: bool,
     /// The spool comes opened, for a supervisor that cannot make one.
     pub(crate) has_spool: bool,
+    /// A memory file with the content of held scripts comes with it.
+    pub(crate) has_scripts: bool,
     /// 0 is none.
     pub(crate) timeout_ms: u64,
     /// From `SIGTERM` to `SIGKILL`; 0 kills straight away.
@@ -50,6 +52,7 @@ const STDIN_OPEN: u8 = 4;
 const PLAN_INSIDE: u8 = 16;
 const CONFINED: u8 = 32;
 const HAS_SPOOL: u8 = 64;
+const HAS_SCRIPTS: u8 = 128;
 
 impl Order {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -62,6 +65,7 @@ impl Order {
             executables,
             confined,
             has_spool,
+            has_scripts,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,
@@ -76,6 +80,7 @@ impl Order {
             | flag(*stdin_open, STDIN_OPEN)
             | flag(*confined, CONFINED)
             | flag(*has_spool, HAS_SPOOL)
+            | flag(*has_scripts, HAS_SCRIPTS)
             | flag(plan.is_some(), PLAN_INSIDE);
         let plan = plan.as_deref().unwrap_or_default();
         let mut frame = Vec::with_capacity(192 + plan.len());
@@ -127,6 +132,7 @@ impl Order {
             executables,
             confined: flags & CONFINED != 0,
             has_spool: flags & HAS_SPOOL != 0,
+            has_scripts: flags & HAS_SCRIPTS != 0,
             timeout_ms,
             kill_grace_ms,
             leftovers_grace_ms,

@@ -24,6 +24,20 @@ pub(crate) struct Plan {
     /// The sandbox that its one program runs in. Then all paths are meant inside of it, and the directory that came as a
     /// descriptor is the workspace.
     pub(crate) enclosed: Option<Enclosed>,
+    /// Scripts whose content comes in a memory file, one behind the other: programs of the run read that.
+    pub(crate) held: Vec<HeldScript>,
+}
+
+/// A script of which programs of the run read what was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HeldScript {
+    /// Absolute paths by which it is known.
+    pub(crate) names: Vec<CString>,
+    /// Where its content begins in the memory file.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    /// Permission bits.
+    pub(crate) mode: u32,
 }
 
 /// One step of a plan.
@@ -102,6 +116,7 @@ impl Plan {
             files,
             steps,
             enclosed,
+            held,
         } = self;
         let mut writer = Writer(Vec::with_capacity(256 + environment.len()));
         writer.long(directory.to_bytes());
@@ -141,6 +156,10 @@ impl Plan {
             }
         }
         writer.option(enclosed.as_ref(), |writer, enclosed| enclosed.encode(writer));
+        writer.count(held.len());
+        for script in held {
+            writer.held(script);
+        }
         writer.0
     }
 
@@ -176,6 +195,7 @@ impl Plan {
             Some(Step { join, action })
         })?;
         let enclosed = reader.option(Enclosed::decode)?;
+        let held = reader.list(Reader::held)?;
         // Only the first step follows nothing.
         let is_joined = steps
             .iter()
@@ -187,11 +207,28 @@ impl Plan {
             files,
             steps,
             enclosed,
+            held,
         })
     }
 }
 
 impl Writer {
+    fn held(&mut self, script: &HeldScript) {
+        let HeldScript {
+            names,
+            offset,
+            length,
+            mode,
+        } = script;
+        self.count(names.len());
+        for name in names {
+            self.long(name.to_bytes());
+        }
+        self.number64(*offset);
+        self.number64(*length);
+        self.number32(*mode);
+    }
+
     fn stamp(&mut self, stamp: &FileStamp) {
         let FileStamp {
             dev,
@@ -256,6 +293,15 @@ impl Writer {
 }
 
 impl Reader<'_> {
+    fn held(&mut self) -> Option<HeldScript> {
+        Some(HeldScript {
+            names: self.list(Reader::path)?,
+            offset: self.u64()?,
+            length: self.u64()?,
+            mode: self.u32()?,
+        })
+    }
+
     fn patch(&mut self) -> Option<PatchOrder> {
         let text = str::from_utf8(self.long_bytes()?).ok()?.to_owned();
         // What is not said to be unbounded is bounded.

@@ -25,6 +25,7 @@ fn order(plan: Option<Vec<u8>>) -> Order {
         executables: 7,
         confined: true,
         has_spool: true,
+        has_scripts: true,
         timeout_ms: 1 << 40,
         kill_grace_ms: 2000,
         leftovers_grace_ms: 500,
@@ -216,6 +217,12 @@ fn a_plan_is_read_back() {
             ),
         ],
         enclosed: Some(enclosed()),
+        held: vec![HeldScript {
+            names: vec![c"/d/x.sh".to_owned(), c"/e/x.sh".to_owned()],
+            offset: 1 << 33,
+            length: 7,
+            mode: 0o755,
+        }],
     };
     let bytes = plan.encode();
     assert_eq!(Plan::decode(&bytes), Some(plan));

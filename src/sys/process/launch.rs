@@ -15,7 +15,7 @@ use std::{
 use rustix::{fs::AtFlags, io::Errno, process::Signal};
 
 use super::{Pid, Process, inspect, signals};
-use crate::sys::{fs::FileStamp, hooks, namespace::Confines, stamp};
+use crate::sys::{fs::FileStamp, hooks, interception::Filter, namespace::Confines, stamp};
 
 /// Bytes of the stack on which a child runs until it executes, without the guard page below it.
 const STACK_BYTES: usize = 128 * 1024;
@@ -81,6 +81,17 @@ pub struct Launch<'a> {
     pub standard: [BorrowedFd<'a>; 3],
     /// Whether descriptor 0 is a terminal that becomes the one of its session. Only of a session of its own.
     pub takes_terminal: bool,
+    /// What makes its calls wait for an answer.
+    pub asks: Option<Asks<'a>>,
+}
+
+/// How the calls of a program come to be answered by another process.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks<'a> {
+    /// Which of them.
+    pub filter: &'a Filter,
+    /// Where the end goes at which they are answered.
+    pub whom: BorrowedFd<'a>,
 }
 
 /// The working directory of a command, and what it is put into.
@@ -331,6 +342,7 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         place,
         standard,
         takes_terminal,
+        asks,
     } = child.launch;
     if let Some(place) = place {
         place.enter()?;
@@ -360,6 +372,10 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     hooks::pause("sup.before-execution");
     judged.look(*executable)?;
+    if let Some(Asks { filter, whom }) = asks {
+        // From here on nothing may be opened: who answers waits for the execution.
+        filter.install(*whom)?;
+    }
     match executable {
         None => Err(execute_path(program, arguments, environment)),
         Some(file) => match execute_file(*file, arguments, environment) {

@@ -109,6 +109,7 @@ impl Place {
             env: vec![],
             executables: vec![],
             scripts: vec![],
+            held: false,
             answered: false,
             timeout: order.timeout,
             kill_grace: order.grace,

@@ -55,10 +55,11 @@ async fn a_binding_is_called_what_it_is() {
         (text("timeout 5 wc x.py"), "path"),
         (text("cat x.py | nice wc"), "path"),
         (text("sh -c 'wc x.py'"), "path"),
-        (text("./tool"), "path"),
+        (text("./tool"), "exact"),
+        (text("timeout 5 ./tool"), "path"),
         (text("python3 x.py"), "path"),
         (text("find . -exec wc {} +"), "path"),
-        (json!({ "argv": [script] }), "path"),
+        (json!({ "argv": [script] }), "exact"),
         // A shell's to read.
         (text("wc -l > x"), "text"),
         (text("echo $HOME"), "text"),

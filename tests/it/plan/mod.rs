@@ -2,6 +2,8 @@
 //! the decision and the start, nothing runs that was not judged.
 
 mod binding;
+#[cfg(feature = "test-hooks")]
+mod held;
 mod lists;
 #[cfg(feature = "test-hooks")]
 mod swaps;

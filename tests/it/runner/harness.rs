@@ -168,6 +168,7 @@ impl Server {
             ],
             executables: vec![],
             scripts: vec![],
+            held: false,
             answered: false,
             timeout: None,
             kill_grace: Duration::ZERO,

@@ -11,8 +11,8 @@ use crate::{
     command::{pinning::Pinned, quoting},
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, Security, SessionKey,
-        ShownEnv, TerminalReason, UnixMillis, Vote, Why,
+        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold, Security,
+        SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
     },
     http::routes::actor::ActorBody,
 };
@@ -90,6 +90,10 @@ pub(in crate::http) struct ApprovalBody {
     binding: Pinning,
     /// Why it is that.
     binding_detail: &'static str,
+    /// Whether the scripts of the command are read as they were judged: `held`, or `not held` with the reason. Absent
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scripts: Option<ScriptHold>,
 }
 
 /// One person's answer to a question that takes several.
@@ -133,7 +137,14 @@ pub(in crate::http::routes) struct PatternBody {
     width: PatternWidth,
     /// Whether a bare `allow-always` stores it.
     default: bool,
+    /// What it does not say by itself: of a script its path and arguments are remembered, not its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
 }
+
+/// Of every entry for a command that has scripts.
+const NOT_REMEMBERED: &str =
+    "the content of a script is not remembered: whatever it holds later runs without a question";
 
 /// What an answer covers; anything else does not run.
 #[derive(Debug, Serialize, ToSchema)]
@@ -220,6 +231,8 @@ impl From<Approval> for ApprovalBody {
             env_hash,
             executable_sha256,
             script,
+            scripts,
+            held,
             ..
         } = binding;
         Self {
@@ -249,7 +262,7 @@ impl From<Approval> for ApprovalBody {
             groups,
             votes: votes.into_iter().map(VoteBody::from).collect(),
             allowed_decisions,
-            proposed_patterns: proposed_patterns.into_iter().map(PatternBody::from).collect(),
+            proposed_patterns: PatternBody::all(proposed_patterns, !scripts.is_empty()),
             created_at_ms: created_at,
             expires_at_ms: expires_at,
             resolved_at_ms: resolved.at,
@@ -260,6 +273,7 @@ impl From<Approval> for ApprovalBody {
             revised_by,
             binding: pinned.pinning,
             binding_detail: pinned.detail,
+            scripts: held,
             bound_to: BindingBody::new(bound, &command, cwd, env_hash, digest)
                 .with_hashes(executable_sha256, script.map(|(_path, sha256)| sha256)),
         }
@@ -387,6 +401,20 @@ impl From<Vote> for VoteBody {
     }
 }
 
+impl PatternBody {
+    /// Of a command with or without scripts.
+    pub(in crate::http::routes) fn all(patterns: Vec<Pattern>, has_scripts: bool) -> Vec<Self> {
+        let note = has_scripts.then_some(NOT_REMEMBERED);
+        patterns
+            .into_iter()
+            .map(|pattern| Self {
+                note,
+                ..Self::from(pattern)
+            })
+            .collect()
+    }
+}
+
 impl From<Pattern> for PatternBody {
     fn from(
         Pattern {
@@ -405,6 +433,7 @@ impl From<Pattern> for PatternBody {
             source,
             width,
             default,
+            note: None,
         }
     }
 }

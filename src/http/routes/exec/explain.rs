@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::request::ExecBody;
 use crate::{
-    domain::{Ask, Host, HostChoice, Pinning, Security},
+    domain::{Ask, Host, HostChoice, Pinning, ScriptHold, Security},
     engine::explain::{Explanation, Outcome, SandboxView},
     http::{
         caller::{Caller, ReadOrOwn},
@@ -94,6 +94,10 @@ pub(in crate::http) struct ExplanationBody {
     /// Why it is that.
     #[serde(skip_serializing_if = "Option::is_none")]
     binding_detail: Option<&'static str>,
+    /// Whether the scripts of the command would be read as they were judged: `held`, or `not held` with the reason. Absent
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scripts: Option<ScriptHold>,
     /// The node that it would run on.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<String>,
@@ -269,6 +273,7 @@ impl From<Explanation> for ExplanationBody {
             quorum,
             would_persist,
             pinned,
+            scripts,
             node,
             sandbox,
             diverted,
@@ -300,9 +305,10 @@ impl From<Explanation> for ExplanationBody {
             approver_reachable,
             approvals_required: quorum.as_ref().map(|quorum| quorum.required),
             groups: quorum.and_then(|quorum| quorum.groups),
-            would_persist: would_persist.into_iter().map(PatternBody::from).collect(),
+            would_persist: PatternBody::all(would_persist, scripts.is_some()),
             binding: pinned.map(|pinned| pinned.pinning),
             binding_detail: pinned.map(|pinned| pinned.detail),
+            scripts: scripts.filter(|_| pinned.is_some()),
             node_id: node.as_ref().and_then(|node| node.node_id.clone()),
             node: node.map(NodeBody::from),
             sandbox: sandbox.map(SandboxBody::from),

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::{
     domain::{
         AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, Host, Isolation, Pinning, Reason, Run,
-        RunDecision, RunId, RunStatus, RunVerdict, Security, SessionKey, UnixMillis,
+        RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey, UnixMillis,
     },
     http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
     output::Captured,
@@ -62,6 +62,10 @@ pub(in crate::http) struct RunBody {
     /// How firmly it is what was judged: `exact`, `path` or `text`. Absent for what was denied at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     binding: Option<Pinning>,
+    /// Whether the scripts that it was judged with are read as they were: `held`, or `not held` with the reason. Absent
+    /// without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scripts: Option<ScriptHold>,
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<u64>,
     created_at_ms: UnixMillis,
@@ -159,6 +163,7 @@ impl From<Run> for RunBody {
             isolation: run.isolation,
             sandbox: run.sandbox,
             binding: run.binding,
+            scripts: run.scripts,
             timeout_ms: run
                 .timeout
                 .map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX)),

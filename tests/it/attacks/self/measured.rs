@@ -156,6 +156,8 @@ fn every_attack_has_an_id_of_its_own_and_rows_are_whole() {
     let count = rows.len();
     let unused: Vec<&&str> = hooks::PROTECTIONS
         .iter()
+        // What holds scripts keeps nobody from the server; `plan::held` shows what it is for.
+        .filter(|name| **name != "scripts")
         .filter(|name| !ATTACKS.iter().any(|attack| attack.is_controlled_without(name)))
         .collect();
     assert_eq!(unused, Vec::<&&str>::new(), "no attack shows what these are for");

@@ -1,0 +1,756 @@
+//! The scripts of a run, held: whoever in the run opens one to read gets the content that was checked.
+//!
+//! ```text
+//! server ── checked content, sealed ──▶ supervisor ◀── "open(path)?" ── interpreter (waits in the kernel)
+//!                                           └── a descriptor of the checked content ──▶ interpreter
+//! ```
+//!
+//! The kernel never looks at the path, so there is no moment at which another file could take its place. A path is told by
+//! its text. Where the text depends on something that can be exchanged too (the name of the working directory, the target
+//! of a link), the question for that is answered here as well, and the answer counts as a name of the script from then
+//! on. A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is left
+//! to the kernel. Invariant: nothing is permitted or refused here because of what stands in a caller's memory.
+//! Entry point: [`Answers`].
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::{
+    event::epoll::{self, CreateFlags, EventData, EventFlags},
+    fs::{MemfdFlags, Mode, OFlags},
+    io::Errno,
+};
+
+use crate::sys::{
+    fs::{own_position, seal},
+    interception::{self, Call, CloseOnExec, Flags, Listener, PATH_BYTES, Wish},
+    socket::{self, Received},
+};
+
+use super::wire::HeldScript;
+
+/// Names that one script may come to have: more are only made on purpose.
+const MAX_NAMES: usize = 64;
+/// Calls that are answered before the supervisor looks after everything else again.
+const CALLS_AT_A_TIME: usize = 64;
+/// The mark of the socket on which listeners arrive.
+const ARRIVALS: u64 = u64::MAX;
+/// What the kernel puts behind the name of a directory that has none any more.
+const DELETED: &[u8] = b" (deleted)";
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// Answers the calls of one run.
+#[derive(Debug)]
+pub(super) struct Answers {
+    scripts: Scripts,
+    arrivals: Option<OwnedFd>,
+    listeners: Vec<Option<Heard>>,
+    events: OwnedFd,
+}
+
+/// A program of the run, with what it started.
+#[derive(Debug)]
+struct Heard {
+    listener: Listener,
+    /// Whether the memory of any caller could be read so far.
+    was_readable: bool,
+}
+
+impl Answers {
+    /// For these scripts, whose contents lie one after the other in `bundle`. `begins` is the directory in which the run
+    /// begins, with its name; listeners come in `arrivals`.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub(super) fn new(
+        scripts: &[HeldScript],
+        bundle: OwnedFd,
+        begins: (Identity, &[u8]),
+        arrivals: OwnedFd,
+    ) -> Result<Self, Errno> {
+        let events = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&events, &arrivals, EventData::new_u64(ARRIVALS), EventFlags::IN)?;
+        Ok(Self {
+            scripts: Scripts::new(scripts, bundle, begins),
+            arrivals: Some(arrivals),
+            listeners: Vec::new(),
+            events,
+        })
+    }
+
+    /// A directory that a step of the plan changes to, which is told by its identity.
+    pub(super) fn know_directory(&mut self, identity: Identity, name: &[u8]) {
+        self.scripts.directories.push((identity, plain(name)));
+    }
+
+    /// Answers what waits. To be called when the descriptor is readable; it never waits itself.
+    pub(super) fn serve(&mut self) {
+        let mut ready = [const { None }; 16];
+        let count = {
+            let mut events = Vec::with_capacity(ready.len());
+            let none = rustix::event::Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            if epoll::wait(
+                &self.events,
+                rustix::buffer::spare_capacity(&mut events),
+                Some(&none),
+            )
+            .is_err()
+            {
+                return;
+            }
+            for (slot, event) in ready.iter_mut().zip(&events) {
+                *slot = Some((event.data.u64(), event.flags));
+            }
+            events.len()
+        };
+        for (mark, flags) in ready.into_iter().take(count).flatten() {
+            if mark == ARRIVALS {
+                self.take_arrivals();
+            } else if let Ok(index) = usize::try_from(mark) {
+                self.hear(index, flags);
+            }
+        }
+    }
+
+    fn take_arrivals(&mut self) {
+        let Some(arrivals) = &self.arrivals else { return };
+        let mut byte = [0; 8];
+        match socket::receive_frame(arrivals.as_fd(), &mut byte) {
+            Ok(Received::Frame(_, descriptors)) => {
+                for descriptor in descriptors {
+                    let listener = Listener::new(descriptor);
+                    let mark = EventData::new_u64(u64::try_from(self.listeners.len()).unwrap_or(ARRIVALS));
+                    // Not heard, its program waits for ever, until it is killed: better than unheard.
+                    epoll::add(&self.events, &listener, mark, EventFlags::IN).unwrap_or(());
+                    self.listeners.push(Some(Heard {
+                        listener,
+                        was_readable: false,
+                    }));
+                }
+            }
+            Ok(Received::Nothing) => {}
+            Ok(Received::Cut | Received::Closed) | Err(_) => {
+                // The last program that could bring one was started.
+                epoll::delete(&self.events, arrivals).unwrap_or(());
+                self.arrivals = None;
+            }
+        }
+    }
+
+    fn hear(&mut self, index: usize, flags: EventFlags) {
+        let Some(slot) = self.listeners.get_mut(index) else {
+            return;
+        };
+        let Some(heard) = slot else { return };
+        if !flags.contains(EventFlags::IN) {
+            // Nothing is left that could ask.
+            epoll::delete(&self.events, &heard.listener).unwrap_or(());
+            *slot = None;
+            return;
+        }
+        for _ in 0..CALLS_AT_A_TIME {
+            match heard.listener.receive() {
+                Ok(call) => heard.answer(&call, &mut self.scripts),
+                Err(_) => return,
+            }
+            if !is_readable(heard.listener.as_fd()) {
+                return;
+            }
+        }
+    }
+}
+
+impl AsFd for Answers {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags};
+    let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
+    let polled = crate::sys::process::poll(&mut descriptors, Some(std::time::Duration::ZERO));
+    let [descriptor] = descriptors;
+    polled.is_ok() && descriptor.revents().contains(PollFlags::IN)
+}
+
+/// What a call comes to.
+#[derive(Debug)]
+enum Answer {
+    /// The kernel does it.
+    Through,
+    /// A script, by its index.
+    Content(usize, CloseOnExec),
+    /// It fails.
+    Fails(Errno),
+    /// Text into the memory of the caller.
+    Text { text: Vec<u8>, buffer: u64 },
+}
+
+impl Heard {
+    fn answer(&mut self, call: &Call, scripts: &mut Scripts) {
+        let caller = Caller { call };
+        let answer = match call.wish {
+            None => Ok(Answer::Through),
+            Some(wish) => scripts.answer(&caller, wish),
+        };
+        let answer = match answer {
+            Ok(answer) => {
+                self.was_readable = true;
+                answer
+            }
+            // What nobody may look into: a program that wants that for itself, later. Before anything could be read it
+            // is the system that forbids it, and then nothing of this could be held.
+            Err(Errno::PERM | Errno::ACCESS) if !self.was_readable => Answer::Fails(Errno::ACCESS),
+            // Gone, or a path that is none: the kernel says so itself.
+            Err(_) => Answer::Through,
+        };
+        match answer {
+            Answer::Through => self.listener.let_through(call),
+            Answer::Fails(errno) => self.listener.refuse(call, errno),
+            Answer::Content(index, closes) => match scripts.open(index) {
+                Ok(file) => self.listener.answer_with(call, file.as_fd(), closes),
+                // Not what lies on the disk instead.
+                Err(errno) => self.listener.refuse(call, errno),
+            },
+            Answer::Text { text, buffer } => match caller.write(&self.listener, buffer, &text) {
+                Ok(()) => self
+                    .listener
+                    .answer(call, i64::try_from(text.len()).unwrap_or(i64::MAX)),
+                Err(errno) => self.listener.refuse(call, errno),
+            },
+        }
+    }
+}
+
+/// The process behind a call, as far as it can be looked at.
+struct Caller<'a> {
+    call: &'a Call,
+}
+
+impl Caller<'_> {
+    fn proc(&self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.call.pid)
+    }
+
+    fn path(&self, address: u64) -> Result<Vec<u8>, Errno> {
+        let mut buffer = [0; PATH_BYTES];
+        let length = interception::read_text(self.call.pid, address, &mut buffer)?;
+        Ok(buffer.get(..length).unwrap_or_default().to_vec())
+    }
+
+    fn flags(&self, flags: Flags) -> Result<u64, Errno> {
+        match flags {
+            Flags::Are(flags) => Ok(flags),
+            Flags::At(address) => {
+                let mut bytes = [0; 8];
+                match interception::read_memory(self.call.pid, address, &mut bytes)? {
+                    8 => Ok(u64::from_le_bytes(bytes)),
+                    _ => Err(Errno::FAULT),
+                }
+            }
+        }
+    }
+
+    /// The directory that a relative path begins at: what it is, and how it is called now.
+    fn directory(&self, number: i32) -> Option<(Identity, Vec<u8>)> {
+        let link = if number == interception::WORKING_DIRECTORY {
+            self.proc("cwd")
+        } else {
+            self.proc(&format!("fd/{number}"))
+        };
+        let stat = rustix::fs::stat(&link).ok()?;
+        let name = rustix::fs::readlink(&link, Vec::new()).ok()?.into_bytes();
+        Some(((stat.st_dev, stat.st_ino), name))
+    }
+
+    /// What tells its view of the file system from that of others.
+    fn view(&self) -> Result<(Identity, Identity), Errno> {
+        let identity = |name: &str| {
+            let stat = rustix::fs::stat(self.proc(name))?;
+            Ok((stat.st_dev, stat.st_ino))
+        };
+        Ok((identity("root")?, identity("ns/mnt")?))
+    }
+
+    /// Writes into its memory, if it still waits.
+    fn write(&self, listener: &Listener, address: u64, text: &[u8]) -> Result<(), Errno> {
+        let memory = rustix::fs::open(self.proc("mem"), OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        // Of this process and no later one of its number: it waited when its memory was open already.
+        if !listener.still_waits(self.call) {
+            return Err(Errno::SRCH);
+        }
+        match rustix::io::pwrite(&memory, text, address)? {
+            written if written == text.len() => Ok(()),
+            _ => Err(Errno::FAULT),
+        }
+    }
+}
+
+/// The scripts, by all their names.
+#[derive(Debug)]
+struct Scripts {
+    files: Vec<File>,
+    bundle: OwnedFd,
+    /// Directories that are told by what they are, whatever they are called by now.
+    directories: Vec<(Identity, Vec<u8>)>,
+    /// The file system that the names are of: that of the first program.
+    view: Option<(Identity, Identity)>,
+}
+
+#[derive(Debug)]
+struct File {
+    names: Vec<Vec<u8>>,
+    offset: u64,
+    length: u64,
+    mode: u32,
+    content: Option<OwnedFd>,
+    /// The run changed it itself.
+    is_released: bool,
+}
+
+impl Scripts {
+    fn new(scripts: &[HeldScript], bundle: OwnedFd, (identity, name): (Identity, &[u8])) -> Self {
+        let files = scripts.iter().map(|script| {
+            let mut names: Vec<Vec<u8>> = Vec::new();
+            for name in &script.names {
+                for name in [plain(name.as_bytes()), lexical(name.as_bytes())] {
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+            }
+            File {
+                names,
+                offset: script.offset,
+                length: script.length,
+                mode: script.mode,
+                content: None,
+                is_released: false,
+            }
+        });
+        Self {
+            files: files.collect(),
+            bundle,
+            directories: vec![(identity, plain(name))],
+            view: None,
+        }
+    }
+
+    fn answer(&mut self, caller: &Caller<'_>, wish: Wish) -> Result<Answer, Errno> {
+        if self.view.is_none() {
+            self.view = Some(caller.view()?);
+        }
+        match wish {
+            Wish::Open {
+                directory,
+                path,
+                flags,
+            } => {
+                let path = caller.path(path)?;
+                let Some(index) = self.named(caller, directory, &path)? else {
+                    return Ok(Answer::Through);
+                };
+                Ok(match Opening::of(caller.flags(flags)?) {
+                    Opening::Reads(closes) => Answer::Content(index, closes),
+                    Opening::Changes => {
+                        self.release(index);
+                        Answer::Through
+                    }
+                    Opening::Looks => Answer::Through,
+                })
+            }
+            Wish::Change { directory, path } => {
+                let path = caller.path(path)?;
+                if let Some(index) = self.named(caller, directory, &path)? {
+                    self.release(index);
+                }
+                Ok(Answer::Through)
+            }
+            Wish::Rename { from, to } => {
+                for (directory, path) in [from, to] {
+                    let path = caller.path(path)?;
+                    if self.sees_the_same(caller)? {
+                        for name in self.names_of(caller, directory, &path) {
+                            self.release_beneath(&name);
+                        }
+                    }
+                }
+                Ok(Answer::Through)
+            }
+            Wish::WorkingDirectory { buffer, size } => self.working_directory(caller, buffer, size),
+            Wish::ReadLink {
+                directory,
+                path,
+                buffer,
+                size,
+            } => {
+                let path = caller.path(path)?;
+                self.link(caller, (directory, &path), (buffer, size))
+            }
+        }
+    }
+
+    /// Whether a path means to this caller what it means to the others.
+    fn sees_the_same(&self, caller: &Caller<'_>) -> Result<bool, Errno> {
+        Ok(Some(caller.view()?) == self.view)
+    }
+
+    /// The script that a path of a caller names and that the run left alone.
+    fn named(&self, caller: &Caller<'_>, directory: i32, path: &[u8]) -> Result<Option<usize>, Errno> {
+        let last = last_part(path);
+        let may_be = |file: &File| !file.is_released && file.names.iter().any(|name| last_part(name) == last);
+        // Nearly every path ends here.
+        if last.is_empty() || !self.files.iter().any(may_be) {
+            return Ok(None);
+        }
+        let names = self.names_of(caller, directory, path);
+        let is_this = |file: &File| !file.is_released && names.iter().any(|name| file.names.contains(name));
+        match self.files.iter().position(is_this) {
+            Some(index) if self.sees_the_same(caller)? => Ok(Some(index)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// What a path of a caller is called in full. A relative one begins at a directory that has more than one name when
+    /// it was renamed.
+    fn names_of(&self, caller: &Caller<'_>, directory: i32, path: &[u8]) -> Vec<Vec<u8>> {
+        if path.starts_with(b"/") {
+            return vec![plain(path)];
+        }
+        let Some((identity, name)) = caller.directory(directory) else {
+            return Vec::new();
+        };
+        let known = self
+            .directories
+            .iter()
+            .filter(|(known, _)| *known == identity)
+            .map(|(_, name)| name.as_slice());
+        known
+            .chain([name.as_slice()])
+            .map(|base| plain(&[base, b"/", path].concat()))
+            .collect()
+    }
+
+    fn release(&mut self, index: usize) {
+        if let Some(file) = self.files.get_mut(index) {
+            file.is_released = true;
+        }
+    }
+
+    /// What has this name, or lies in the directory of this name.
+    fn release_beneath(&mut self, directory: &[u8]) {
+        for file in &mut self.files {
+            file.is_released |= file
+                .names
+                .iter()
+                .any(|name| rest_beneath(name, directory).is_some());
+        }
+    }
+
+    /// The name of a directory in which scripts are found by relative paths: a program that makes an absolute path of it
+    /// opens that.
+    fn working_directory(&mut self, caller: &Caller<'_>, buffer: u64, size: u64) -> Result<Answer, Errno> {
+        let Some((identity, name)) = caller.directory(interception::WORKING_DIRECTORY) else {
+            return Ok(Answer::Through);
+        };
+        let known: Vec<Vec<u8>> = self
+            .directories
+            .iter()
+            .filter(|(known, _)| *known == identity)
+            .map(|(_, name)| name.clone())
+            .collect();
+        if known.is_empty()
+            || !name.starts_with(b"/")
+            || name.ends_with(DELETED)
+            || !self.sees_the_same(caller)?
+        {
+            return Ok(Answer::Through);
+        }
+        for old in known {
+            if let Err(errno) = self.add_names(&old, &[plain(&name)]) {
+                return Ok(Answer::Fails(errno));
+            }
+        }
+        if !self.directories.contains(&(identity, plain(&name))) {
+            self.directories.push((identity, plain(&name)));
+        }
+        let text = [name.as_slice(), b"\0"].concat();
+        if u64::try_from(text.len()).unwrap_or(u64::MAX) > size {
+            return Ok(Answer::Fails(Errno::RANGE));
+        }
+        Ok(Answer::Text { text, buffer })
+    }
+
+    /// Where a link leads on the way to a script, or that there is none.
+    fn link(
+        &mut self,
+        caller: &Caller<'_>,
+        (directory, path): (i32, &[u8]),
+        (buffer, size): (u64, u64),
+    ) -> Result<Answer, Errno> {
+        let is_on_the_way = |name: &Vec<u8>| {
+            let mut held = self.files.iter().filter(|file| !file.is_released);
+            !name.is_empty()
+                && held.any(|file| file.names.iter().any(|other| rest_beneath(other, name).is_some()))
+        };
+        let names = self.names_of(caller, directory, path);
+        let Some(name) = names.into_iter().find(is_on_the_way) else {
+            return Ok(Answer::Through);
+        };
+        if !self.sees_the_same(caller)? {
+            return Ok(Answer::Through);
+        }
+        let seen = [caller.proc("root").as_bytes(), name.as_slice()].concat();
+        let target = match rustix::fs::readlink(seen, Vec::new()) {
+            Ok(target) => target.into_bytes(),
+            Err(errno) => return Ok(Answer::Fails(errno)),
+        };
+        let end = name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        let leads_to = if target.starts_with(b"/") {
+            target.clone()
+        } else {
+            [name.get(..=end).unwrap_or_default(), target.as_slice()].concat()
+        };
+        if let Err(errno) = self.add_names(&name, &[plain(&leads_to), lexical(&leads_to)]) {
+            return Ok(Answer::Fails(errno));
+        }
+        let room = usize::try_from(size).unwrap_or(usize::MAX).min(target.len());
+        Ok(Answer::Text {
+            text: target.get(..room).unwrap_or_default().to_vec(),
+            buffer,
+        })
+    }
+
+    /// What lies beneath a directory of one name lies beneath it under the others too.
+    fn add_names(&mut self, directory: &[u8], others: &[Vec<u8>]) -> Result<(), Errno> {
+        for file in &mut self.files {
+            let mut more: Vec<Vec<u8>> = Vec::new();
+            for name in &file.names {
+                let Some(rest) = rest_beneath(name, directory) else {
+                    continue;
+                };
+                for other in others {
+                    let other = plain(&[other.as_slice(), rest].concat());
+                    if !file.names.contains(&other) && !more.contains(&other) {
+                        more.push(other);
+                    }
+                }
+            }
+            if file.names.len() + more.len() > MAX_NAMES {
+                return Err(Errno::LOOP);
+            }
+            file.names.append(&mut more);
+        }
+        Ok(())
+    }
+
+    /// The checked content, with a position of its own.
+    fn open(&mut self, index: usize) -> Result<OwnedFd, Errno> {
+        let file = self.files.get_mut(index).ok_or(Errno::NOENT)?;
+        let content = match file.content.take() {
+            Some(content) => content,
+            None => sealed_part(&self.bundle, file.offset, file.length, file.mode)?,
+        };
+        let opened = own_position(content.as_fd());
+        file.content = Some(content);
+        opened
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    Reads(CloseOnExec),
+    Changes,
+    /// Neither.
+    Looks,
+}
+
+impl Opening {
+    fn of(flags: u64) -> Self {
+        let flags = OFlags::from_bits_retain(u32::try_from(flags & u64::from(u32::MAX)).unwrap_or(0));
+        if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC) {
+            return Self::Changes;
+        }
+        // Nothing reads its script like that, but locks are taken so.
+        if flags.intersects(OFlags::PATH | OFlags::DIRECTORY | OFlags::CREATE) {
+            return Self::Looks;
+        }
+        Self::Reads(if flags.contains(OFlags::CLOEXEC) {
+            CloseOnExec::Yes
+        } else {
+            CloseOnExec::No
+        })
+    }
+}
+
+/// A piece of the bundle, as a file that cannot be changed.
+fn sealed_part(bundle: &OwnedFd, offset: u64, length: u64, mode: u32) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::memfd_create(
+        c"countersign-script",
+        MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+    )?;
+    let mut buffer = [0; 64 * 1024];
+    let mut done = 0;
+    while done < length {
+        let room = usize::try_from(length - done)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let read = rustix::io::pread(bundle, buffer.get_mut(..room).unwrap_or_default(), offset + done)?;
+        let mut rest = buffer
+            .get(..read)
+            .filter(|rest| !rest.is_empty())
+            .ok_or(Errno::IO)?;
+        done += u64::try_from(read).unwrap_or(0);
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest)?;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+    }
+    // Readable at least to the account that the run has.
+    rustix::fs::fchmod(&file, Mode::from_bits_retain(mode & 0o777 | 0o400))?;
+    seal(&file)?;
+    Ok(file)
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+/// What a name has behind that of a directory, its slash included; nothing for the directory itself.
+fn rest_beneath<'a>(name: &'a [u8], directory: &[u8]) -> Option<&'a [u8]> {
+    let rest = name.strip_prefix(directory)?;
+    (rest.is_empty() || rest.starts_with(b"/") || directory == b"/").then_some(rest)
+}
+
+/// A path without `.` and double slashes. `..` stays: behind a link it leads elsewhere.
+fn plain(path: &[u8]) -> Vec<u8> {
+    let parts = parts(path).filter(|part| *part != b".");
+    parts.fold(Vec::with_capacity(path.len()), |mut name, part| {
+        name.push(b'/');
+        name.extend(part);
+        name
+    })
+}
+
+/// The same without `..`, as programs that do not look at links make it.
+fn lexical(path: &[u8]) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for part in parts(path) {
+        match part {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            part => kept.push(part),
+        }
+    }
+    kept.iter()
+        .flat_map(|part| [b"/".as_slice(), part].concat())
+        .collect()
+}
+
+fn parts(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scripts(names: &[&str]) -> Scripts {
+        let held = HeldScript {
+            names: names
+                .iter()
+                .map(|name| std::ffi::CString::new(*name).unwrap())
+                .collect(),
+            offset: 0,
+            length: 0,
+            mode: 0o644,
+        };
+        let bundle = crate::sys::fs::sealed(c"bundle", b"").unwrap();
+        Scripts::new(&[held], bundle, ((1, 2), b"/w"))
+    }
+
+    #[test]
+    fn a_name_is_told_by_its_text_as_typed_and_as_programs_shorten_it() {
+        for (path, as_typed, shortened) in [
+            ("/w//./x", "/w/x", "/w/x"),
+            ("/w/d/../x/", "/w/d/../x", "/w/x"),
+            ("/../x", "/../x", "/x"),
+            ("/", "", ""),
+        ] {
+            assert_eq!(plain(path.as_bytes()), as_typed.as_bytes(), "{path}");
+            assert_eq!(lexical(path.as_bytes()), shortened.as_bytes(), "{path}");
+        }
+        let scripts = scripts(&["/w/d/../x"]);
+        let names: Vec<&[u8]> = scripts.files[0].names.iter().map(Vec::as_slice).collect();
+        assert_eq!(names, [b"/w/d/../x".as_slice(), b"/w/x"]);
+    }
+
+    #[test]
+    fn what_lies_in_a_directory_has_a_name_for_each_of_its_names() {
+        let mut scripts = scripts(&["/w/d/x"]);
+        scripts.add_names(b"/w", &[b"/v".to_vec()]).unwrap();
+        scripts.add_names(b"/v/d/x", &[b"/u/y".to_vec()]).unwrap();
+        // Another directory whose name only begins so.
+        scripts.add_names(b"/w/dd", &[b"/t".to_vec()]).unwrap();
+        let names: Vec<&[u8]> = scripts.files[0].names.iter().map(Vec::as_slice).collect();
+        assert_eq!(names, [b"/w/d/x".as_slice(), b"/v/d/x", b"/u/y"]);
+        let endless =
+            (0..MAX_NAMES).try_for_each(|n| scripts.add_names(b"/w", &[format!("/{n}").into_bytes()]));
+        assert_eq!(endless, Err(Errno::LOOP));
+    }
+
+    #[test]
+    fn a_run_that_moves_a_directory_of_a_script_gets_what_lies_there() {
+        for (moved, is_released) in [
+            ("/w", true),
+            ("/w/d/x", true),
+            ("/w/d/xx", false),
+            ("/w/e", false),
+        ] {
+            let mut scripts = scripts(&["/w/d/x"]);
+            scripts.release_beneath(moved.as_bytes());
+            assert_eq!(scripts.files[0].is_released, is_released, "{moved}");
+        }
+    }
+
+    #[test]
+    fn only_what_reads_gets_the_content() {
+        let of = |flags: OFlags| Opening::of(flags.bits().into());
+        assert_eq!(of(OFlags::RDONLY), Opening::Reads(CloseOnExec::No));
+        assert_eq!(
+            of(OFlags::CLOEXEC | OFlags::NOFOLLOW),
+            Opening::Reads(CloseOnExec::Yes)
+        );
+        for changes in [
+            OFlags::WRONLY,
+            OFlags::RDWR,
+            OFlags::TRUNC,
+            OFlags::WRONLY | OFlags::CREATE,
+        ] {
+            assert_eq!(of(changes), Opening::Changes, "{changes:?}");
+        }
+        for looks in [OFlags::PATH, OFlags::DIRECTORY, OFlags::CREATE] {
+            assert_eq!(of(looks), Opening::Looks, "{looks:?}");
+        }
+    }
+
+    #[test]
+    fn content_is_sealed_and_each_opening_has_a_position_of_its_own() {
+        let bundle = crate::sys::fs::sealed(c"bundle", b"onetwo").unwrap();
+        let part = sealed_part(&bundle, 3, 3, 0o600).unwrap();
+        assert!(rustix::io::pwrite(&part, b"x", 0).is_err());
+        for _ in 0..2 {
+            let mut text = [0; 8];
+            let opened = own_position(part.as_fd()).unwrap();
+            assert_eq!(rustix::io::read(&opened, &mut text), Ok(3));
+            assert_eq!(&text[..3], b"two");
+        }
+        assert!(sealed_part(&bundle, 3, 4, 0o600).is_err());
+    }
+}

@@ -1,0 +1,468 @@
+//! What was hashed and shown is what the interpreter reads, whoever writes beside it.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{TestServer, eventually, own_variable, skip, write_file, write_file_mode};
+
+/// Runs of each kind under a grant, and a tenth of them after a person's answer. `COUNTERSIGN_TEST_RACES` says more.
+const RACES: usize = 120;
+
+/// How another writer exchanges a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exchange {
+    /// Another file takes its name.
+    Rename,
+    /// Its content is written over, with another of the same length.
+    Rewrite,
+    /// Another directory takes the name of the one that holds it.
+    Parent,
+}
+
+const EXCHANGES: [Exchange; 3] = [Exchange::Rename, Exchange::Rewrite, Exchange::Parent];
+
+/// `place/tool` is good. An evil one lies beside it, and in `elsewhere`.
+struct Scene {
+    root: PathBuf,
+    good: String,
+    evil: String,
+}
+
+impl Scene {
+    fn new(root: PathBuf, text: &str) -> Self {
+        let scene = Self {
+            root,
+            good: text.replace("WORD", "good"),
+            evil: text.replace("WORD", "evil"),
+        };
+        for directory in ["place", "elsewhere"] {
+            fs::create_dir(scene.at(directory)).unwrap();
+        }
+        write_file_mode(&scene.at("place/tool"), &scene.good, 0o755);
+        write_file_mode(&scene.at("place/other"), &scene.evil, 0o755);
+        write_file_mode(&scene.at("elsewhere/tool"), &scene.evil, 0o755);
+        scene
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// One exchange and, called again, the way back.
+    fn exchange(&self, exchange: Exchange, to_evil: bool) {
+        let swap = |one: &str, other: &str| {
+            renameat_with(CWD, self.at(one), CWD, self.at(other), RenameFlags::EXCHANGE).unwrap();
+        };
+        match exchange {
+            Exchange::Rename => swap("place/tool", "place/other"),
+            Exchange::Parent => swap("place", "elsewhere"),
+            Exchange::Rewrite => {
+                let text = if to_evil { &self.evil } else { &self.good };
+                let file = fs::File::options()
+                    .write(true)
+                    .open(self.at("place/tool"))
+                    .unwrap();
+                rustix::io::pwrite(&file, text.as_bytes(), 0).unwrap();
+            }
+        }
+    }
+}
+
+/// Exchanges back and forth until it is stopped; then everything is as it was.
+struct Racer {
+    ends: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Racer {
+    fn start(scene: &Arc<Scene>, exchange: Exchange) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (seen, scene) = (Arc::clone(&ends), Arc::clone(scene));
+        let thread = thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                scene.exchange(exchange, true);
+                scene.exchange(exchange, false);
+                // The machine has few processors: the runs need one.
+                thread::yield_now();
+            }
+        });
+        Self { ends, thread }
+    }
+
+    fn stop(self) {
+        self.ends.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+    }
+}
+
+fn races() -> usize {
+    let said = own_variable("COUNTERSIGN_TEST_RACES");
+    said.map_or(RACES, |said| said.parse().expect("a number"))
+}
+
+/// How runs ended: with the good content, with another one, not at all.
+#[derive(Debug, Default)]
+struct Tally {
+    good: usize,
+    evil: usize,
+    refused: usize,
+}
+
+impl Tally {
+    fn count(&mut self, run: &Value) {
+        let tail = run["tail"]
+            .as_str()
+            .or(run["stdout"].as_str())
+            .unwrap_or_default();
+        match run["status"].as_str() {
+            _ if tail.contains("evil") => self.evil += 1,
+            Some("completed") if tail.contains("good") => self.good += 1,
+            Some("denied" | "failed") => self.refused += 1,
+            _ => panic!("{run}"),
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the long version is read by a person")]
+fn report(what: &str, tally: &Tally) {
+    eprintln!("{what}: {tally:?}");
+    assert_eq!(tally.evil, 0, "{what}: {tally:?}");
+    assert!(tally.good + tally.refused > 0, "{what}: {tally:?}");
+}
+
+fn grant(pattern: &Path, content: &str) -> Value {
+    let sha256: String = Sha256::digest(content)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    json!({ "id": "00000000-0000-4000-8000-000000000001", "pattern": pattern, "sha256": sha256,
+        "expiresAtMs": 4_102_444_800_000_u64 })
+}
+
+fn document(grants: &[Value]) -> Value {
+    json!({ "version": 1, "agents": { "main": { "grants": grants } } })
+}
+
+#[tokio::test]
+async fn a_grant_of_a_content_runs_no_other_content() {
+    for exchange in EXCHANGES {
+        let mut server = TestServer::allowlist_only().prepare();
+        let scene = Scene::new(server.scratch().dir("scene"), "#!/bin/sh\necho WORD\n");
+        let scene = Arc::new(scene);
+        server.edit_document(&document(&[grant(&scene.at("place/tool"), &scene.good)]).to_string());
+        server.start().await;
+        let racer = Racer::start(&scene, exchange);
+        let mut tally = Tally::default();
+        let body = json!({ "argv": [scene.at("place/tool")], "workdir": scene.root });
+        for _ in 0..races().div_ceil(4) {
+            let call = || async { server.agent().exec(body.clone()).await.json() };
+            let (a, b, c, d) = tokio::join!(call(), call(), call(), call());
+            for answer in [a, b, c, d] {
+                match answer["runId"].as_str() {
+                    Some(id) => tally.count(&server.agent().finished(id).await),
+                    None => panic!("{answer}"),
+                }
+            }
+        }
+        racer.stop();
+        report(&format!("grant, {exchange:?}"), &tally);
+        let after = server.agent().exec(body).await.expect(200);
+        assert!(
+            after["stdout"].as_str().is_some_and(|text| text.contains("good")),
+            "{after}"
+        );
+        let record = server.agent().run(after["runId"].as_str().unwrap()).await;
+        assert_eq!(
+            (&record["scripts"], &record["binding"]),
+            (&json!("held"), &json!("exact")),
+            "{record}"
+        );
+    }
+}
+
+async fn after_an_answer(text: &str, argv: &[&str], workdir: &str) {
+    for exchange in EXCHANGES {
+        let server = TestServer::asking().start().await;
+        let scene = Arc::new(Scene::new(server.scratch().dir("scene"), text));
+        write_file(&scene.at("reader.sh"), "cat \"$1\"\n");
+        let mut tally = Tally::default();
+        let body = json!({ "argv": argv, "workdir": scene.at(workdir) });
+        for _ in 0..races().div_ceil(10) {
+            let pending = server.asked(body.clone()).await;
+            let racer = Racer::start(&scene, exchange);
+            let run = server.answered(&pending, "allow-once").await;
+            racer.stop();
+            tally.count(&run);
+        }
+        report(&format!("{argv:?} in {workdir}, {exchange:?}"), &tally);
+    }
+}
+
+#[tokio::test]
+async fn an_approved_script_of_a_shell_is_the_one_that_was_shown() {
+    after_an_answer("echo WORD\n", &["/bin/sh", "tool"], "place").await;
+    after_an_answer("echo WORD\n", &["/bin/bash", "place/tool"], ".").await;
+}
+
+#[tokio::test]
+async fn an_approved_script_of_an_interpreter_is_the_one_that_was_shown() {
+    if !Path::new("/usr/bin/python3").exists() {
+        skip("no /usr/bin/python3");
+        return;
+    }
+    after_an_answer("print('WORD')\n", &["/usr/bin/python3", "tool"], "place").await;
+    after_an_answer("print('WORD')\n", &["/usr/bin/python3", "place/tool"], ".").await;
+}
+
+#[tokio::test]
+async fn an_approved_operand_is_the_one_that_was_shown() {
+    after_an_answer("WORD\n", &["/bin/sh", "reader.sh", "place/tool"], ".").await;
+}
+
+/// A person allows a run that stands still at a FIFO; then the world changes, and it goes on.
+async fn while_it_stands_still(server: &TestServer, body: Value, go: &Path, change: impl FnOnce()) -> Value {
+    rustix::fs::mkfifoat(CWD, go, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let pending = server.asked(body).await;
+    let (approval, run) = (
+        pending["approvalId"].as_str().unwrap(),
+        pending["runId"].as_str().unwrap(),
+    );
+    server.operator().decide(approval, "allow-once").await.expect(200);
+    // Opened for writing without waiting, it has a reader.
+    let open = || async {
+        fs::File::from(
+            rustix::fs::open(
+                go,
+                rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK,
+                rustix::fs::Mode::empty(),
+            )
+            .ok()?,
+        )
+        .into()
+    };
+    let reader: Option<fs::File> = eventually("it stands still", open, Option::is_some).await;
+    change();
+    rustix::io::write(reader.unwrap(), b"go\n").unwrap();
+    fs::remove_file(go).unwrap();
+    server.agent().finished(run).await
+}
+
+/// Reads on when it is told so, and then what its operand holds.
+const WAITS: &str = "read line < \"$1\"\ncat \"$2\"\n";
+
+#[tokio::test]
+async fn whatever_is_exchanged_while_it_runs_it_reads_what_was_shown() {
+    for (protection, expected) in [("", "good"), ("scripts", "evil")] {
+        for exchange in EXCHANGES {
+            let server = TestServer::asking()
+                .env("COUNTERSIGN_TEST_PROTECTION_OFF", protection)
+                .start()
+                .await;
+            let scene = Scene::new(server.scratch().dir("scene"), "WORD\n");
+            write_file(&scene.at("waits.sh"), WAITS);
+            let body = json!({ "argv": ["/bin/sh", "waits.sh", "go", "place/tool"], "workdir": scene.root });
+            let run =
+                while_it_stands_still(&server, body, &scene.at("go"), || scene.exchange(exchange, true))
+                    .await;
+            assert_eq!(
+                run["tail"],
+                format!("{expected}\n"),
+                "{protection} {exchange:?}: {run}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_run_changes_itself_it_finds_changed() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    write_file(&directory.join("data"), "one\n");
+    let changes = [
+        "echo two >> data; cat data",
+        "echo two > new; mv new data; cat data",
+        "mv data old; echo two > data; cat data",
+        "rm data; echo two > data; cat data",
+        "cat data; cp \"$1\" other; echo three > other; cat data other",
+        "cd sub; cat data; cat ../data",
+    ];
+    fs::create_dir(directory.join("sub")).unwrap();
+    write_file(&directory.join("sub/data"), "of sub\n");
+    for (change, expected) in changes.into_iter().zip([
+        "one\ntwo\n",
+        "two\n",
+        "two\n",
+        "two\n",
+        "one\none\nthree\n",
+        "of sub\none\n",
+    ]) {
+        write_file(&directory.join("data"), "one\n");
+        write_file(&directory.join("change.sh"), change);
+        let pending = server
+            .asked(json!({ "argv": ["/bin/sh", "change.sh", "data"], "workdir": directory }))
+            .await;
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(run["tail"], expected, "{change}: {run}");
+        assert_eq!(run["scripts"], "held", "{run}");
+    }
+}
+
+#[tokio::test]
+async fn a_script_finds_itself_by_its_name_as_before() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    fs::create_dir(directory.join("sub")).unwrap();
+    symlink("sub", directory.join("link")).unwrap();
+    write_file(&directory.join("sub/beside.py"), "WORD = 'beside'\n");
+    write_file(&directory.join("sub/beside.js"), "exports.word = 'beside'\n");
+    write_file(&directory.join("sub/beside.sh"), "word=beside\n");
+    let shell = "#!/bin/sh\n. \"$(dirname \"$0\")/beside.sh\"\necho \"$0\" \"$word\"\n";
+    write_file_mode(&directory.join("sub/x"), shell, 0o755);
+    write_file(
+        &directory.join("sub/x.py"),
+        "import beside, sys\nprint(__file__, sys.argv[0], beside.WORD)\n",
+    );
+    write_file(
+        &directory.join("sub/x.js"),
+        "console.log(__filename, require('./beside').word)\n",
+    );
+    write_file(
+        &directory.join("sub/x.pl"),
+        "print \"$0 \" . __FILE__ . \"\\n\"\n",
+    );
+    let real = |name: &str| {
+        fs::canonicalize(directory.join("sub"))
+            .unwrap()
+            .join(name)
+            .display()
+            .to_string()
+    };
+    let at = |name: &str| directory.join(name).display().to_string();
+    for (argv, expected) in [
+        (vec![at("link/x")], format!("{} beside\n", at("link/x"))),
+        (vec!["/bin/sh".into(), "link/x".into()], "link/x beside\n".into()),
+        (
+            vec!["/bin/bash".into(), "./sub/../sub/x".into()],
+            "./sub/../sub/x beside\n".into(),
+        ),
+        (
+            vec!["/usr/bin/python3".into(), "link/x.py".into()],
+            format!("{} link/x.py beside\n", at("link/x.py")),
+        ),
+        (
+            vec!["/usr/bin/node".into(), "link/x.js".into()],
+            format!("{} beside\n", real("x.js")),
+        ),
+        (
+            vec!["/usr/bin/perl".into(), "sub/x.pl".into()],
+            "sub/x.pl sub/x.pl\n".into(),
+        ),
+    ] {
+        if !Path::new(&argv[0]).exists() {
+            skip(&format!("no {}", argv[0]));
+            continue;
+        }
+        let pending = server.asked(json!({ "argv": argv, "workdir": directory })).await;
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(run["tail"], expected, "{argv:?}: {run}");
+        assert_eq!(run["scripts"], "held", "{argv:?}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_held_is_not_called_held() {
+    let config = json!({ "host": "gateway", "security": "allowlist", "ask": "always" });
+    let server = TestServer::asking()
+        .config(&json!({ "tools": { "exec": config } }))
+        .start()
+        .await;
+    let directory = server.scratch().dir("work");
+    fs::create_dir(directory.join("sub")).unwrap();
+    write_file_mode(&directory.join("tool"), "#!/bin/sh\necho\n", 0o755);
+    write_file_mode(&directory.join("plain"), "echo\n", 0o755);
+    write_file(&directory.join("x.sh"), "echo\n");
+    write_file(&directory.join("sub/x.sh"), "echo\n");
+    let gains = directory.join("gains");
+    fs::copy("/usr/bin/env", &gains).unwrap();
+    fs::set_permissions(&gains, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
+    for (command, expected) in [
+        ("wc -l", Value::Null),
+        ("./tool", json!("held")),
+        ("sh x.sh", json!("held")),
+        ("cd sub && sh x.sh", json!("held")),
+        ("timeout 5 ./tool", json!("not held: started by another program")),
+        ("./plain", json!("not held: its first line names no program")),
+        ("sh -c 'cd sub; sh x.sh'", json!("not held: changes directory")),
+        ("./gains sh x.sh", json!("not held: gains privileges")),
+        ("./gains; sh x.sh", json!("not held: gains privileges")),
+    ] {
+        let body = json!({ "command": command, "workdir": directory });
+        let explained = server
+            .agent()
+            .post("/v1/exec/explain", body.clone())
+            .await
+            .expect(200);
+        assert_eq!(
+            explained.get("scripts").unwrap_or(&Value::Null),
+            &expected,
+            "{command}: {explained}"
+        );
+        let pending = server.asked(body).await;
+        let approval = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
+        let card = server.operator().get(&approval).await.expect(200);
+        assert_eq!(
+            card.get("scripts").unwrap_or(&Value::Null),
+            &expected,
+            "{command}: {card}"
+        );
+        if expected != json!("held") && expected != Value::Null {
+            assert_ne!(card["binding"], "exact", "{command}: {card}");
+        }
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(
+            run.get("scripts").unwrap_or(&Value::Null),
+            &expected,
+            "{command}: {run}"
+        );
+        assert_eq!(run["status"], "completed", "{command}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn always_says_that_the_content_of_a_script_is_not_remembered() {
+    let server = TestServer::asking().start().await;
+    let script = server.scratch().join("tool");
+    write_file_mode(&script, "#!/bin/sh\necho\n", 0o755);
+    let notes = |body: Value| async {
+        let pending = server.asked(body).await;
+        let approval = format!("/v1/approvals/{}", pending["approvalId"].as_str().unwrap());
+        let card = server.operator().get(&approval).await.expect(200);
+        let proposed = card["proposedPatterns"].as_array().cloned().unwrap();
+        assert!(!proposed.is_empty(), "{card}");
+        proposed
+            .iter()
+            .map(|pattern| pattern["note"].clone())
+            .collect::<Vec<_>>()
+    };
+    for note in notes(json!({ "argv": [script] })).await {
+        assert!(
+            note.as_str().is_some_and(|note| note.contains("not remembered")),
+            "{note}"
+        );
+    }
+    for note in notes(json!({ "argv": ["/usr/bin/id", "-u"] })).await {
+        assert_eq!(note, Value::Null);
+    }
+}
