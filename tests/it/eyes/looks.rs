@@ -102,7 +102,7 @@ fn scripts_are_read_as_the_account_reads_them() {
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     let bind = |files: &Files| {
         let scripts = [account.path("roots.sh"), account.path("home/own.sh")].map(Candidate::operand);
-        bind_scripts(scripts, |path| files.open_regular(path))
+        bind_scripts(scripts, |path| files.open_regular(path)).scripts
     };
     let own = bind(&eyes.files());
     assert_eq!((own.len(), &own[0].path), (1, &account.text("home/own.sh")));
@@ -142,7 +142,8 @@ fn only_regular_files_are_ever_opened_for_reading() {
     assert_eq!((lookup.inspect(&fifo), lookup.search("fifo")), (None, None));
     assert_eq!(
         bind_scripts([Candidate::operand(account.path("home/fifo"))], |path| lookup
-            .open_regular(path)),
+            .open_regular(path))
+        .scripts,
         []
     );
     assert_eq!(lookup.check(), Ok(()));
