@@ -587,6 +587,13 @@ fn deny_rules_see_real_files_and_arguments() {
 }
 
 #[test]
+fn a_glob_that_is_too_long_denies_and_never_covers() {
+    let long = leak(format!("/usr/bin/{}*", "?".repeat(4_000)));
+    World::allowing(&["*"]).denying(&[long]).denies("rg x");
+    assert!(!World::allowing(&[long]).text("rg x").satisfied);
+}
+
+#[test]
 fn text_that_deny_rules_cannot_read_needs_a_person() {
     let world = World::allowing(&["*"]).denying(&["rm"]);
     for text in [

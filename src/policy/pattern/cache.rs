@@ -5,12 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use regex::Regex;
-
-use super::{
-    ArgumentPattern, InvalidArgumentPattern, PathCase,
-    executable::{compile, fold},
-};
+use super::{ArgumentPattern, InvalidArgumentPattern, PathCase, executable::fold, glob::Glob};
 
 /// At most this many compiled patterns of each kind; then the cache starts afresh.
 const MAX_COMPILED: usize = 4_096;
@@ -20,7 +15,7 @@ type Compiled<T> = Mutex<HashMap<String, Arc<T>>>;
 /// Compiled patterns by text. Cheap to make, made once per server.
 #[derive(Debug, Default)]
 pub struct PatternCache {
-    globs: Compiled<Option<Regex>>,
+    globs: Compiled<Option<Glob>>,
     arguments: Compiled<Result<ArgumentPattern, InvalidArgumentPattern>>,
 }
 
@@ -47,10 +42,10 @@ impl PatternCache {
         }
     }
 
-    fn glob(&self, directory: &str, glob: &str) -> Arc<Option<Regex>> {
+    fn glob(&self, directory: &str, glob: &str) -> Arc<Option<Glob>> {
         // NUL is in no path, so no two pairs share a key.
         recall(&self.globs, format!("{directory}\0{glob}"), || {
-            compile(directory, glob)
+            Glob::new(directory, glob)
         })
     }
 

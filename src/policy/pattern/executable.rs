@@ -1,7 +1,5 @@
 //! Patterns over executables: path globs, bare names, `*` (M1 to M3, M6, P5).
 
-use regex::{Regex, RegexBuilder};
-
 use super::{PatternCache, generated};
 use crate::command::{Rule, RuleSet, paths};
 
@@ -225,46 +223,6 @@ fn fold_character(character: char) -> char {
     };
     let upper = single(&mut character.to_uppercase()).unwrap_or(character);
     single(&mut upper.to_lowercase()).unwrap_or(upper)
-}
-
-/// Bound of a compiled glob's memory.
-const COMPILED_SIZE_LIMIT: usize = 1 << 20;
-
-/// A glob in which only `*`, `?` and `**` are special, behind a literal directory. `?` is one character, of however
-/// many bytes.
-pub(super) fn compile(directory: &str, glob: &str) -> Option<Regex> {
-    let mut expression = format!(r"\A{}", regex::escape(directory));
-    let mut components = glob.split('/').enumerate().peekable();
-    while let Some((index, component)) = components.next() {
-        match component {
-            // Zero or more directories; at the end anything below.
-            "**" if index > 0 && components.peek().is_some() => expression.push_str("(?:/.*)?"),
-            "**" if index > 0 => expression.push_str("/.*"),
-            component => {
-                if index > 0 {
-                    expression.push('/');
-                }
-                push_component(&mut expression, component);
-            }
-        }
-    }
-    expression.push_str(r"\z");
-    RegexBuilder::new(&expression)
-        .dot_matches_new_line(true)
-        .size_limit(COMPILED_SIZE_LIMIT)
-        .build()
-        .ok()
-}
-
-fn push_component(expression: &mut String, component: &str) {
-    let mut buffer = [0; 4];
-    for character in component.chars() {
-        match character {
-            '*' => expression.push_str("[^/]*"),
-            '?' => expression.push_str("[^/]"),
-            literal => expression.push_str(&regex::escape(literal.encode_utf8(&mut buffer))),
-        }
-    }
 }
 
 #[cfg(test)]

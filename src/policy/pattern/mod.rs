@@ -5,6 +5,7 @@ mod cache;
 mod dialect;
 mod executable;
 mod generated;
+mod glob;
 
 pub use arguments::{ArgumentMatch, ArgumentPattern, ArgumentRule, InvalidArgumentPattern};
 pub use cache::PatternCache;
