@@ -3,12 +3,13 @@
 use std::fmt;
 
 use super::limits::{MAX_DEPTH, MAX_PATH_BYTES};
+use crate::domain::{Deciding, deciding};
 
 /// How the names of files begin that a patch makes for itself while it is applied.
 pub const TEMPORARY_PREFIX: &str = ".countersign-patch-";
 
-/// A path that can be meant: no `.`, no `..`, no doubled slash, nothing that hides, not into Git's own files. Whether it may
-/// be reached is another question.
+/// A path that can be meant: no `.`, no `..`, no doubled slash, nothing that hides, not into Git's own files and no other
+/// that decides what programs start. Whether it may be reached is another question.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PatchPath(String);
 
@@ -36,9 +37,24 @@ pub enum PathFault {
     /// It leads to what Git runs and trusts.
     #[error("the path leads into .git, where Git keeps what it runs")]
     Git,
+    /// It leads to a file that decides what programs start or load.
+    #[error(
+        "the path leads to a file that decides what programs start, such as a start-up file of a shell or .npmrc"
+    )]
+    Deciding,
     /// It names a file that patches make for themselves.
     #[error("the path begins like the temporary files of patches")]
     Temporary,
+}
+
+impl PathFault {
+    /// Why nothing may be changed at a path, wherever links have led to it.
+    pub fn of_place(path: &str) -> Option<Self> {
+        deciding(path).map(|found| match found {
+            Deciding::Git => Self::Git,
+            Deciding::Other => Self::Deciding,
+        })
+    }
 }
 
 impl PatchPath {
@@ -61,13 +77,15 @@ impl PatchPath {
             match part {
                 "" | "." => {}
                 ".." => return Err(PathFault::Up),
-                part if part.eq_ignore_ascii_case(".git") => return Err(PathFault::Git),
                 part if part.starts_with(TEMPORARY_PREFIX) => return Err(PathFault::Temporary),
                 part => parts.push(part),
             }
         }
         if parts.is_empty() || text.ends_with("/.") {
             return Err(PathFault::Empty);
+        }
+        if let Some(fault) = PathFault::of_place(text) {
+            return Err(fault);
         }
         if parts.len() > MAX_DEPTH {
             return Err(PathFault::TooDeep);
@@ -141,6 +159,9 @@ mod tests {
         }
         for git in [".git", ".git/hooks/x", "a/.GIT/config", "/r/.Git/x"] {
             check(git, Err(PathFault::Git));
+        }
+        for deciding in [".npmrc", "a/.cargo/config.toml", "/home/a/.BASHRC", ".ssh/config"] {
+            check(deciding, Err(PathFault::Deciding));
         }
         for hidden in ["a\u{202e}b", "a\tb", "a\0b", "a\u{200b}", "\u{7f}"] {
             check(hidden, Err(PathFault::Unshowable));

@@ -279,10 +279,8 @@ impl<'a> Tree<'a> {
         if is_within(&self.order.off_limits) && !is_within(&self.order.spared) {
             return Err(Trouble::OffLimits);
         }
-        for part in &path {
-            if part.eq_ignore_ascii_case(".git") {
-                return Err(Trouble::Path(PathFault::Git));
-            }
+        if let Some(fault) = PathFault::of_place(&path.to_string_lossy()) {
+            return Err(Trouble::Path(fault));
         }
         if place
             .name
