@@ -51,10 +51,10 @@ pub fn code_operands<'a>(names: &[&str], words: &'a [String], runs_unseen: bool)
             NameClass::Carrier | NameClass::Wrapper | NameClass::Multiplexer
         ) || delegation::delegates(names, &arguments)
     };
+    let mut found: Vec<&str> = Vec::new();
     if names.iter().any(|name| names::runs_scripts(name)) || (runs_unseen && runs_others()) {
-        return words.iter().flat_map(|word| readings(word)).collect();
+        found.extend(words.iter().flat_map(|word| readings(word)));
     }
-    let mut found = Vec::new();
     for (programs, letters, long) in CODE_OPTIONS {
         if is(programs) {
             found.extend(values_of(words, letters, long));

@@ -72,15 +72,23 @@ pub(super) const RULES: &[Rule] = &[
 
 /// Git subcommands that start what their arguments, their input, the repository or its configuration names.
 const DELEGATING: &[&str] = &[
+    "citool",
+    "cvsserver",
+    "daemon",
     "mergetool",
     "filter-branch",
     "for-each-repo",
+    "gui",
     "hook",
+    "http-backend",
     "instaweb",
+    "maintenance",
     "merge-index",
+    "p4",
     "remote-ext",
     "send-email",
     "shell",
+    "svn",
     "web--browse",
 ];
 

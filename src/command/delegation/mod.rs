@@ -2,17 +2,87 @@
 //!
 //! Over-matching costs a question, under-matching a bypass: long options are compared by prefix because most of
 //! these programs accept abbreviations, and short ones anywhere in a cluster.
+//!
+//! For programs that are known to configure or load code the rule is turned around: a grammar says what they may be told
+//! without it, and anything else counts (`grammar`, `table`). A bare entry for them still covers ordinary work, although
+//! that runs the workspace's own code. Files that decide what starts (`domain::deciding`) are written by neither.
 
 mod git;
 mod rules;
 
+mod grammar;
+mod table;
+
+mod archives;
+mod builders;
+mod clients;
+mod compilers;
+mod containers;
+mod git_words;
+mod scripts;
+
+mod writing;
+
 use std::ops::Range;
 
-use self::rules::RULES;
+use self::{
+    rules::{RULES, rules_of},
+    table::Understood,
+};
 use super::names::without_version;
 
-/// Whether the arguments of a program make it start another. `names` are all that it may be called by.
+/// What the arguments of a program make of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// Whether they make it start another.
+    pub delegation: Delegation,
+    /// Whether a grammar knows every word, so that nothing in them is code either.
+    pub is_plain: bool,
+    /// Files that the call may write because its words name them.
+    pub outputs: Vec<String>,
+}
+
+/// Whether arguments make a program start, load or be configured by something that the call chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegation {
+    /// Nothing in them does.
+    None,
+    /// A form does that is known, and whose words can be looked at.
+    Told,
+    /// The program is known for it, and something in them is not known to be harmless.
+    Unknown,
+}
+
+/// Reads the arguments of a program. `names` are all that it may be called by.
+pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
+    let (delegation, is_plain, mut outputs) = match table::understand(names, arguments) {
+        Understood::Unknown => (Delegation::Unknown, false, Vec::new()),
+        Understood::Unlisted => (Delegation::None, false, Vec::new()),
+        Understood::Plain(outputs) => (Delegation::None, true, outputs),
+    };
+    let delegation = if is_told(names, arguments) {
+        Delegation::Told
+    } else {
+        delegation
+    };
+    outputs.extend(
+        writing::may_write(names, arguments)
+            .into_iter()
+            .map(str::to_owned),
+    );
+    Reading {
+        delegation,
+        is_plain,
+        outputs,
+    }
+}
+
+/// Whether the arguments of a program make it start another, or may. `names` are all that it may be called by.
 pub fn delegates(names: &[&str], arguments: &[&str]) -> bool {
+    is_told(names, arguments) || table::understand(names, arguments) == Understood::Unknown
+}
+
+fn is_told(names: &[&str], arguments: &[&str]) -> bool {
     let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
     // A link may have the name of another program of these, so that all of its names are asked.
     let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));
@@ -25,13 +95,12 @@ pub fn delegates(names: &[&str], arguments: &[&str]) -> bool {
                 .iter()
                 .any(|word| is_short(word) && word.contains("TT")))
         || (is(&["tar", "gtar", "bsdtar"]) && arguments.first().is_some_and(|bundle| is_old_bundle(bundle)))
-        // It reads its commands from standard input.
-        || is(&["ex"])
+        // These read their commands from standard input, or run whatever they are told.
+        || is(&["ex", "nix-shell", "osascript"])
+        || (is(&["crontab"]) && !matches!(arguments, ["-l"]))
         || (is(&["npm"]) && (npm_init_runs(arguments) || npm_sets_program(arguments)))
         || (is(&["socat"]) && arguments.iter().any(|word| is_socat_program(word)))
-        || RULES
-            .iter()
-            .any(|rule| is(rule.programs) && rule.applies(arguments))
+        || names.iter().flat_map(|name| rules_of(name)).any(|rule| rule.applies(arguments))
 }
 
 /// The letters of short options behind which a program's name may be glued (`tar -xIrm`).
@@ -40,9 +109,7 @@ pub fn handing_letters(names: &[&str]) -> String {
     let is_git = names
         .iter()
         .any(|name| *name == "git" || name.starts_with("git-"));
-    let own = RULES
-        .iter()
-        .filter(|rule| names.iter().any(|name| rule.programs.contains(name)));
+    let own = names.iter().flat_map(|name| rules_of(name));
     own.chain(git::RULES.iter().filter(|_| is_git))
         .map(|rule| rule.short)
         .collect()
@@ -51,7 +118,7 @@ pub fn handing_letters(names: &[&str]) -> String {
 /// Whether a program of that name may be told by its arguments to start another.
 pub fn may_delegate(name: &str) -> bool {
     let name = program(name);
-    name == "git" || name.starts_with("git-") || RULES.iter().any(|rule| rule.programs.contains(&name))
+    name == "git" || name.starts_with("git-") || rules_of(name).next().is_some() || table::is_listed(name)
 }
 
 /// Where among the arguments of a program that is told to start another the words stand that are handed on.
@@ -142,7 +209,8 @@ fn is_socat_program(word: &str) -> bool {
 
 /// Programs that take commands from standard input while they have no terminal.
 const COMMAND_READERS: &[&str] = &[
-    "ed", "evim", "ex", "gview", "gvim", "nvim", "red", "rview", "rvim", "vi", "view", "vim", "vimdiff",
+    "ed", "evim", "ex", "gview", "gvim", "mariadb", "mysql", "nvim", "psql", "red", "rview", "rvim", "sftp",
+    "sqlite", "vi", "view", "vim", "vimdiff",
 ];
 
 /// Whether what comes to a program through a pipe are commands that may start others.
@@ -201,9 +269,13 @@ fn subcommand_candidates<'a>(arguments: &[&'a str]) -> Vec<(usize, &'a str)> {
 mod tests {
     use super::*;
 
-    fn is_delegation(line: &str) -> bool {
-        let words: Vec<&str> = line.split(' ').collect();
+    fn is_delegation(words: &[String]) -> bool {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
         delegates(&[words[0]], &words[1..])
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
     }
 
     #[test]
@@ -326,7 +398,7 @@ mod tests {
             "rg -e -- --pre=x",
             "git archive --exec=x",
         ] {
-            assert!(is_delegation(line), "{line}");
+            assert!(is_delegation(&words(line)), "{line}");
         }
     }
 
@@ -382,7 +454,238 @@ mod tests {
             "zip a b",
             "less f",
         ] {
-            assert!(!is_delegation(line), "{line}");
+            assert!(!is_delegation(&words(line)), "{line}");
+        }
+    }
+
+    /// Beside each form that chooses what starts stands a harmless twin.
+    #[test]
+    fn what_a_grammar_does_not_know_counts_and_its_twin_does_not() {
+        for (line, twin) in [
+            ("git daemon --inetd --access-hook=x d", "git fetch origin"),
+            ("git log -1 --outpu=x", "git log -1 --output=x"),
+            ("git config --commen -l alias.x !y", "git config -l"),
+            ("git config --comme --list core.fsmonitor x", "git config --list"),
+            ("git svn clone u", "git clone u"),
+            ("git maintenance start", "git gc --auto"),
+            ("git st", "git status"),
+            ("git --git-dir x status", "git -C x status"),
+            ("git log --max-c 3", "git log --max-count 3"),
+            ("git stash show -m --ext-diff", "git stash show -p stash@{0}"),
+            ("git difftool", "git diff"),
+            ("git archive --remote=x HEAD", "git archive -o x.tar HEAD"),
+            ("git apply --unsafe-paths x", "git apply x"),
+            ("git bundle create x HEAD", "git bundle verify x"),
+            ("sqlite3 :memory: .shell~x", "sqlite3 :memory: .tables"),
+            (
+                "sqlite3 -cmd .system~x :memory: select",
+                "sqlite3 -csv d.db select~1;",
+            ),
+            (
+                "sqlite3 d.db select~load_extension('x')",
+                "sqlite3 d.db select~count(*)~from~editors",
+            ),
+            (
+                "sqlite3 d.db select~1;\n.shell~x",
+                "sqlite3 d.db select~1;\nselect~2",
+            ),
+            ("sqlite3 d.db .once~|x", "sqlite3 d.db .schema~t"),
+            ("sqlite3 -init f d.db", "sqlite3 -readonly d.db"),
+            ("sdiff --diff-program=./x a b", "sdiff -s a b"),
+            ("diff3 --diff-prog ./x a b c", "diff3 -m a b c"),
+            ("gpg --agent-program ./x --list-keys", "gpg --list-keys"),
+            ("gpg --homedir d --list-keys", "gpg --verify a.sig a"),
+            ("gcc -wrapper x,y a.c", "gcc -O2 -Wall -o a a.c"),
+            ("gcc -B d/ -c x.c", "gcc -c x.c"),
+            ("gcc -Bd x.c", "gcc -Idir -Ldir x.c -lm"),
+            ("gcc -fplugin=./x.so a.c", "gcc -fPIC -fsanitize=address a.c"),
+            ("gcc -specs=x a.c", "gcc -std=c11 a.c"),
+            ("gcc -Wl,-plugin,./x.so a.c", "gcc -Wl,-rpath,/x,-z,now a.c"),
+            ("gcc -fuse-ld=/x a.c", "gcc -fuse-ld=lld a.c"),
+            ("gcc -fmodule-mapper=|x a.cc", "gcc -fmax-errors=3 a.cc"),
+            ("gcc @args", "gcc a.c"),
+            ("x86_64-linux-gnu-gcc-12 -B x a.c", "x86_64-linux-gnu-gcc-12 a.c"),
+            ("g++ -Xlinker x a.cc", "g++ -x c++ a.cc"),
+            ("nm --plugin ./x.so a", "nm -C a"),
+            ("nm --plug ./x.so a", "nm -D a"),
+            ("nm @x", "nm x"),
+            ("nm -j @x", "nm -g x"),
+            ("ld -plugin ./x.so a", "ld -r -o b a"),
+            ("ld --plugin ./x.so a", "ld -shared a"),
+            ("ld -T x a", "ld a"),
+            ("ar --plugin x rcs l.a o", "ar rcs l.a o"),
+            ("ar -M", "ar t l.a"),
+            ("objdump --plugin x a", "objdump -d -M intel a"),
+            ("strip --plugin x a", "strip -g a"),
+            ("ranlib --plugin x a", "ranlib a"),
+            ("tar -cf 127.0.0.1:/x a", "tar -cf ./127.0.0.1:/x a"),
+            ("tar cf host:/x a", "tar cf x a"),
+            ("tar -c -f host:x a", "tar -c -f x a"),
+            ("tar --file=host:x -c a", "tar --file=x -c a"),
+            ("tar -T list -cf x", "tar -X list -cf x a"),
+            ("npm pkg set scripts.q=x", "npm pkg get scripts"),
+            ("npm --script-she x run q", "npm run q"),
+            ("npm config set git x", "npm config set loglevel error"),
+            ("npm config set fund=false shell=x", "npm config set fund=false"),
+            ("npm install --node-options x", "npm install --save-dev x"),
+            ("npm edit x", "npm ls x"),
+            ("dpkg --pre-invoke=x -i y", "dpkg -l y"),
+            (
+                "apt-get -o APT::Update::Pre-Invoke::=x update",
+                "apt-get install -y x",
+            ),
+            ("psql -c \\!~x", "psql -c \\dt"),
+            ("psql -c select~1 -f x", "psql -At -c select~1"),
+            ("psql -c copy~t~to~program~'x'", "psql -h h -U u -d d -c select~1"),
+            ("psql service=x?sslkey=engine:y", "psql postgres://u@h/d"),
+            ("sftp -b f h", "sftp h"),
+            ("cargo --config build.rustc=x check", "cargo check"),
+            ("cargo check --config x", "cargo check --workspace --all-targets"),
+            ("cargo -Z x build", "cargo +nightly build"),
+            ("cargo +/x build", "cargo +1.80 build"),
+            (
+                "cargo build --target x.json",
+                "cargo build --target x86_64-unknown-linux-gnu",
+            ),
+            (
+                "cargo clippy -- -Clinker=x",
+                "cargo clippy --all-targets -- -D warnings",
+            ),
+            ("cargo rustc -- -C linker=x", "cargo build --release"),
+            ("cargo watch -x test", "cargo test -- --nocapture --config"),
+            ("cargo xtask", "cargo run -- --config x"),
+            ("cargo install --git u", "cargo install x"),
+            ("cargo fmt -- --config-path x", "cargo fmt --all -- --check"),
+            ("docker --config ./d x", "docker ps -a"),
+            ("docker --config ./d ps", "docker images --format {{.ID}}"),
+            ("docker exec c x", "docker logs -f --tail 5 c"),
+            ("docker run -v /:/h i x", "docker build -t i ."),
+            ("docker run i", "docker compose up -d"),
+            ("docker compose -f x up", "docker compose logs -f s"),
+            ("docker compose exec s x", "docker compose down -v"),
+            ("docker volume create -o device=/ v", "docker volume create v"),
+            ("docker -H x ps", "docker -D ps"),
+            ("docker plugin install x", "docker pull x"),
+            ("docker-compose run s x", "docker-compose up -d --build"),
+            ("kubectl exec p -- x", "kubectl get pods -A -o wide"),
+            ("kubectl --kubeconfig f get pods", "kubectl -n n get pods"),
+            (
+                "kubectl config set-credentials u --exec-command x",
+                "kubectl config current-context",
+            ),
+            ("kubectl run x --image y", "kubectl apply -f d/"),
+            ("kubectl x", "kubectl logs -f p"),
+            (
+                "helm install --post-renderer x r c",
+                "helm upgrade --install r c -f v.yaml",
+            ),
+            ("helm plugin install x", "helm list -A"),
+            ("gh alias set x !y", "gh pr view 1 --json title"),
+            ("gh alias set --shell x y", "gh pr create --title t --body -x"),
+            ("gh extension exec x", "gh run view 1 --log-failed"),
+            ("gh config set editor x", "gh config get editor"),
+            ("gh x", "gh api repos/x/y --jq .id"),
+            ("gh repo clone a/b -- -c x=y", "gh repo clone a/b"),
+            ("aws configure set credential_process x", "aws s3 ls s3://b"),
+            ("aws x", "aws --region r ec2 describe-instances --filters Name=x"),
+            ("aws eks update-kubeconfig --name c", "aws eks list-clusters"),
+            ("go test -exec x ./...", "go test -run X -v ./..."),
+            ("go test ./... --exec=x", "go test ./... -count=1"),
+            ("go build -toolexec x", "go build -o x ./cmd/x"),
+            ("go build -overlay x", "go build -ldflags -s~-w~-X~main.v=1 ."),
+            ("go build -ldflags=-extld=x", "go build -ldflags=-s"),
+            ("go env -w CC=x", "go env GOPATH"),
+            ("go vet -vettool=x ./...", "go vet ./..."),
+            ("go run x.org/y@latest", "go run ./cmd/x -exec y"),
+            ("go tool x", "go tool cover -func=c.out"),
+            ("nix-shell --run x", "nix-build x"),
+            ("pixi run x", "pixi list"),
+            ("xcrun -r x", "xcrun --show-sdk-path"),
+            ("mvn exec:exec -Dx=y", "mvn -q -DskipTests package"),
+            ("mvn -Dexec.executable=x test", "mvn -fae verify"),
+            ("gradle -I x build", "gradle build --info"),
+            ("osascript -e x", "osacompile x"),
+            ("crontab -", "crontab -l"),
+            ("crontab f", "crontab -l"),
+            ("systemctl link /x", "systemctl status x"),
+            ("mysql --pager=x d", "mysql -e select~1 d"),
+            ("sed s/a/b/e f", "sed s/a/b/g f"),
+            ("sed 1e~x f", "sed -n 1,5p f"),
+            ("sed -n -e e f", "sed -n -e /a/,/b/p f"),
+            ("sed -f - f", "sed -f x f"),
+            ("sed -i s|a|b|e f", "sed -i s|a|b| f"),
+            ("sed s/[/]x/y/e f", "sed -E s/(.{4})/\\1-/;s/x/y/2 f"),
+            ("sed s/a/b/;e f", "sed $!N;P;D f"),
+            ("sed a~x\\\\\ne~y f", "sed 3a~x f"),
+            ("awk BEGIN{system(\"x\")}", "awk {print~$1}"),
+            ("awk {print|\"x\"}", "awk /a|b/{print~$1\"|\"$2}"),
+            ("awk {\"x\"|getline}", "awk $3>5{print~$1}"),
+            ("awk {print>\"f\"}", "awk {if~($1>2)~print~NR/2}"),
+            ("awk x++/system(\"x\")/1", "awk NF>2||NR==1"),
+            ("awk {print~1,\n2>\"f\"}", "awk -F: {print~$1}"),
+            ("awk -f /dev/stdin f", "awk -f x f"),
+            ("awk -l x {print} f", "awk -v a=1 {s+=$1}END{print~s} f"),
+            (
+                "openssl pkey -in org.openssl.engine:/x:k",
+                "openssl pkey -in k.pem -pubout",
+            ),
+            (
+                "openssl storeutl org.openssl.engine:/x:k",
+                "openssl x509 -in c.pem -noout -text",
+            ),
+            (
+                "openssl pkey -inform ENGINE -in x",
+                "openssl pkey -inform PEM -in x",
+            ),
+            (
+                "openssl req -extfile x",
+                "openssl req -new -newkey rsa:2048 -nodes -subj /CN=x",
+            ),
+            (
+                "openssl ca -in x",
+                "openssl s_client -connect h:443 -servername h",
+            ),
+            (
+                "find . -fprintf x y",
+                "find . -type f -name *.rs -not -path */target/*",
+            ),
+            ("find . -fls x", "find . -ls"),
+            ("find . -- -exec x ;", "find . -mtime -1 -size +1M"),
+            (
+                "find . -name x -executable -ok x ;",
+                "find . ( -name a -o -name b ) -print0",
+            ),
+        ] {
+            assert!(is_delegation(&spaced(line)), "{line}");
+            assert!(!is_delegation(&spaced(twin)), "{twin}");
+        }
+    }
+
+    /// A tilde stands for a blank inside a word.
+    fn spaced(line: &str) -> Vec<String> {
+        line.split(' ').map(|word| word.replace('~', " ")).collect()
+    }
+
+    #[test]
+    fn files_to_be_written_are_named() {
+        for (line, expected) in [
+            ("git log --output=a b", &["a"][..]),
+            ("git format-patch -o a", &["a"]),
+            ("git checkout-index --prefix=.git/hooks/ x", &[".git/hooks/"]),
+            ("go build -o a .", &["a"]),
+            ("tar -xf a -C b", &["a", "b"]),
+            ("tar xfC a b", &["a", "b"]),
+            ("sed -i s/a/b/ x", &["x"]),
+            ("sed -n s/a/b/w~x f", &["x"]),
+            ("sed s/a/b/ x", &[]),
+            ("curl -o a u", &["a", "u"]),
+            ("cp a b", &["a", "b"]),
+            ("cat a", &[]),
+            ("gcc -oa b.c", &["a"]),
+        ] {
+            let words = spaced(line);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            assert_eq!(read(&[words[0]], &words[1..]).outputs, expected, "{line}");
         }
     }
 }

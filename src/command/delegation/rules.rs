@@ -1,5 +1,7 @@
 //! What to look for in the arguments of which program, as data.
 
+use std::{collections::HashMap, sync::LazyLock};
+
 use super::{is_short, long_name, subcommand_candidates};
 
 /// What to look for in the arguments of some programs.
@@ -86,6 +88,21 @@ pub(super) const NONE: Rule = Rule {
     beginnings: &[],
 };
 
+static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&Rule>>> = LazyLock::new(|| {
+    let mut by_program: HashMap<&str, Vec<&Rule>> = HashMap::new();
+    for rule in RULES {
+        for name in rule.programs {
+            by_program.entry(name).or_default().push(rule);
+        }
+    }
+    by_program
+});
+
+/// The rules of one program.
+pub(super) fn rules_of(name: &str) -> impl Iterator<Item = &'static Rule> {
+    BY_PROGRAM.get(name).into_iter().flatten().copied()
+}
+
 /// The rules of all programs but git, which has files of its own.
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -132,6 +149,103 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         programs: &["scp", "sftp"],
         short: "oFSDJ",
+        ..NONE
+    },
+    Rule {
+        programs: &["sftp"],
+        short: "b",
+        ..NONE
+    },
+    // Without its digit `diff3` is read as `diff`, which has no such option.
+    Rule {
+        programs: &["sdiff", "diff", "diff3"],
+        long: &["diff-program"],
+        ..NONE
+    },
+    Rule {
+        programs: &["dpkg", "dpkg-deb", "dpkg-query"],
+        long: &["pre-invoke", "post-invoke", "status-logger"],
+        ..NONE
+    },
+    Rule {
+        programs: &["apt", "apt-get", "apt-cache", "apt-config", "aptitude"],
+        short: "oc",
+        long: &["option", "config-file"],
+        ..NONE
+    },
+    Rule {
+        programs: &["pixi"],
+        words: &["run", "exec", "shell", "shell-hook", "global"],
+        ..NONE
+    },
+    Rule {
+        programs: &["xcrun"],
+        words: &["--run", "-run", "-r"],
+        ..NONE
+    },
+    Rule {
+        programs: &["mvn", "mvnw", "mvnd"],
+        words: &["-f", "-s", "-gs", "-t", "-gt"],
+        long: &[
+            "file",
+            "settings",
+            "global-settings",
+            "toolchains",
+            "global-toolchains",
+        ],
+        beginnings: &[
+            "exec:",
+            "antrun:",
+            "groovy:",
+            "-Dexec.",
+            "-Dmaven.ext.class.path",
+            "org.codehaus.mojo:exec-maven-plugin",
+            "org.apache.maven.plugins:maven-antrun-plugin",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["gradle", "gradlew"],
+        words: &["-b", "-c"],
+        long: &["init-script", "build-file", "settings-file", "include-build"],
+        beginnings: &["-I", "-Dorg.gradle.j"],
+        ..NONE
+    },
+    Rule {
+        programs: &["mysql", "mariadb"],
+        long: &[
+            "pager",
+            "defaults-file",
+            "defaults-extra-file",
+            "defaults-group-suffix",
+            "plugin-dir",
+            "init-command",
+            "tee",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["systemctl"],
+        subcommands: &[
+            "link",
+            "edit",
+            "set-environment",
+            "import-environment",
+            "set-property",
+            "revert",
+        ],
+        ..NONE
+    },
+    Rule {
+        programs: &["make", "gmake"],
+        short: "E",
+        values: "CfIoWjl",
+        beginnings: &["--ev"],
+        ..NONE
+    },
+    Rule {
+        programs: &["rsync"],
+        long: &["daemon", "config", "dparam"],
         ..NONE
     },
     Rule {

@@ -16,6 +16,7 @@ mod shells;
 mod unseen;
 mod unwrapping;
 mod work;
+mod writing;
 
 mod coverage;
 mod denial;

@@ -12,7 +12,9 @@ use super::{
     work::{Judged, Place, Target, Work},
 };
 use crate::command::{
-    Code, Finding, Rule, delegation, env_policy,
+    Code, Finding, Rule,
+    delegation::{self, Delegation},
+    env_policy, inline_eval,
     lookup::Unresolved,
     names::{self, NameClass},
     parser, paths,
@@ -296,22 +298,31 @@ impl Evaluation<'_> {
 
     fn judge_ordinary(&mut self, mut work: Work<'_>) -> Judged {
         let reads_commands = work.place.operator == Some("|") && delegation::reads_commands(&work.names());
-        let delegates = reads_commands || delegation::delegates(&work.names(), &work.arguments());
+        let reading = delegation::read(&work.names(), &work.arguments());
+        let writes_deciding = self.writes_deciding(&work, &reading.outputs);
+        let delegates = reads_commands || reading.delegation != Delegation::None;
         if delegates {
             // What it runs may be denied, whether or not its entry has to name the arguments.
             self.scan_delegation(&mut work);
         }
-        if !self
-            .rules
-            .holds(Rule::D1, delegates && self.policy.strict_delegation)
-        {
+        // Deny rules see words, and no files, options that are not known, or code in another language.
+        self.opaque |= writes_deciding
+            || reading.delegation == Delegation::Unknown
+            || (!reading.is_plain && self.denial().has_rules() && is_inline_code(&work));
+        if !self.rules.holds(
+            Rule::D1,
+            (delegates || writes_deciding) && self.policy.strict_delegation,
+        ) {
             return self.judge_entries(work, None);
         }
-        let reason = (
-            Code::Delegation,
-            "D1",
-            "an argument makes this program run another",
-        );
+        let detail = match reading.delegation {
+            _ if writes_deciding => "it may write a file that decides what programs start",
+            Delegation::Unknown => {
+                "an argument is not known to leave alone what this program starts or loads"
+            }
+            Delegation::None | Delegation::Told => "an argument makes this program run another",
+        };
+        let reason = (Code::Delegation, "D1", detail);
         self.judge_entries(work, Some(reason))
     }
 
@@ -414,6 +425,11 @@ fn paths_within(value: &str) -> impl Iterator<Item = &str> {
             .and_then(|at| token.get(at..));
         inner.into_iter().chain((!is_whole).then_some(token))
     })
+}
+
+fn is_inline_code(work: &Work<'_>) -> bool {
+    let found = inline_eval::inline_eval(&work.names(), &work.arguments());
+    matches!(found, Some(inline_eval::InlineEval::Argument(_)))
 }
 
 fn is_builtin(work: &Work<'_>) -> bool {

@@ -14,9 +14,45 @@ use crate::{
 };
 
 const BIN: &[&str] = &[
-    "rg", "git", "cat", "rm", "head", "find", "sudo", "python3", "sh", "bash", "zsh", "timeout", "nice",
-    "env", "true", "xargs", "busybox", "echo", "make", "time", "npm", "kill", "tar", "rsync", "ssh",
-    "script", "flock", "setsid", "setarch", "x86_64",
+    "rg",
+    "git",
+    "cat",
+    "rm",
+    "head",
+    "find",
+    "sudo",
+    "python3",
+    "sh",
+    "bash",
+    "zsh",
+    "timeout",
+    "nice",
+    "env",
+    "true",
+    "xargs",
+    "busybox",
+    "echo",
+    "make",
+    "time",
+    "npm",
+    "kill",
+    "tar",
+    "rsync",
+    "ssh",
+    "script",
+    "flock",
+    "setsid",
+    "setarch",
+    "x86_64",
+    "cp",
+    "curl",
+    "sqlite3",
+    "gcc",
+    "docker",
+    "awk",
+    "debconf",
+    "perl",
+    "nix-shell",
 ];
 
 /// A machine: everything of [`BIN`] in `/usr/bin`, and links and files besides.
@@ -770,7 +806,7 @@ fn a_grant_that_is_over_says_so() {
     };
     let expired: fn(&mut Grant<'static>) = |grant| grant.expires_at = Some(UnixMillis::new(1));
     assert_eq!(detail(expired, "rg x"), "the grant for this has expired");
-    assert_eq!(detail(expired, "git x"), "no entry covers this");
+    assert_eq!(detail(expired, "git log"), "no entry covers this");
     let spent = detail(
         |grant| {
             grant.max_uses = Some(1);
@@ -957,6 +993,100 @@ fn delegation_can_be_switched_off() {
     world.allows("find . -exec rg {} +");
 }
 
+/// Git runs what its own files say, so what writes them counts like what names a program.
+#[test]
+fn files_that_decide_what_starts_are_not_written_on_a_bare_entry() {
+    let mut world = World::allowing(&["git", "cp", "curl", "sed", "tar", "rg"]);
+    world.machine.search.insert("sed", "/usr/bin/sed");
+    world.machine.links.insert("/srv/proj/g", "/srv/proj/.git");
+    for (text, twin) in [
+        ("git log --output=.git/config", "git log --output=x"),
+        (
+            "git log --output=/srv/proj/x/.GIT/config",
+            "git log --output=/srv/proj/x/git/config",
+        ),
+        ("git log --output=g/config", "git log --output=h/config"),
+        (
+            "cd .git && git log --output=config",
+            "cd x && git log --output=config",
+        ),
+        (
+            "cd x; git log --output=../.git/config",
+            "cd x; git log --output=../config",
+        ),
+        (
+            "git checkout-index -f --prefix=.git/hooks/ x",
+            "git checkout-index -f --prefix=out/ x",
+        ),
+        (
+            "git format-patch -o .git/hooks HEAD~1",
+            "git format-patch -o out HEAD~1",
+        ),
+        ("cp x .git/hooks/pre-commit", "cp x hooks/pre-commit"),
+        ("cp x ~/.bashrc", "cp x ~/bashrc"),
+        (
+            "curl -o .cargo/config.toml https://x",
+            "curl -o config.toml https://x",
+        ),
+        ("curl -o.npmrc https://x", "curl -onpmrc https://x"),
+        (
+            "curl --output=.ssh/config https://x",
+            "curl --output=ssh/config https://x",
+        ),
+        ("sed -i s/a/b/ .git/config", "sed -n p .git/config"),
+        ("sed -n 'w .git/config' x", "sed -n 'w config' x"),
+        ("tar -xf x.tar -C .git", "tar -xf x.tar -C out"),
+    ] {
+        world.asks(text, Code::Delegation);
+        world.allows(twin);
+    }
+    world.allows("rg x .git/config");
+    world.strict_delegation = false;
+    world.allows("cp x .git/hooks/pre-commit");
+}
+
+#[test]
+fn deny_rules_need_a_person_where_a_call_may_start_what_it_does_not_show() {
+    let world = World::allowing(&["*"]).denying(&["rm"]);
+    for text in [
+        "git log --output=.git/config",
+        "git unknown",
+        "gcc -B dir -c x.c",
+        "gcc -wrapper x x.c",
+        "docker exec c x",
+        "perl -e 'x'",
+        "python3 -c x",
+        "make --eval=x",
+        "awk 'BEGIN{system(x)}'",
+        "cp x .git/hooks/pre-commit",
+    ] {
+        world.wants_a_person(text);
+    }
+    for text in [
+        "sqlite3 :memory: '.shell rm V'",
+        "sqlite3 -cmd '.system rm V' :memory:",
+        "nix-shell --run 'rm V'",
+        "debconf rm V",
+        "docker exec c rm V",
+        "make --eval='x:;rm V' x",
+    ] {
+        world.denies(text);
+    }
+    for text in [
+        "git log --output=x",
+        "git status",
+        "gcc -c x.c",
+        "docker ps",
+        "python3 app.py",
+        "awk '{print $1}' x",
+        "make all",
+        "sqlite3 d.db 'select 1'",
+    ] {
+        let analysis = world.text(text);
+        assert!(!analysis.needs_person, "{text}: {analysis:?}");
+    }
+}
+
 #[test]
 fn argument_vectors_are_one_literal_segment() {
     let world = World::allowing(&["echo", "/usr/bin/rg"]).denying(&["rm"]);
@@ -1005,8 +1135,8 @@ fn plans_start_what_was_analysed() {
             "'cd' '--' './sub' && '/usr/bin/rg' 'x' || 'true'",
         ),
         (
-            "bash -ec 'rg x; git y'",
-            "'/usr/bin/bash' '-ec' ''\\''/usr/bin/rg'\\'' '\\''x'\\''; '\\''/usr/bin/git'\\'' '\\''y'\\'''",
+            "bash -ec 'rg x; git status'",
+            "'/usr/bin/bash' '-ec' ''\\''/usr/bin/rg'\\'' '\\''x'\\''; '\\''/usr/bin/git'\\'' '\\''status'\\'''",
         ),
         ("python3 x", "'/usr/bin/python3' 'x'"),
         ("rg x\n# c\nrg y;", "'/usr/bin/rg' 'x'; '/usr/bin/rg' 'y'"),
@@ -1020,7 +1150,7 @@ fn plans_start_what_was_analysed() {
         StepKind::Word
     );
     // Asked for, but understood: a person's yes starts the plan too.
-    assert!(self::world().text("rg x && git y").plan.is_some());
+    assert!(self::world().text("rg x && git status").plan.is_some());
     for text in [
         "rg $x",
         "no-such x",
@@ -1269,7 +1399,7 @@ fn the_exact_text_is_offered_only_when_enabled() {
 fn explanations_show_the_whole_tree() {
     let mut world = World::allowing(&["rg"]);
     world.machine.links.insert("/usr/bin/sh", "/usr/bin/bash");
-    let analysis = world.text("timeout 5 sh -c 'rg \"x\" | head' && git y");
+    let analysis = world.text("timeout 5 sh -c 'rg \"x\" | head' && git log");
     insta::assert_json_snapshot!(analysis);
 }
 

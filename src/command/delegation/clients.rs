@@ -1,0 +1,579 @@
+//! What clients of services and data may be told, as grammars: gh, aws, psql, sqlite3, openssl and gpg.
+
+use super::grammar::{Call, Grammar, Reader};
+
+const GH_LIST: &str = "-L: --limit: -q: --jq: -t: --template: --json: -w --web -R: --repo: -s: --state: -S: --search: -A: \
+     --author: -a: --assignee: -l: --label: -B: --base: -H: --head: -d --draft --app: --mention: -m: --milestone:";
+const GH_VIEW: &str = "-q: --jq: -t: --template: --json: -w --web -R: --repo: -c --comments";
+const GH_WRITE: &str = "-t:t --title:t -b:t --body:t -F: --body-file: -a: --assignee: -l: --label: -m: --milestone: -p: \
+     --project: -R: --repo: -w --web";
+const GH_EDIT: &str = "-t:t --title:t -b:t --body:t -F: --body-file: --add-assignee: --remove-assignee: --add-label: \
+     --remove-label: --add-project: --remove-project: --add-reviewer: --remove-reviewer: -m: --milestone: \
+     --remove-milestone -B: --base: -R: --repo:";
+
+/// An alias may start anything, and so may an extension: both are unknown here.
+pub(super) const GH: Grammar = Grammar {
+    programs: &["gh"],
+    reader: Reader::Anywhere,
+    options: &["--version --help -h"],
+    commands: &[
+        (
+            "api",
+            &[
+                "-X: --method: -f:t --raw-field:t -F:t --field:t -H: --header: -i --include --input: -q: --jq: --paginate \
+             --slurp --silent -t: --template: --cache: --hostname: -p: --preview: --verbose",
+            ],
+        ),
+        (
+            "auth status,auth token,auth logout,auth switch",
+            &["-h: --hostname: -t --show-token -u: --user: -a --active"],
+        ),
+        (
+            "browse",
+            &[
+                "-n --browser -b: --branch: -c? --commit? -p --projects -r --releases -s --settings -w --wiki -R: --repo:",
+            ],
+        ),
+        ("config get,config list", &["-h: --host:"]),
+        (
+            "gist list,gist view",
+            &["-L: --limit: -f: --filename: --files -r --raw --public --secret"],
+        ),
+        ("issue list", &[GH_LIST]),
+        ("issue view,pr view", &[GH_VIEW]),
+        ("issue create", &[GH_WRITE]),
+        ("issue edit,pr edit", &[GH_EDIT]),
+        (
+            "issue close,issue reopen,pr close,pr reopen",
+            &["-c:t --comment:t -r: --reason: -d --delete-branch -R: --repo:"],
+        ),
+        (
+            "issue comment,pr comment",
+            &["-b:t --body:t -F: --body-file: -R: --repo: --edit-last"],
+        ),
+        ("issue status,pr status", &[GH_VIEW]),
+        (
+            "label list,label create,label edit,label delete,label clone",
+            &[
+                "-L: --limit: -S: --search: -q: --jq: --json: -c: --color: -d:t --description:t -n: --name: -f --force -R: --repo: \
+             --yes",
+            ],
+        ),
+        ("pr list", &[GH_LIST]),
+        (
+            "pr create",
+            &[
+                GH_WRITE,
+                "-B: --base: -H: --head: -d --draft -f --fill --fill-first --fill-verbose -r: --reviewer: --dry-run \
+             --maintainer-edit -T: --template:",
+            ],
+        ),
+        (
+            "pr checkout,pr co",
+            &["-b: --branch: --detach -f --force --recurse-submodules -R: --repo:"],
+        ),
+        (
+            "pr checks",
+            &[
+                "--required --watch --fail-fast -i: --interval: -q: --jq: --json: -t: --template: -w --web -R: --repo:",
+            ],
+        ),
+        ("pr diff", &["--color: --name-only --patch -w --web -R: --repo:"]),
+        (
+            "pr merge",
+            &[
+                "-m --merge -s --squash -r --rebase -d --delete-branch --auto --disable-auto --admin -t:t --subject:t -b:t \
+             --body:t -F: --body-file: --match-head-commit: -R: --repo:",
+            ],
+        ),
+        (
+            "pr ready,pr update-branch,pr lock,pr unlock",
+            &["--undo --rebase -r: --reason: -R: --repo:"],
+        ),
+        (
+            "pr review",
+            &["-a --approve -r --request-changes -c --comment -b:t --body:t -F: --body-file: -R: --repo:"],
+        ),
+        (
+            "release list,release view",
+            &[
+                GH_VIEW,
+                "-L: --limit: --exclude-drafts --exclude-pre-releases -O: --order:",
+            ],
+        ),
+        (
+            "release create,release edit,release delete,release upload",
+            &[
+                "-t:t --title:t -n:t --notes:t -F: --notes-file: --generate-notes -d --draft -p --prerelease --latest? --target: \
+             --verify-tag --tag: --clobber -y --yes --cleanup-tag --notes-start-tag: --discussion-category: -R: --repo:",
+            ],
+        ),
+        (
+            "release download,run download",
+            &[
+                "-p: --pattern: -D:o --dir:o -O:o --output:o -A: --archive: --clobber --skip-existing -n: --name: -R: --repo:",
+            ],
+        ),
+        (
+            "repo view",
+            &["-q: --jq: -t: --template: --json: -w --web -b: --branch:"],
+        ),
+        (
+            "repo list",
+            &[
+                "-L: --limit: -q: --jq: -t: --template: --json: -l: --language: --topic: --visibility: --fork --source \
+             --archived --no-archived",
+            ],
+        ),
+        ("repo clone", &["> -u: --upstream-remote-name: --no-upstream"]),
+        (
+            "repo create",
+            &[
+                "--public --private --internal -s: --source: -r: --remote: --push -d:t --description:t -h: --homepage: -c \
+             --clone -g: --gitignore: -l: --license: -p: --template: -t: --team: --add-readme --disable-wiki --disable-issues",
+            ],
+        ),
+        (
+            "repo fork",
+            &["--clone --remote --remote-name: --org: --fork-name: --default-branch-only"],
+        ),
+        (
+            "repo sync,repo set-default,repo rename,repo edit,repo delete,repo archive",
+            &[
+                "-b: --branch: -s: --source: --force -v --view -u --unset -y --yes -R: --repo: -d:t --description:t --homepage: \
+             --visibility: --add-topic: --remove-topic: --default-branch: --accept-visibility-change-consequences",
+            ],
+        ),
+        (
+            "run list",
+            &[
+                "-L: --limit: -q: --jq: -t: --template: --json: -b: --branch: -w: --workflow: -s: --status: -u: --user: -e: \
+             --event: -c: --commit: -a --all --created: -R: --repo:",
+            ],
+        ),
+        (
+            "run view",
+            &[
+                "--log --log-failed -j: --job: -a: --attempt: -v --verbose --exit-status -q: --jq: --json: -t: --template: -w \
+             --web -R: --repo:",
+            ],
+        ),
+        (
+            "run watch,run rerun,run cancel,run delete",
+            &["--exit-status -i: --interval: --compact --failed -j: --job: -d --debug -R: --repo:"],
+        ),
+        (
+            "search issues,search prs,search repos,search code,search commits",
+            &[
+                "-L: --limit: -q: --jq: -t: --template: --json: -w --web --owner: -R: --repo: --state: --author: --assignee: \
+             --label: --sort: --order: --language: --filename: --extension: --match: --created: --updated: --closed: \
+             --merged: --stars: --topic: --visibility: --involves: --mentions: --commenter:",
+            ],
+        ),
+        (
+            "secret list,variable list,variable get,cache list",
+            &["-e: --env: -o: --org: -a: --app: -q: --jq: --json: -L: --limit: -R: --repo: -u --user"],
+        ),
+        ("status", &["-e: --exclude: -o: --org:"]),
+        (
+            "workflow list,workflow view,workflow run,workflow enable,workflow disable",
+            &[
+                "-a --all -L: --limit: -r: --ref: -y --yaml -w --web -q: --jq: --json: -f:t --raw-field:t -F:t --field:t -R: --repo:",
+            ],
+        ),
+    ],
+    check: hands_git_nothing,
+};
+
+/// Behind the dashes of `gh repo clone` and `gh repo fork` are options for git.
+fn hands_git_nothing(call: &Call<'_>) -> bool {
+    !matches!(call.command, "repo clone" | "repo fork") || call.behind_dashes().is_empty()
+}
+
+/// Services of `aws`. A name that is none may be an alias, which may be text for a shell.
+const AWS_SERVICES: &[&str] = &[
+    "acm",
+    "amplify",
+    "apigateway",
+    "apigatewayv2",
+    "appconfig",
+    "application-autoscaling",
+    "appsync",
+    "athena",
+    "autoscaling",
+    "backup",
+    "batch",
+    "bedrock",
+    "bedrock-runtime",
+    "ce",
+    "cloudformation",
+    "cloudfront",
+    "cloudtrail",
+    "cloudwatch",
+    "codebuild",
+    "codepipeline",
+    "cognito-idp",
+    "cognito-identity",
+    "config",
+    "dynamodb",
+    "ec2",
+    "ecr",
+    "ecr-public",
+    "ecs",
+    "efs",
+    "eks",
+    "elasticache",
+    "elasticbeanstalk",
+    "elb",
+    "elbv2",
+    "emr-serverless",
+    "es",
+    "events",
+    "firehose",
+    "fsx",
+    "glue",
+    "guardduty",
+    "iam",
+    "imagebuilder",
+    "inspector2",
+    "iot",
+    "kafka",
+    "kinesis",
+    "kms",
+    "lakeformation",
+    "lambda",
+    "lightsail",
+    "logs",
+    "memorydb",
+    "mq",
+    "neptune",
+    "opensearch",
+    "organizations",
+    "pipes",
+    "pricing",
+    "ram",
+    "rds",
+    "rds-data",
+    "redshift",
+    "redshift-data",
+    "resource-groups",
+    "resourcegroupstaggingapi",
+    "route53",
+    "route53domains",
+    "s3",
+    "s3api",
+    "s3control",
+    "sagemaker",
+    "scheduler",
+    "secretsmanager",
+    "securityhub",
+    "service-quotas",
+    "servicecatalog",
+    "servicediscovery",
+    "ses",
+    "sesv2",
+    "sns",
+    "sqs",
+    "ssm",
+    "sso-admin",
+    "stepfunctions",
+    "sts",
+    "support",
+    "tagging",
+    "textract",
+    "transcribe",
+    "transfer",
+    "translate",
+    "wafv2",
+    "xray",
+];
+
+/// Operations that start a program here, or write what others start.
+const AWS_OPERATIONS: &[&str] = &[
+    "execute-command",
+    "start-session",
+    "update-kubeconfig",
+    "get-login",
+    "ssh",
+    "socks",
+];
+
+/// Options of `aws` itself that take a value. Those of an operation are members of a request.
+const AWS_VALUES: &[&str] = &[
+    "--region",
+    "--output",
+    "--query",
+    "--color",
+    "--cli-read-timeout",
+    "--cli-connect-timeout",
+];
+const AWS_FLAGS: &[&str] = &[
+    "--debug",
+    "--no-paginate",
+    "--no-sign-request",
+    "--no-cli-pager",
+    "--version",
+];
+
+pub(super) fn reads_as_plain_aws<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-')) {
+        let name = word.split_once('=').map_or(*word, |(name, _)| name);
+        if AWS_FLAGS.contains(word) {
+            at += 1;
+        } else if AWS_VALUES.contains(&name) {
+            at += if name == *word { 2 } else { 1 };
+        } else {
+            return None;
+        }
+    }
+    let Some(service) = words.get(at) else {
+        return Some(Vec::new());
+    };
+    let behind = words.get(at + 1..).unwrap_or_default();
+    let is_plain = AWS_SERVICES.contains(service)
+        && !behind.iter().any(|word| {
+            AWS_OPERATIONS.contains(word) || word.starts_with("--endpoint") || word.starts_with("--profile")
+        });
+    // Some operations write what they fetch to an operand.
+    is_plain.then(|| {
+        behind
+            .iter()
+            .filter(|word| !word.starts_with('-'))
+            .copied()
+            .collect()
+    })
+}
+
+pub(super) const PSQL: Grammar = Grammar {
+    programs: &["psql"],
+    reader: Reader::Anywhere,
+    options: &[
+        "-c:t --command:t -d: --dbname: -h: --host: -p: --port: -U: --username: -w --no-password -W --password -t \
+         --tuples-only -A --no-align -q --quiet -x --expanded -X --no-psqlrc -l --list -F: --field-separator: -R: \
+         --record-separator: -z -0 -1 --single-transaction --csv -H --html -V --version -? --help? -a --echo-all -b \
+         --echo-errors -e --echo-queries -E --echo-hidden -n -S -v: --set: --variable:",
+    ],
+    commands: &[],
+    check: is_plain_psql,
+};
+
+/// A backslash begins a command of `psql`, and `COPY … PROGRAM` one of the server's shell. What stands for a database may
+/// be a list of settings.
+fn is_plain_psql(call: &Call<'_>) -> bool {
+    let is_sql = |text: &str| looks_only(text) || (!text.contains('\\') && !contains_word(text, "program"));
+    let is_name = |text: &&str| !text.contains(['=', '?']);
+    let is_switch = |text: &str| matches!(text, "ON_ERROR_STOP=1" | "ON_ERROR_STOP=on" | "ON_ERROR_STOP");
+    call.values(&["c", "command"]).all(is_sql)
+        && call.values(&["v", "set", "variable"]).all(is_switch)
+        && call.values(&["d", "dbname"]).all(|value| is_name(&value))
+        && call.operands.iter().all(is_name)
+}
+
+/// `\dt public.*` and `\l`: what there is.
+fn looks_only(text: &str) -> bool {
+    let Some(command) = text.trim().strip_prefix('\\') else {
+        return false;
+    };
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._*+\"".contains(c);
+    let name = command.split(' ').next().unwrap_or_default();
+    command.chars().all(is_plain)
+        && (name.starts_with('d') || matches!(name, "l" | "l+" | "list" | "conninfo"))
+}
+
+pub(super) const SQLITE: Grammar = Grammar {
+    programs: &["sqlite3", "sqlite"],
+    reader: Reader::Names,
+    options: &[
+        "-append -ascii -bail -batch -box -column -csv -echo -header -noheader -help -html -interactive -json -line -list \
+         -markdown -memtrace -newline: -nofollow -nullvalue: -quote -readonly -safe -separator: -stats -table -tabs -version",
+    ],
+    commands: &[],
+    check: is_plain_sqlite,
+};
+
+/// Commands of `sqlite3` that only look, or change how things look. Beginnings of others are unknown.
+const SQLITE_COMMANDS: &[&str] = &[
+    ".databases",
+    ".dbinfo",
+    ".dump",
+    ".exit",
+    ".fullschema",
+    ".headers",
+    ".header",
+    ".indexes",
+    ".indices",
+    ".mode",
+    ".nullvalue",
+    ".quit",
+    ".schema",
+    ".separator",
+    ".show",
+    ".stats",
+    ".tables",
+    ".timeout",
+    ".timer",
+    ".version",
+    ".width",
+];
+
+fn is_plain_sqlite(call: &Call<'_>) -> bool {
+    let is_line_plain = |line: &str| {
+        let line = line.trim_start();
+        !line.starts_with('.')
+            || line
+                .split_whitespace()
+                .next()
+                .is_some_and(|word| SQLITE_COMMANDS.contains(&word))
+    };
+    // These load a library, start an editor and write a file.
+    let calls_nothing = |text: &str| {
+        !["load_extension", "edit", "writefile"]
+            .iter()
+            .any(|name| contains_word(text, name))
+    };
+    let mut texts = call.operands.iter().skip(1);
+    call.before_dashes.is_none() && texts.all(|text| text.lines().all(is_line_plain) && calls_nothing(text))
+}
+
+/// Whether a text has a word, without case, that is no part of a longer one.
+fn contains_word(text: &str, word: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let is_part = |character: Option<char>| character.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|text| text.chars().next_back());
+        let behind = text.get(at + word.len()..).and_then(|text| text.chars().next());
+        !is_part(before) && !is_part(behind)
+    })
+}
+
+/// Subcommands of `openssl`; those that read a configuration by themselves read the installed one.
+const OPENSSL_COMMANDS: &[&str] = &[
+    "asn1parse",
+    "base64",
+    "ciphers",
+    "crl",
+    "crl2pkcs7",
+    "dgst",
+    "dhparam",
+    "dsa",
+    "ec",
+    "ecparam",
+    "enc",
+    "errstr",
+    "genpkey",
+    "genrsa",
+    "help",
+    "info",
+    "kdf",
+    "list",
+    "mac",
+    "md5",
+    "nseq",
+    "passwd",
+    "pkcs12",
+    "pkcs7",
+    "pkcs8",
+    "pkey",
+    "pkeyparam",
+    "pkeyutl",
+    "prime",
+    "rand",
+    "req",
+    "rsa",
+    "rsautl",
+    "s_client",
+    "s_time",
+    "sess_id",
+    "sha1",
+    "sha224",
+    "sha256",
+    "sha384",
+    "sha512",
+    "smime",
+    "speed",
+    "spkac",
+    "storeutl",
+    "verify",
+    "version",
+    "x509",
+];
+
+/// Options of its subcommands that name no engine, provider, configuration or library. Every word with a dash has to be
+/// one, so that it does not matter which of them take a value.
+const OPENSSL_OPTIONS: &str = "-a -A -addext -aes128 -aes256 -aes-128-cbc -aes-256-cbc -aes-256-gcm -alpn -attime -base64 -batch \
+     -binary -bits -brief -CA -CAcreateserial -CAfile -CAkey -CApath -CAserial -CAstore -c -cert -certfile -certopt -certs \
+     -check -check_ss_sig -checkend -checkhost -checkip -chain -cipher -ciphersuites -clcerts -cacerts -clrext -connect \
+     -conv_form -copy_extensions -crl_check -crl_check_all -crl_download -crlf -crlfile -curves -d -dates -days -debug -decrypt \
+     -derive -des3 -digest -dump -e -elapsed -email -encrypt -enddate -ec_paramgen_curve -export -ext -fingerprint \
+     -genkey -hash -help -hex -hexdump -hmac -i -in -inkey -inserial -issuer -issuer_hash -iter -ign_eof -init -k -K -key -keyout -keypbe \
+     -keysig -legacy_renegotiation -list_curves -mac -macalg -macopt -macsaltlen -md -md5 -modulus -msg -multi -multivalue-rdn \
+     -MAC -name -nameopt -new -newcert -newkey -nextprotoneg -no-CAfile -no-CApath -no_check_time -nocerts -nodes -noenc \
+     -nokeys -noout -nomac -nosalt -noservername -nosigs -not_after -not_before -n -nameopt -O -ocsp_uri -outform_text -param_enc -paramfile -parse -partial_chain \
+     -passin -passout -password -pass -pbkdf2 -pkcs7 -pkeyopt -policy -policy_check -prexit -print_certs -propq -proxy -prime -prverify -pubcheck -pubin \
+     -pubkey -pubout -purpose -quiet -r -rand -raw -rawin -rev -reconnect -reqexts -S -salt -saltlen -seconds -servername -serial \
+     -set_serial -servername -sess_in -sess_out -sha1 -sha224 -sha256 -sha384 -sha512 -showcerts -show_chain -sigalgs -sign -signature -sigopt -signer -skeyfile -startdate -starttls \
+     -state -status -strparse -subj -subject -subject_hash -ssl3 -strict -tbs -text -text_pub -timeout -tls1 -tls1_1 -tls1_2 -tls1_3 -tlsextdebug -to -topk8 -trace -trusted \
+     -twopass -untrusted -utf8 -V -v -verbose -verify -verify_depth -verify_hostname -verify_ip -verify_return_error -verify_quiet -writerand -x509 \
+     -x509_strict -x509toreq -x -y -z -1 -5 -6 -apr1 -stdin -reverse -table -noverify -out -in -req -keyform -inform -outform -certform -CAform -CAkeyform -passargs";
+const OPENSSL_OUTPUTS: &[&str] = &["-out", "-keyout", "-writerand", "-sess_out", "-CAserial"];
+const OPENSSL_FORMS: &[&str] = &[
+    "pem", "der", "p12", "pkcs12", "smime", "http", "msblob", "pvk", "b64", "text",
+];
+
+pub(super) fn reads_as_plain_openssl<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    let (command, behind) = words.split_first()?;
+    let is_known = |word: &str| {
+        let name = openssl_name(word);
+        !word.starts_with('-') || word == "-" || OPENSSL_OPTIONS.split_whitespace().any(|known| known == name)
+    };
+    // A name of a key may be one of an engine, which is a library then.
+    let names_engine = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        word.contains("engine:") || word.contains("org.openssl")
+    };
+    let mut is_plain = OPENSSL_COMMANDS.contains(command);
+    let mut outputs = Vec::new();
+    for (at, word) in behind.iter().enumerate() {
+        let next = behind.get(at + 1).copied();
+        let option = openssl_name(word);
+        let value = word.split_once('=').map(|(_, value)| value).or(next);
+        if option.starts_with('-') && option.to_ascii_lowercase().ends_with("form") && option != "-conv_form"
+        {
+            is_plain &= value.is_some_and(|form| OPENSSL_FORMS.contains(&form.to_ascii_lowercase().as_str()));
+        }
+        if OPENSSL_OUTPUTS.contains(&option) {
+            outputs.extend(value);
+        }
+        is_plain &= is_known(word) && !names_engine(word);
+    }
+    is_plain.then_some(outputs)
+}
+
+/// The name of an option with one dash, without its value.
+fn openssl_name(word: &str) -> &str {
+    let word = word.get(1..).filter(|word| word.starts_with('-')).unwrap_or(word);
+    word.split_once('=').map_or(word, |(name, _)| name)
+}
+
+pub(super) const GPG: Grammar = Grammar {
+    programs: &["gpg", "gpgv"],
+    reader: Reader::Anywhere,
+    options: &[
+        "-a --armor --armour --always-trust -b --detach-sign --detach-sig --batch -c --symmetric --cipher-algo: --check-sigs \
+         --check-signatures --clear-sign --clearsign --comment:t --compress-algo: -d --decrypt --dearmor --dearmour \
+         --default-key: --delete-keys --delete-key --delete-secret-keys --digest-algo: --dry-run -n -e --encrypt --enarmor \
+         --export --export-ownertrust --export-secret-keys --fingerprint --full-generate-key --gen-key --gen-random \
+         --generate-key --hidden-recipient: --import --import-ownertrust --import-options: --export-options: -k -K \
+         --keyid-format: --list-keys --list-key --list-only --list-options: --list-packets --list-public-keys \
+         --list-secret-keys --list-sigs --list-signatures -u: --local-user: --no-default-keyring --no-keyring --no-tty -o:o \
+         --output:o --passphrase: --passphrase-fd: --passphrase-repeat: --pinentry-mode: --print-md --quick-gen-key \
+         --quick-generate-key --quick-add-key --quick-set-expire --quick-sign-key -q --quiet -r: --recipient: --recv-keys \
+         --receive-keys --locate-keys --refresh-keys --search-keys --send-keys -s --sign --show-keys --status-fd: --textmode \
+         -t --trust-model: --trusted-key: -v --verbose --verify --version --help -h --warranty --weak-digest: --with-colons \
+         --with-fingerprint --with-keygrip --with-subkey-fingerprint --with-subkey-fingerprints --yes --no -z: \
+         --compress-level: --check-trustdb --update-trustdb --change-passphrase --passwd --throw-keyids",
+    ],
+    commands: &[],
+    check: super::grammar::any_call,
+};
