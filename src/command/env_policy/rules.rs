@@ -179,12 +179,10 @@ pub(crate) fn is_blocked(name: &str, value: &str) -> bool {
 fn is_blocked_name(upper: &str) -> bool {
     is_always_blocked(upper)
         || names::OVERRIDES.contains(&upper)
-        || names::OVERRIDE_PREFIXES
-            .iter()
-            .any(|prefix| upper.starts_with(prefix))
-        || upper
-            .strip_prefix("CARGO_TARGET_")
-            .is_some_and(|rest| rest.ends_with("_LINKER") || rest.ends_with("_RUNNER"))
+        || (!names::ACCEPTED.contains(&upper)
+            && names::OVERRIDE_PREFIXES
+                .iter()
+                .any(|prefix| upper.starts_with(prefix)))
 }
 
 fn is_plain_value(value: &str) -> bool {
@@ -259,10 +257,25 @@ mod tests {
             "DYLD_X",
             "GIT_CONFIG",
             "CARGO_REGISTRIES_X_TOKEN",
+            "CARGO_ALIAS_X",
+            "CARGO_BUILD_RUSTFLAGS",
+            "CMAKE_C_COMPILER_LAUNCHER",
+            "ANSIBLE_SSH_EXECUTABLE",
+            "GIT_DIFFTOOL_EXTCMD",
+            "GIT_DIFF_OPTS",
+            "GIT_TRACE2_EVENT",
+            "GIT_REDIRECT_STDOUT",
+            "GCC_EXEC_PREFIX",
+            "COMPILER_PATH",
+            "GOROOT",
+            "PSQLRC",
+            "TF_CLI_ARGS_plan",
         ] {
             assert!(check_overrides(&overrides(&[(name, "x")])).is_err(), "{name}");
         }
-        assert!(check_overrides(&overrides(&[("CARGO_TARGET_DIR", "x")])).is_ok());
+        for name in ["CARGO_TARGET_DIR", "CARGO_TERM_COLOR", "CMAKE_BUILD_TYPE", "PORT"] {
+            assert!(check_overrides(&overrides(&[(name, "x")])).is_ok(), "{name}");
+        }
     }
 
     #[test]

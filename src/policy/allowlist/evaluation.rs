@@ -341,7 +341,9 @@ impl<'a> Evaluation<'a> {
         }
         let denial = self.denial();
         let needs_person = self.inline_eval
-            || (denial.has_rules() && (!self.parsed || self.opaque || denial.has_unreadable_rules()));
+            // A variable may start what no rule can see, like an option may.
+            || (denial.has_rules()
+                && (!self.parsed || self.opaque || !unknown.is_empty() || denial.has_unreadable_rules()));
         let proposed_patterns = if satisfied || !unknown.is_empty() {
             Vec::new()
         } else {

@@ -1088,6 +1088,26 @@ fn deny_rules_need_a_person_where_a_call_may_start_what_it_does_not_show() {
 }
 
 #[test]
+fn deny_rules_need_a_person_for_variables_that_are_not_known_to_be_harmless() {
+    let mut world = World::allowing(&["*"]).denying(&["rm"]);
+    for (name, value, wanted) in [
+        ("EXT", "rm", true),
+        ("CI", "true", false),
+        ("GOOS", "linux", false),
+    ] {
+        world.env = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        assert_eq!(world.text("rg x").needs_person, wanted, "{name}");
+    }
+    world.env.clear();
+    world.wants_a_person("EXT=x rg y");
+    assert!(!world.text("CI=true rg y").needs_person);
+    world.denies("EXT=x rm y");
+    world.deny_rules.clear();
+    world.env = BTreeMap::from([("EXT".to_owned(), "x".to_owned())]);
+    assert!(!world.text("rg x").needs_person);
+}
+
+#[test]
 fn argument_vectors_are_one_literal_segment() {
     let world = World::allowing(&["echo", "/usr/bin/rg"]).denying(&["rm"]);
     let analysis = world.argv(&["echo", "$(x)", "a\r\n;b", "~/x", ""]);
@@ -1653,6 +1673,8 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
         "setsid env -C /usr/bin ./id",
         "sudo -D /usr/bin ./id",
         "sudo PATH=/srv/proj foo",
+        "export EXT=x && rg x",
+        "env EXT=x rg x",
         "find /usr/bin -name 'i?' -exec {} -u ';'",
         "find /usr/bin -name 'i?' -exec env {} -u ';'",
     ] {
@@ -1661,8 +1683,8 @@ fn deny_rules_need_a_person_where_a_shell_does_more_than_its_words_say() {
     }
     for text in [
         "rg x",
-        "export FOO=1 && rg x",
-        "env FOO=1 rg x",
+        "export CI=1 && rg x",
+        "env CI=1 rg x",
         "umask 022; rg x",
         "cd sub && rg x",
         "printf '[%s]' x",

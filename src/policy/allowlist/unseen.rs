@@ -326,10 +326,20 @@ fn changes_place(words: &[&str]) -> bool {
     words.iter().any(|word| {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
         is_guide(name)
-            || (word.contains('=') && env_policy::is_blocked(name, value))
+            || (word.contains('=') && (env_policy::is_blocked(name, value) || may_be_variable(name, value)))
             || ["--chdir", "--working-directory", "--cwd", "--wd"].contains(&name)
             || (word.starts_with('-') && !word.starts_with("--") && word.contains(['C', 'D']))
     })
+}
+
+/// Whether a setting behind a program that runs others may be a variable for it that is not known to be harmless.
+fn may_be_variable(name: &str, value: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes
+        .next()
+        .is_some_and(|first| first == b'_' || first.is_ascii_uppercase())
+        && bytes.all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && !env_policy::is_harmless(name, value)
 }
 
 /// Whether `env` may split a text by rules of its own, in which a backslash may stand for a blank.

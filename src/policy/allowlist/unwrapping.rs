@@ -68,7 +68,7 @@ impl Evaluation<'_> {
         let is_evaluated = arguments.iter().any(holds_code);
         let hands_over = |word: &str| {
             word.split_once('=')
-                .is_some_and(|(name, value)| env_policy::is_blocked(name, value))
+                .is_some_and(|(name, value)| !env_policy::is_harmless_under(self.rules, name, value))
         };
         let exports_plainly = || {
             typed == "export"
@@ -93,7 +93,7 @@ impl Evaluation<'_> {
         is_unknown
             || is_evaluating
             || assignments.any(|assignment| {
-                is_guide(&assignment.name) || env_policy::is_blocked(&assignment.name, &assignment.value)
+                !env_policy::is_harmless_under(self.rules, &assignment.name, &assignment.value)
             })
     }
 
