@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::domain::Scope;
+use crate::domain::{Authority, Scope};
 
 /// A set of scopes that no token may have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,13 +13,17 @@ pub enum ScopeConflict {
     /// Whoever asks cannot answer (`http-api.md`, authentication and scopes).
     #[error("a token with exec cannot have {0} too: who asks cannot answer")]
     AsksAndAnswers(Scope),
+    /// What an admin changes belongs to no agent.
+    #[error("a token that is bound to agents cannot have admin: what an admin changes belongs to no agent")]
+    BoundAdmin,
 }
 
-/// Checks that a token may carry these scopes.
+/// Checks that a new token with this authority may carry these scopes.
 ///
 /// # Errors
-/// [`ScopeConflict`] for an empty set, and for `exec` together with `approve`, `admin` or `relay`.
-pub fn check_scopes(scopes: &BTreeSet<Scope>) -> Result<(), ScopeConflict> {
+/// [`ScopeConflict`] for an empty set, for `exec` together with `approve`, `admin` or `relay`, and for `admin` where the
+/// token is bound to agents.
+pub fn check_scopes(scopes: &BTreeSet<Scope>, authority: &Authority) -> Result<(), ScopeConflict> {
     if scopes.is_empty() {
         return Err(ScopeConflict::Empty);
     }
@@ -30,12 +34,16 @@ pub fn check_scopes(scopes: &BTreeSet<Scope>) -> Result<(), ScopeConflict> {
             }
         }
     }
+    if scopes.contains(&Scope::Admin) && authority.agents().is_some() {
+        return Err(ScopeConflict::BoundAdmin);
+    }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::AgentId;
 
     #[test]
     fn exec_stands_alone_or_with_read() {
@@ -50,9 +58,15 @@ mod tests {
             let conflict =
                 scopes.contains(&Scope::Exec) && answers.iter().any(|scope| scopes.contains(scope));
             assert_eq!(
-                check_scopes(&scopes).is_ok(),
+                check_scopes(&scopes, &Authority::EVERYTHING).is_ok(),
                 mask != 0 && !conflict,
                 "{scopes:?}"
+            );
+            let bound = Authority::bound_to(Some(BTreeSet::from([AgentId::main()])));
+            assert_eq!(
+                check_scopes(&scopes, &bound).is_ok(),
+                mask != 0 && !conflict && !scopes.contains(&Scope::Admin),
+                "bound: {scopes:?}"
             );
         }
     }

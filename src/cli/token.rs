@@ -19,7 +19,7 @@ use crate::domain::{AgentId, Scope, TokenId};
   countersign token revoke TOKEN
 
 A token that may submit commands can never decide about them: exec goes with none of approve,
-admin, relay.")]
+admin, relay. What an admin changes belongs to no agent: admin does not go with --agent.")]
 pub(crate) enum TokenCommand {
     /// Make a token; its secret is printed once
     #[command(after_help = "Examples:

@@ -12,8 +12,9 @@ use std::{
 use rustix::process::{Resource, getrlimit};
 
 use super::{
-    AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Remark, Room,
-    Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
+    Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
+    TokenDoubt,
 };
 use crate::{
     approvals::{
@@ -128,13 +129,13 @@ pub fn gather(
         safe_bins,
         agents,
         private: private_files(state_dir, settings.as_deref()),
-        unbound_tokens: unbound_tokens(state_dir, settings.as_deref(), now),
         record: settings.as_deref().and_then(|settings| {
             let ledger = state_dir.ledger(&settings.server);
             // One that cannot be read is told of with the tokens.
             let found = audit::glance(&ledger, &state_dir.audit_key(), &state_dir.audit_head());
             found.ok().flatten().map(|problem| problem.kind)
         }),
+        doubtful_tokens: doubtful_tokens(state_dir, settings.as_deref(), now),
         us,
         isolation,
         socket: settings.as_deref().map_or(SocketState::Fine, |settings| {
@@ -461,15 +462,15 @@ fn rules_of(agent: AgentId, policy: &PolicyConfig, document: &store::Snapshot) -
     }
 }
 
-fn unbound_tokens(
+fn doubtful_tokens(
     state_dir: &StateDir,
     settings: Option<&Settings>,
     now: UnixMillis,
-) -> Result<Vec<(String, String)>, String> {
+) -> Result<Vec<DoubtfulToken>, String> {
     let Some(settings) = settings else {
         return Ok(Vec::new());
     };
-    let tokens = tokens::unbound(
+    let tokens = tokens::doubtful(
         &state_dir.ledger(&settings.server),
         &state_dir.gateway_token(),
         now,
@@ -477,7 +478,15 @@ fn unbound_tokens(
     let tokens = tokens.map_err(|error| error.to_string())?;
     Ok(tokens
         .into_iter()
-        .map(|token| (token.id.as_str().to_owned(), token.name))
+        .map(|token| DoubtfulToken {
+            id: token.id.as_str().to_owned(),
+            name: token.name,
+            doubt: if token.agents.is_some() {
+                TokenDoubt::BoundAdmin
+            } else {
+                TokenDoubt::UnboundExec
+            },
+        })
         .collect())
 }
 

@@ -40,10 +40,10 @@ pub struct Snapshot {
     pub agents: Vec<AgentRules>,
     /// Files and directories that are for us alone, as far as they exist.
     pub private: Vec<PrivateFile>,
-    /// Tokens that ask for commands in the name of any agent: id and name. Or why the ledger cannot be read.
-    pub unbound_tokens: Result<Vec<(String, String)>, String>,
     /// What is wrong with the end of the audit record.
     pub record: Option<ProblemKind>,
+    /// Tokens whose agents do not fit their scopes. Or why the ledger cannot be read.
+    pub doubtful_tokens: Result<Vec<DoubtfulToken>, String>,
     /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.
@@ -56,6 +56,26 @@ pub struct Snapshot {
     pub room: Room,
     /// How far into the future the newest file of a server was written.
     pub ahead: Option<Duration>,
+}
+
+/// A token whose agents do not fit its scopes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoubtfulToken {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// What is odd about it.
+    pub doubt: TokenDoubt,
+}
+
+/// What is odd about a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenDoubt {
+    /// It asks for commands in the name of any agent.
+    UnboundExec,
+    /// It is an admin's and bound to agents.
+    BoundAdmin,
 }
 
 /// What the machine has left for a server. What cannot be found out is as much as anybody wants.

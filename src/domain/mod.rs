@@ -8,6 +8,7 @@ mod actor;
 mod approval;
 mod approval_votes;
 mod deciding;
+mod authority;
 mod ids;
 pub(crate) mod name;
 mod pairing;
@@ -33,6 +34,7 @@ pub use approval::{
 };
 pub use approval_votes::{Quorum, Vote};
 pub use deciding::{Deciding, deciding};
+pub use authority::{Access, Authority, Belongs};
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
 pub use pairing::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Actor, ActorKind, AgentId, TokenId, UnixMillis, name::vocabulary};
+use super::{Access, Actor, ActorKind, AgentId, Authority, Belongs, TokenId, UnixMillis, name::vocabulary};
 
 vocabulary! {
     /// What a token may do; no scope implies another (`http-api.md`, authentication and scopes).
@@ -57,8 +57,8 @@ pub struct Principal {
     pub actor: Actor,
     /// What they may do.
     pub scopes: BTreeSet<Scope>,
-    /// The agents they are bound to; `None` for all.
-    pub agents: Option<BTreeSet<AgentId>>,
+    /// Whose things they may touch.
+    pub authority: Authority,
 }
 
 impl Principal {
@@ -71,7 +71,7 @@ impl Principal {
                 name: token.name.clone(),
             },
             scopes: token.scopes.clone(),
-            agents: token.agents.clone(),
+            authority: Authority::bound_to(token.agents.clone()),
         }
     }
 
@@ -82,6 +82,11 @@ impl Principal {
 
     /// Whether they may act for an agent.
     pub fn may_act_for(&self, agent: &AgentId) -> bool {
-        self.agents.as_ref().is_none_or(|agents| agents.contains(agent))
+        self.authority.over(Belongs::To(agent)) == Access::Open
+    }
+
+    /// Whether they may touch what belongs to no agent.
+    pub fn may_touch_what_is_of_no_agent(&self) -> bool {
+        self.authority.over(Belongs::ToNoAgent) == Access::Open
     }
 }

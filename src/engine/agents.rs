@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     approvals::document::Document,
-    domain::{AgentId, UnixMillis},
+    domain::{AgentId, Principal, UnixMillis},
     engine::Engine,
     ledger::LedgerError,
 };
@@ -31,11 +31,12 @@ pub struct KnownAgent {
 }
 
 impl Engine {
-    /// Agents known from the configuration, the document and the history, by name. A refused document names none.
+    /// Agents known from the configuration, the document and the history that the caller has authority over, by name. A
+    /// refused document names none.
     ///
     /// # Errors
     /// When the ledger cannot be read.
-    pub async fn known_agents(&self) -> Result<Vec<KnownAgent>, LedgerError> {
+    pub async fn known_agents(&self, caller: &Principal) -> Result<Vec<KnownAgent>, LedgerError> {
         let standing = self.look_at_policy();
         let (document, policy) = (&standing.document, &standing.settings.policy);
         let mut known: BTreeMap<AgentId, KnownAgent> = BTreeMap::new();
@@ -71,6 +72,9 @@ impl Engine {
             agent.last_seen_at = Some(activity.last_seen_at);
             agent.pending = activity.pending;
         }
-        Ok(known.into_values().collect())
+        let reached = known
+            .into_values()
+            .filter(|known| caller.may_act_for(&known.agent));
+        Ok(reached.collect())
     }
 }

@@ -203,6 +203,10 @@ impl Engine {
         id: &ApprovalId,
         answer: Answer,
     ) -> Result<Decided, DecideError> {
+        // The agent of an approval never changes, so what is seen here is what is decided.
+        if self.approval(caller, id).await?.is_none() {
+            return Err(DecideError::NotFound);
+        }
         let Answer {
             decision,
             reason,

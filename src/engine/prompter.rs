@@ -6,7 +6,7 @@
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
 use crate::{
-    domain::{Actor, ActorKind, Approval, ApprovalDecision, ApprovalStatus, Principal, Scope},
+    domain::{Actor, ActorKind, Approval, ApprovalDecision, ApprovalStatus, Authority, Principal, Scope},
     engine::{Engine, approve::Expiry, reply::Answer},
 };
 
@@ -34,7 +34,7 @@ fn answerer() -> Principal {
             name: "UI at the approvals socket".to_owned(),
         },
         scopes: [Scope::Approve].into(),
-        agents: None,
+        authority: Authority::EVERYTHING,
     }
 }
 

@@ -97,6 +97,7 @@ impl Engine {
             };
             filter.owner = Some(owner);
         }
+        filter.authority.clone_from(&caller.authority);
         let mut listing = self.ledger.runs(filter, page).await?;
         listing.items = listing
             .items
@@ -151,24 +152,31 @@ impl Engine {
         }))
     }
 
-    /// Approvals, newest first.
+    /// Approvals of the agents that the caller has authority over, newest first.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
     pub async fn approvals(
         &self,
-        filter: ApprovalFilter,
+        caller: &Principal,
+        mut filter: ApprovalFilter,
         page: Page,
     ) -> Result<Listing<Approval>, StorageTrouble> {
+        filter.authority.clone_from(&caller.authority);
         Ok(self.ledger.approvals(filter, page).await?)
     }
 
-    /// One approval.
+    /// One approval, if the caller has authority over its agent.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
-    pub async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StorageTrouble> {
-        Ok(self.ledger.approval(id).await?)
+    pub async fn approval(
+        &self,
+        caller: &Principal,
+        id: &ApprovalId,
+    ) -> Result<Option<Approval>, StorageTrouble> {
+        let approval = self.ledger.approval(id).await?;
+        Ok(approval.filter(|approval| caller.may_act_for(&approval.card.binding.agent)))
     }
 
     /// Counts an approver for as long as the guard lives.
@@ -246,11 +254,13 @@ impl Engine {
     }
 }
 
-/// Callers with `read` see everything, approvers what they are asked about, others their own.
+/// Of the agents that they have authority over: callers with `read` see everything, approvers what they are asked
+/// about, others their own.
 pub(super) fn may_see(caller: &Principal, run: &Run) -> bool {
-    caller.has(Scope::Read)
+    let by_scope = caller.has(Scope::Read)
         || (caller.has(Scope::Approve) && run.approval_id.is_some())
-        || is_own(caller, run)
+        || is_own(caller, run);
+    by_scope && caller.may_act_for(&run.agent)
 }
 
 /// Whether the caller asked for the run.

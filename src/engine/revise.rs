@@ -47,10 +47,10 @@ impl Engine {
         id: &ApprovalId,
         command: Command,
     ) -> Result<Approval, ReviseError> {
-        let mut old = self.pending(id).await?;
+        let mut old = self.pending(caller, id).await?;
         if old.is_due(self.clock.now()) {
             self.expire(&old, Expiry::Live).await;
-            old = self.pending(id).await?;
+            old = self.pending(caller, id).await?;
         }
         if self.is_draining() {
             return Err(ExecError::ShuttingDown.into());
@@ -72,8 +72,8 @@ impl Engine {
     }
 
     /// The approval, if it waits. Whatever becomes of it later, the ledger says so in the end.
-    async fn pending(&self, id: &ApprovalId) -> Result<Approval, ReviseError> {
-        let found = self.ledger.approval(id).await.map_err(StorageTrouble::from)?;
+    async fn pending(&self, caller: &Principal, id: &ApprovalId) -> Result<Approval, ReviseError> {
+        let found = self.approval(caller, id).await?;
         let approval = found.ok_or(DecideError::NotFound)?;
         match approval.state.status() {
             ApprovalStatus::Pending => Ok(approval),

@@ -131,7 +131,8 @@ impl Engine {
     /// [`CancelError`] when there is no such run for this caller, or it has ended.
     pub async fn cancel(self: &Arc<Self>, caller: &Principal, id: &RunId) -> Result<Run, CancelError> {
         let run = self.ledger.run(id).await?.ok_or(CancelError::NotFound)?;
-        if !caller.has(Scope::Admin) && !query::is_own(caller, &run) {
+        let by_scope = caller.has(Scope::Admin) || query::is_own(caller, &run);
+        if !by_scope || !caller.may_act_for(&run.agent) {
             return Err(CancelError::NotFound);
         }
         if run.status.is_final() {

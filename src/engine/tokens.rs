@@ -13,7 +13,7 @@ use std::{
 use crate::{
     auth::{self, Key, Keyring, ScopeConflict, SecretDigest, TokenSecret},
     clock::{Clock, Ids},
-    domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis, hex},
+    domain::{Actor, AgentId, Authority, Scope, Token, TokenId, UnixMillis, hex},
     engine::reply::StorageTrouble,
     ledger::{self, Ledger, LedgerError, Listing, NewToken, Page},
     sys,
@@ -128,7 +128,7 @@ impl Tokens {
         by: &Actor,
         request: TokenRequest,
     ) -> Result<(Token, TokenSecret), CreateTokenError> {
-        auth::check_scopes(&request.scopes)?;
+        auth::check_scopes(&request.scopes, &Authority::bound_to(request.agents.clone()))?;
         if request.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return Err(CreateTokenError::AlreadyEnded);
         }
@@ -257,19 +257,19 @@ impl Tokens {
     }
 }
 
-/// The token in a file; `None` when there is no file.
-/// The live tokens of a ledger that may ask for commands in the name of any agent. That in the file `gateway.token` is
-/// not among them: it is for a gateway that speaks for all agents.
+/// The live tokens of a ledger that may ask for commands in the name of any agent, and the admins that are bound to
+/// agents. That in the file `gateway.token` is not among them: it is for a gateway that speaks for all agents.
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn unbound(ledger: &Path, gateway: &Path, now: UnixMillis) -> Result<Vec<Token>, LedgerError> {
+pub fn doubtful(ledger: &Path, gateway: &Path, now: UnixMillis) -> Result<Vec<Token>, LedgerError> {
     // A file that holds no token names none that could be left out.
     let gateway = read_token(gateway).ok().flatten();
     let gateway = gateway.map(|secret| hex(secret.digest().as_bytes()));
-    ledger::unbound_exec_tokens(ledger, now, gateway.as_deref())
+    ledger::doubtful_tokens(ledger, now, gateway.as_deref())
 }
 
+/// The token in a file; `None` when there is no file.
 fn read_token(path: &Path) -> Result<Option<TokenSecret>, TokenFileError> {
     let bytes = match sys::fs::read_bounded(path, MAX_FILE_BYTES) {
         Ok(bytes) => zeroize::Zeroizing::new(bytes),

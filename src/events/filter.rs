@@ -1,6 +1,6 @@
 //! Which events a subscriber wants, and which it may see.
 
-use crate::domain::{AgentId, RunId, SessionKey, TokenId};
+use crate::domain::{Access, AgentId, Authority, Belongs, RunId, SessionKey, TokenId};
 
 use super::{EventType, Subject};
 
@@ -22,6 +22,8 @@ pub struct EventFilter {
     pub run_id: Option<RunId>,
     /// Only what runs of this token caused: what a caller without `read` may see.
     pub owner: Option<TokenId>,
+    /// Only what the subscriber has authority over; events of no agent go to those who are bound to none.
+    pub authority: Authority,
     /// Whether `exec.output` is wanted.
     pub output: bool,
 }
@@ -50,6 +52,7 @@ impl EventFilter {
             session,
             run_id,
             owner,
+            authority,
             output,
         } = self;
         types.as_ref().is_none_or(|types| types.contains(&event_type))
@@ -58,7 +61,12 @@ impl EventFilter {
             && wants(session.as_ref(), subject.session.as_ref())
             && wants(run_id.as_ref(), subject.run_id.as_ref())
             && wants(owner.as_ref(), subject.owner.as_ref())
+            && authority.over(belongs(subject)) == Access::Open
     }
+}
+
+fn belongs(subject: &Subject) -> Belongs<'_> {
+    subject.agent.as_ref().map_or(Belongs::ToNoAgent, Belongs::To)
 }
 
 fn wants<T: PartialEq>(wanted: Option<&T>, has: Option<&T>) -> bool {
@@ -100,6 +108,31 @@ mod tests {
         assert!(filter.matches(EventType::ExecStarted, &of(Some(mine))));
         assert!(!filter.matches(EventType::ExecStarted, &of(Some(TokenId::parse("t-2").unwrap()))));
         assert!(!filter.matches(EventType::PolicyChanged, &of(None)));
+    }
+
+    #[test]
+    fn a_bound_subscriber_gets_the_events_of_its_agents_and_none_of_no_agent() {
+        let [own, other] = ["own", "other"].map(|name| AgentId::parse(name).unwrap());
+        let bound = EventFilter {
+            authority: Authority::bound_to(Some([own.clone()].into())),
+            ..EventFilter::default()
+        };
+        let of = |agent: Option<&AgentId>| Subject {
+            agent: agent.cloned(),
+            ..Subject::default()
+        };
+        for (subject, passes) in [
+            (of(Some(&own)), true),
+            (of(Some(&other)), false),
+            (of(None), false),
+        ] {
+            assert_eq!(
+                bound.matches(EventType::PolicyChanged, &subject),
+                passes,
+                "{subject:?}"
+            );
+            assert!(EventFilter::default().matches(EventType::PolicyChanged, &subject));
+        }
     }
 
     #[test]

@@ -1,4 +1,6 @@
-//! Authority in the signature: a handler that takes a [`Caller<S>`] cannot run for anybody without scope `S`.
+//! Authority in the signature: a handler that takes a [`Caller<S>`] cannot run for anybody without scope `S`, nor for a
+//! token that is bound to agents. A handler of things that belong to agents says so by another extractor:
+//! [`AgentCaller`] where the engine looks whose a thing is, [`CallerAtAgent`] where the path names the agent.
 
 use std::{marker::PhantomData, ops::Deref, sync::Arc};
 
@@ -9,10 +11,12 @@ use axum::{
 
 use crate::{
     auth::Throttle,
-    domain::{Principal, Scope},
+    domain::{AgentId, Principal, Scope},
+    engine::reply::ExecError,
     http::{
         accept::Accepted,
         door::{Credentials, Origin},
+        extract::{AgentScope, AtPath},
         problem::{Code, Problem},
     },
 };
@@ -86,19 +90,41 @@ impl Opens for Anybody {
     const LEADS_SOMEWHERE: bool = false;
 }
 
-/// A caller who proved who they are and holds one of the scopes of `S`.
-#[derive(Debug)]
-pub(in crate::http) struct Caller<S> {
-    principal: Arc<Principal>,
-    opened_by: PhantomData<S>,
+macro_rules! callers {
+    ($($(#[$meta:meta])* $name:ident;)+) => {$(
+        $(#[$meta])*
+        #[derive(Debug)]
+        pub(in crate::http) struct $name<S> {
+            principal: Arc<Principal>,
+            opened_by: PhantomData<S>,
+        }
+
+        impl<S> $name<S> {
+            const fn new(principal: Arc<Principal>) -> Self {
+                Self { principal, opened_by: PhantomData }
+            }
+        }
+
+        impl<S> Deref for $name<S> {
+            type Target = Principal;
+
+            fn deref(&self) -> &Principal {
+                &self.principal
+            }
+        }
+    )+};
 }
 
-impl<S> Deref for Caller<S> {
-    type Target = Principal;
-
-    fn deref(&self) -> &Principal {
-        &self.principal
-    }
+callers! {
+    /// A caller who proved who they are, holds one of the scopes of `S`, and is bound to no agents: for what belongs to
+    /// no agent.
+    Caller;
+    /// A caller who proved who they are and holds one of the scopes of `S`. They may be bound to agents: whatever the
+    /// handler does must go through an engine call that takes them as its caller.
+    AgentCaller;
+    /// A caller who proved who they are, holds one of the scopes of `S`, and has authority over the agent in the path;
+    /// over everything where the path says `*`.
+    CallerAtAgent;
 }
 
 impl<S, State> FromRequestParts<State> for Caller<S>
@@ -110,34 +136,98 @@ where
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
-        let Some(origin) = parts.extensions.get::<Origin>() else {
-            return Err(Problem::internal());
-        };
-        let principal = match &origin.credentials {
-            Credentials::Valid(key) => key.principal(),
-            Credentials::Wrong => {
-                let throttle: Arc<Throttle> = Arc::from_ref(state);
-                return Err(refuse_credentials(
-                    origin,
-                    &throttle,
-                    "the token is not valid, or no longer",
-                ));
-            }
-            Credentials::Absent => return Err(unauthorized("a bearer token is needed")),
-            // Not counted: nobody guesses a cookie, and a page whose sign-in ended must not lock its address out.
-            Credentials::Ended => return Err(unauthorized("the browser is not signed in, or no longer")),
-            Credentials::CookieAlone(_) => return Err(refuse_cookie_alone()),
-            Credentials::ForeignPage => return Err(refuse_page()),
-        };
-        if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
-            return Err(forbidden::<S>());
+        let principal = admit::<S, State>(parts, state)?;
+        if !principal.may_touch_what_is_of_no_agent() {
+            return Err(bound_token());
         }
         check_form::<S>(parts)?;
-        Ok(Self {
-            principal: Arc::clone(principal),
-            opened_by: PhantomData,
-        })
+        Ok(Self::new(principal))
     }
+}
+
+impl<S, State> FromRequestParts<State> for AgentCaller<S>
+where
+    S: Opens,
+    State: Send + Sync,
+    Arc<Throttle>: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let principal = admit::<S, State>(parts, state)?;
+        check_form::<S>(parts)?;
+        Ok(Self::new(principal))
+    }
+}
+
+impl<S, State> FromRequestParts<State> for CallerAtAgent<S>
+where
+    S: Opens,
+    State: Send + Sync,
+    Arc<Throttle>: FromRef<State>,
+{
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Self, Problem> {
+        let principal = admit::<S, State>(parts, state)?;
+        let AtPath(scope) = AtPath::<AgentScope>::from_request_parts(parts, state).await?;
+        match scope.agent() {
+            Some(agent) => expect_authority(&principal, &agent)?,
+            None if !principal.may_touch_what_is_of_no_agent() => return Err(bound_token()),
+            None => {}
+        }
+        check_form::<S>(parts)?;
+        Ok(Self::new(principal))
+    }
+}
+
+/// Refuses a caller who is bound to other agents than one that the request names.
+pub(in crate::http) fn expect_authority(caller: &Principal, agent: &AgentId) -> Result<(), Problem> {
+    if caller.may_act_for(agent) {
+        Ok(())
+    } else {
+        Err(ExecError::AgentNotAllowed.into())
+    }
+}
+
+/// The refusal of a token that is bound to agents where a thing belongs to none.
+fn bound_token() -> Problem {
+    Problem::new(
+        Code::Forbidden,
+        "the token is bound to agents, and this belongs to none of them",
+    )
+    .with_hint(Some("use a token that was made without agents".to_owned()))
+}
+
+/// Who sent a request, if they hold one of the scopes of `S`.
+fn admit<S, State>(parts: &Parts, state: &State) -> Result<Arc<Principal>, Problem>
+where
+    S: Opens,
+    Arc<Throttle>: FromRef<State>,
+{
+    let Some(origin) = parts.extensions.get::<Origin>() else {
+        return Err(Problem::internal());
+    };
+    let principal = match &origin.credentials {
+        Credentials::Valid(key) => key.principal(),
+        Credentials::Wrong => {
+            let throttle: Arc<Throttle> = Arc::from_ref(state);
+            return Err(refuse_credentials(
+                origin,
+                &throttle,
+                "the token is not valid, or no longer",
+            ));
+        }
+        Credentials::Absent => return Err(unauthorized("a bearer token is needed")),
+        // Not counted: nobody guesses a cookie, and a page whose sign-in ended must not lock its address out.
+        Credentials::Ended => return Err(unauthorized("the browser is not signed in, or no longer")),
+        Credentials::CookieAlone(_) => return Err(refuse_cookie_alone()),
+        Credentials::ForeignPage => return Err(refuse_page()),
+    };
+    if !S::ANY_OF.iter().any(|scope| principal.has(*scope)) {
+        return Err(forbidden::<S>());
+    }
+    Ok(Arc::clone(principal))
 }
 
 /// Operations whose answers have another form than JSON, or one that they choose themselves.

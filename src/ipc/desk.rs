@@ -11,8 +11,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Command, EnvOverrides,
-        ExecRequest, Host, HostChoice, Principal, Reason, RunId, Scope, Secret, SessionKey,
+        Actor, ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalState, Authority, Command,
+        EnvOverrides, ExecRequest, Host, HostChoice, Principal, Reason, RunId, Scope, Secret, SessionKey,
     },
     engine::{
         Engine,
@@ -47,7 +47,7 @@ impl Desk {
                 name: "approvals socket".to_owned(),
             },
             scopes: [Scope::Exec].into(),
-            agents: None,
+            authority: Authority::EVERYTHING,
         };
         Self {
             engine,
@@ -164,7 +164,7 @@ impl Desk {
             let by = Principal {
                 actor,
                 scopes: [Scope::Approve].into(),
-                agents: None,
+                authority: Authority::EVERYTHING,
             };
             if let Err(error) = self.engine.decide(&by, &approval.id, answer.clone()).await {
                 tracing::info!(approval.id = %approval.id, %error, "an attached decision did not count");
@@ -174,7 +174,7 @@ impl Desk {
 
     async fn approval_of(&self, run_id: &RunId) -> Option<AskedOf> {
         let run = self.engine.run(&self.peer, run_id).await.ok()??;
-        let approval = self.engine.approval(&run.approval_id?).await.ok()??;
+        let approval = self.engine.approval(&self.peer, &run.approval_id?).await.ok()??;
         Some(AskedOf {
             id: approval.id,
             allowed: approval.card.allowed_decisions,

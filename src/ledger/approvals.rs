@@ -3,14 +3,14 @@
 use rusqlite::{Connection, Row, types::Value};
 
 use crate::domain::{
-    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Persist, RunId, SessionKey,
-    TerminalReason, UnixMillis,
+    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, Persist, RunId,
+    SessionKey, TerminalReason, UnixMillis,
 };
 
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
-    readers::{Listing, Page},
+    readers::{Listing, Page, agents_within},
     rows::Columns,
     tx::{fetch, list},
 };
@@ -26,6 +26,8 @@ pub struct ApprovalFilter {
     pub session: Option<SessionKey>,
     /// Whose id begins with this, whatever the case.
     pub id_prefix: Option<String>,
+    /// Of an agent that the reader has authority over.
+    pub authority: Authority,
 }
 
 /// When a pending approval ends by itself.
@@ -121,6 +123,7 @@ impl ApprovalFilter {
             agent,
             session,
             id_prefix,
+            authority,
         } = self;
         let mut sql = String::from("1");
         let mut params = Vec::new();
@@ -144,6 +147,9 @@ impl ApprovalFilter {
         }
         if let Some(agent) = agent {
             add("agent_id = ?", Value::Text(agent.as_str().to_owned()));
+        }
+        if let Some(agents) = agents_within(authority) {
+            add("agent_id IN (SELECT value FROM json_each(?))", agents);
         }
         if let Some(session) = session {
             add("session_key = ?", Value::Text(session.as_str().to_owned()));

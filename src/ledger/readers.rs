@@ -9,10 +9,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, types::Value};
 use tokio::sync::Semaphore;
 
-use crate::domain::InvalidId;
+use crate::domain::{AgentId, Authority, InvalidId};
 
 use super::{
     error::{Fault, LedgerError},
@@ -187,4 +187,9 @@ pub struct Listing<T> {
     pub items: Vec<T>,
     /// Where the rest begins, if there is more.
     pub next: Option<Cursor>,
+}
+/// The agents that a reader is bound to, as JSON for `json_each`; `None` for all.
+pub(super) fn agents_within(authority: &Authority) -> Option<Value> {
+    let agents: Vec<&str> = authority.agents()?.iter().map(AgentId::as_str).collect();
+    Some(Value::Text(serde_json::json!(agents).to_string()))
 }

@@ -6,8 +6,8 @@ use rusqlite::{Connection, Row, types::Value};
 
 use crate::{
     domain::{
-        AgentId, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus, SessionKey, TokenId,
-        UnixMillis,
+        AgentId, Authority, Command, Host, Isolation, LaunchId, Run, RunDecision, RunId, RunStatus,
+        SessionKey, TokenId, UnixMillis,
     },
     events::Subject,
 };
@@ -16,7 +16,7 @@ use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
     idempotency::{self, IdempotencyKey, KeyState},
-    readers::{Cursor, Listing, Page},
+    readers::{Cursor, Listing, Page, agents_within},
     rows::Columns,
     tx::{Tx, fetch, list},
 };
@@ -42,6 +42,8 @@ pub struct RunFilter {
     pub query: Option<String>,
     /// Asked for with this token.
     pub owner: Option<TokenId>,
+    /// Of an agent that the reader has authority over.
+    pub authority: Authority,
 }
 
 /// Where the output of a run is.
@@ -149,6 +151,7 @@ impl RunFilter {
             until,
             query,
             owner,
+            authority,
         } = self;
         let mut sql = String::from("1");
         let mut params = Vec::new();
@@ -163,6 +166,9 @@ impl RunFilter {
         }
         if let Some(agent) = agent {
             add("agent_id = ?", text(agent.as_str()));
+        }
+        if let Some(agents) = agents_within(authority) {
+            add("agent_id IN (SELECT value FROM json_each(?))", agents);
         }
         if let Some(session) = session {
             add("session_key = ?", text(session.as_str()));

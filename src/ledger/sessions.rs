@@ -2,14 +2,14 @@
 
 use rusqlite::{Connection, OptionalExtension as _, Row, types::Value};
 
-use crate::domain::{AgentId, ProcessKind, ProcessStatus, Run, RunId, UnixMillis};
+use crate::domain::{AgentId, Authority, ProcessKind, ProcessStatus, Run, RunId, UnixMillis};
 
 use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
     queue::Job,
-    readers::{Listing, Page},
+    readers::{Listing, Page, agents_within},
     rows::Columns,
     runs,
     tx::{Committed, Tx, fetch, list},
@@ -57,6 +57,8 @@ pub struct SessionFilter {
     pub agent: Option<AgentId>,
     /// That stand like this.
     pub status: Option<ProcessStatus>,
+    /// Of an agent that the reader has authority over.
+    pub authority: Authority,
 }
 
 /// What a session is when its run stands like this; other runs have none, or none yet.
@@ -125,7 +127,11 @@ impl Ledger {
     ) -> Result<Listing<ProcessSession>, LedgerError> {
         self.readers
             .apart(move |connection| {
-                let SessionFilter { agent, status } = filter;
+                let SessionFilter {
+                    agent,
+                    status,
+                    authority,
+                } = filter;
                 let mut sql = format!("{} WHERE {VISIBLE}", select());
                 let mut params = Vec::new();
                 if let Some(cursor) = page.cursor {
@@ -135,6 +141,10 @@ impl Ledger {
                 if let Some(agent) = agent {
                     sql.push_str(" AND session_agent = ?");
                     params.push(Value::Text(agent.into()));
+                }
+                if let Some(agents) = agents_within(&authority) {
+                    sql.push_str(" AND session_agent IN (SELECT value FROM json_each(?))");
+                    params.push(agents);
                 }
                 if let Some(status) = status {
                     sql.push_str(" AND session_status = ?");

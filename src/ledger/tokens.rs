@@ -109,12 +109,13 @@ impl Ledger {
 /// Most tokens of one look at a ledger.
 const MOST_SEEN: u32 = 100;
 
-/// The live tokens that are bound to no agent and may ask for commands, but for the one with this SHA-256, of a ledger
-/// that need not be open. Nothing is changed, and no file is made; no ledger has none.
+/// The live tokens of a ledger that need not be open whose agents do not fit their scopes: those that are bound to no
+/// agent and may ask for commands, but for the one with this SHA-256, and admins that are bound to agents. Nothing is
+/// changed, and no file is made; no ledger has none.
 ///
 /// # Errors
 /// When the ledger cannot be read.
-pub fn unbound_exec_tokens(
+pub fn doubtful_tokens(
     path: &Path,
     now: UnixMillis,
     except_sha256: Option<&str>,
@@ -124,8 +125,8 @@ pub fn unbound_exec_tokens(
     }
     let connection = open_at_rest(path)?;
     let sql = format!(
-        "SELECT {COLUMNS} FROM tokens WHERE agents IS NULL AND revoked_ms IS NULL AND sha256 IS NOT ?1 \
-         AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'exec') \
+        "SELECT {COLUMNS} FROM tokens WHERE revoked_ms IS NULL AND sha256 IS NOT ?1 \
+         AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = CASE WHEN agents IS NULL THEN 'exec' ELSE 'admin' END) \
          AND (expires_ms IS NULL OR expires_ms > ?2) ORDER BY rowid LIMIT ?3"
     );
     Ok(list(

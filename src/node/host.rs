@@ -22,8 +22,8 @@ use super::{
 use crate::{
     clock::Clock,
     domain::{
-        Actor, ActorKind, AgentId, Approval, ApprovalDecision, ApprovalStatus, Principal, Run, RunId,
-        RunStatus, Scope, Security, UnixMillis,
+        Actor, ActorKind, AgentId, Approval, ApprovalDecision, ApprovalStatus, Authority, Principal, Run,
+        RunId, RunStatus, Scope, Security, UnixMillis,
     },
     engine::{
         Answers, Delivered, Delivery, Engine, Invocation, InvocationState,
@@ -105,7 +105,7 @@ impl Host {
                 name: name.to_owned(),
             },
             scopes: scopes.iter().copied().collect(),
-            agents: None,
+            authority: Authority::EVERYTHING,
         };
         let address = &parts.gateway;
         let host = Self {

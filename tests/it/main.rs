@@ -36,6 +36,8 @@ mod auth;
 #[cfg(test)]
 mod bad_input;
 #[cfg(test)]
+mod bound;
+#[cfg(test)]
 mod bridge;
 #[cfg(test)]
 mod cli;

@@ -141,7 +141,7 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
 
 /// Refuses a yes to what nobody was shown whole here (`command-analysis.md` V3).
 async fn expect_read(session: &OperatorSession, id: &ApprovalId) -> Result<(), WireError> {
-    let approval = session.bridge.engine().approval(id).await;
+    let approval = session.bridge.engine().approval(session.principal(), id).await;
     let approval = approval.map_err(refusal::storage)?;
     let is_open = |approval: &Approval| shape::is_open(approval, session.now());
     // Of what is not open the answer says why.
@@ -176,7 +176,7 @@ pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
     let listing = session
         .bridge
         .engine()
-        .approvals(filter, Page::first(MOST_LISTED))
+        .approvals(session.principal(), filter, Page::first(MOST_LISTED))
         .await
         .map_err(refusal::storage)?;
     let now = session.now();
@@ -253,7 +253,7 @@ async fn find(session: &OperatorSession, id: &str) -> Result<Approval, WireError
     let approval = session
         .bridge
         .engine()
-        .approval(&id)
+        .approval(session.principal(), &id)
         .await
         .map_err(refusal::storage)?;
     approval
@@ -261,7 +261,7 @@ async fn find(session: &OperatorSession, id: &str) -> Result<Approval, WireError
         .ok_or_else(nobody)
 }
 
-/// Whoever answers sees every question; whoever only asks sees their own.
+/// Of the questions that the engine shows them: who answers sees all, who only asks sees their own.
 fn may_see(session: &OperatorSession, approval: &Approval) -> bool {
     session.has(OperatorScope::Approvals) || approval.requested_by.is_same_party(&session.principal().actor)
 }

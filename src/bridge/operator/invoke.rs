@@ -109,6 +109,7 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
         "system.which" => which(session, &node_id, params, timeout).await?,
         "system.run.prepare" => prepare(session, &node_id, params, timeout).await?,
         _another => {
+            session.must_reach_what_is_of_no_agent()?;
             let params = params.unwrap_or(Value::Null);
             send(session, &node_id, &command, params, timeout).await?
         }
@@ -186,16 +187,21 @@ async fn which(
             json!({ "bins": bins })
         }
     };
-    if !session.has(OperatorScope::Admin) {
+    if !is_admin_of_nodes(session) {
         must_reach(session, node_id).await?;
     }
     send(session, node_id, "system.which", sent, timeout).await
 }
 
+/// Whether the caller may have a node do things that no agent asks for.
+fn is_admin_of_nodes(session: &OperatorSession) -> bool {
+    session.has(OperatorScope::Admin) && session.principal().may_touch_what_is_of_no_agent()
+}
+
 /// Refuses unless one of the agents that the caller acts for could run something on the node.
 async fn must_reach(session: &OperatorSession, node_id: &str) -> Result<(), WireError> {
     let engine = session.bridge.engine();
-    let agents: Vec<AgentId> = if let Some(bound) = &session.principal().agents {
+    let agents: Vec<AgentId> = if let Some(bound) = session.principal().authority.agents() {
         bound.iter().cloned().collect()
     } else {
         let named = engine.settings().current().policy.agents();
@@ -228,7 +234,7 @@ async fn prepare(
 ) -> Result<Value, WireError> {
     const METHOD: &str = "system.run.prepare";
     let params = params.unwrap_or_else(|| json!({}));
-    if session.has(OperatorScope::Admin) {
+    if is_admin_of_nodes(session) {
         return send(session, node_id, METHOD, params, timeout).await;
     }
     if params.to_string().len() > MOST_OF_QUESTION {

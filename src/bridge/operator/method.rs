@@ -35,8 +35,19 @@ impl Opens {
     }
 }
 
+/// What a method touches. A new method says it, or does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Only that this server is there.
+    Anybody,
+    /// Things of agents, which the method looks at for the caller.
+    Agents,
+    /// What belongs to no agent: a token that is bound to agents is refused.
+    NoAgent,
+}
+
 macro_rules! methods {
-    ($( $(#[$meta:meta])* $variant:ident = $name:literal, $opens:expr; )+) => {
+    ($( $(#[$meta:meta])* $variant:ident = $name:literal, $opens:expr, $about:ident; )+) => {
         /// A method that an operator may call.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Method {
@@ -57,6 +68,11 @@ macro_rules! methods {
                 match self { $(Self::$variant => $opens,)+ }
             }
 
+            /// What it touches.
+            pub(super) const fn about(self) -> About {
+                match self { $(Self::$variant => About::$about,)+ }
+            }
+
             /// The method of this name.
             pub(super) fn named(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }
@@ -73,33 +89,33 @@ const PAIRING: Opens = Opens::AnyOf(&[Pairing]);
 const ADMIN: Opens = Opens::AnyOf(&[Admin]);
 
 methods! {
-    Health = "health", Opens::Anybody;
-    Status = "status", READING;
-    NodeList = "node.list", READING;
-    NodeDescribe = "node.describe", READING;
-    NodeRename = "node.rename", PAIRING;
+    Health = "health", Opens::Anybody, Anybody;
+    Status = "status", READING, NoAgent;
+    NodeList = "node.list", READING, NoAgent;
+    NodeDescribe = "node.describe", READING, NoAgent;
+    NodeRename = "node.rename", PAIRING, NoAgent;
     /// What it may do depends on the command, see [`invoke_opens`].
-    NodeInvoke = "node.invoke", Opens::AnyOf(&[Write, Admin]);
-    NodePairList = "node.pair.list", PAIRING;
+    NodeInvoke = "node.invoke", Opens::AnyOf(&[Write, Admin]), Agents;
+    NodePairList = "node.pair.list", PAIRING, NoAgent;
     /// A command surface is as powerful as the commands in it, so an admin decides.
-    NodePairApprove = "node.pair.approve", Opens::AllOf(&[Pairing, Admin]);
-    NodePairReject = "node.pair.reject", PAIRING;
-    DevicePairList = "device.pair.list", PAIRING;
-    DevicePairApprove = "device.pair.approve", PAIRING;
-    DevicePairReject = "device.pair.reject", PAIRING;
-    DevicePairRemove = "device.pair.remove", PAIRING;
-    DevicePairRename = "device.pair.rename", PAIRING;
-    DeviceTokenRotate = "device.token.rotate", PAIRING;
-    DeviceTokenRevoke = "device.token.revoke", PAIRING;
-    ApprovalsGet = "exec.approvals.get", ADMIN;
-    ApprovalsSet = "exec.approvals.set", ADMIN;
-    ApprovalsNodeGet = "exec.approvals.node.get", ADMIN;
-    ApprovalsNodeSet = "exec.approvals.node.set", ADMIN;
-    ApprovalRequest = "exec.approval.request", ASKING;
-    ApprovalWaitDecision = "exec.approval.waitDecision", ASKING;
-    ApprovalResolve = "exec.approval.resolve", Opens::AnyOf(&[Approvals]);
-    ApprovalGet = "exec.approval.get", ASKING;
-    ApprovalList = "exec.approval.list", ASKING;
+    NodePairApprove = "node.pair.approve", Opens::AllOf(&[Pairing, Admin]), NoAgent;
+    NodePairReject = "node.pair.reject", PAIRING, NoAgent;
+    DevicePairList = "device.pair.list", PAIRING, NoAgent;
+    DevicePairApprove = "device.pair.approve", PAIRING, NoAgent;
+    DevicePairReject = "device.pair.reject", PAIRING, NoAgent;
+    DevicePairRemove = "device.pair.remove", PAIRING, NoAgent;
+    DevicePairRename = "device.pair.rename", PAIRING, NoAgent;
+    DeviceTokenRotate = "device.token.rotate", PAIRING, NoAgent;
+    DeviceTokenRevoke = "device.token.revoke", PAIRING, NoAgent;
+    ApprovalsGet = "exec.approvals.get", ADMIN, NoAgent;
+    ApprovalsSet = "exec.approvals.set", ADMIN, NoAgent;
+    ApprovalsNodeGet = "exec.approvals.node.get", ADMIN, NoAgent;
+    ApprovalsNodeSet = "exec.approvals.node.set", ADMIN, NoAgent;
+    ApprovalRequest = "exec.approval.request", ASKING, Agents;
+    ApprovalWaitDecision = "exec.approval.waitDecision", ASKING, Agents;
+    ApprovalResolve = "exec.approval.resolve", Opens::AnyOf(&[Approvals]), Agents;
+    ApprovalGet = "exec.approval.get", ASKING, Agents;
+    ApprovalList = "exec.approval.list", ASKING, Agents;
 }
 
 /// The events that are pushed to operators.

@@ -53,6 +53,7 @@ pub(super) fn begin(session: &Arc<OperatorSession>) {
             EventType::NodePairingRequested,
             EventType::NodePairingResolved,
         ]),
+        authority: session.principal().authority.clone(),
         ..EventFilter::default()
     };
     // Here and not in the task: what happens from now on is told, however late the task begins.
@@ -132,7 +133,7 @@ fn read<T: DeserializeOwned>(event: &Publication) -> Option<T> {
     reason = "whatever else there is, or will be, is treated alike"
 )]
 async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> bool {
-    let approval = match session.bridge.engine().approval(&id).await {
+    let approval = match session.bridge.engine().approval(session.principal(), &id).await {
         Ok(Some(approval)) => approval,
         Ok(None) => return true,
         Err(error) => {

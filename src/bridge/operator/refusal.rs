@@ -33,6 +33,15 @@ pub(super) fn missing_scope(protocol: Protocol, missing: OperatorScope, opens: O
     }
 }
 
+/// The token is bound to agents, and what it asked for belongs to none.
+pub(super) fn bound_token(protocol: Protocol) -> WireError {
+    const MESSAGE: &str = "the token is bound to agents, and this belongs to none of them";
+    match protocol {
+        Protocol::Three => WireError::invalid(MESSAGE),
+        Protocol::Four => WireError::new("FORBIDDEN", MESSAGE),
+    }
+}
+
 /// No node of that id.
 pub(super) fn unknown_node() -> WireError {
     WireError::invalid("unknown nodeId")

@@ -89,13 +89,13 @@ fn held_by(principal: &Principal) -> BTreeSet<OperatorScope> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::Actor;
+    use crate::domain::{Actor, Authority};
 
     fn check(scopes: &[Scope], asked: &[&str], expected: &[OperatorScope]) {
         let principal = Principal {
             actor: Actor::system(),
             scopes: scopes.iter().copied().collect(),
-            agents: None,
+            authority: Authority::EVERYTHING,
         };
         let asked: Vec<String> = asked.iter().map(|word| (*word).to_owned()).collect();
         assert_eq!(
@@ -127,13 +127,13 @@ mod tests {
 
     #[test]
     fn no_token_that_asks_gets_a_scope_that_answers() {
-        let asking = Scope::ALL
-            .iter()
-            .filter(|scope| crate::auth::check_scopes(&BTreeSet::from([Scope::Exec, **scope])).is_ok());
+        let asking = Scope::ALL.iter().filter(|scope| {
+            crate::auth::check_scopes(&BTreeSet::from([Scope::Exec, **scope]), &Authority::EVERYTHING).is_ok()
+        });
         let principal = Principal {
             actor: Actor::system(),
             scopes: asking.copied().collect(),
-            agents: None,
+            authority: Authority::EVERYTHING,
         };
         let all: Vec<String> = OperatorScope::ALL
             .iter()

@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     approvals, documents, invoke,
-    method::{self, Method},
+    method::{self, About, Method},
     news, nodes, pairing, refusal,
     scope::OperatorScope,
 };
@@ -158,6 +158,9 @@ impl OperatorSession {
             });
         };
         self.must(method.opens())?;
+        if method.about() == About::NoAgent {
+            self.must_reach_what_is_of_no_agent()?;
+        }
         let params = Params {
             method,
             value: params,
@@ -196,6 +199,15 @@ impl OperatorSession {
         match opens.missing(&self.scopes) {
             None => Ok(()),
             Some(missing) => Err(refusal::missing_scope(self.protocol, missing, opens)),
+        }
+    }
+
+    /// Refuses a token that is bound to agents.
+    pub(super) fn must_reach_what_is_of_no_agent(&self) -> Result<(), WireError> {
+        if self.principal().may_touch_what_is_of_no_agent() {
+            Ok(())
+        } else {
+            Err(refusal::bound_token(self.protocol))
         }
     }
 

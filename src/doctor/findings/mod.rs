@@ -53,8 +53,8 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     );
     found.extend(rules::rules(snapshot));
     found.extend(snapshot.safe_bins.iter().map(rules::safe_bin));
-    found.extend(tokens::unbound_tokens(&snapshot.unbound_tokens));
     found.extend(server::record(snapshot));
+    found.extend(tokens::doubtful_tokens(&snapshot.doubtful_tokens));
     found.extend(server::socket(snapshot));
     found.extend(server::server(&snapshot.server));
     found.extend(machine::room(snapshot.room, &snapshot.state_dir));

@@ -3,8 +3,9 @@
 use crate::{
     approvals::{document::LostRules, store::LeftLock},
     doctor::{
-        AgentRules, AgentSandbox, DirectoryState, DocumentState, IsolationState, PrivateFile, Room, Scopes,
-        ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
+        AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
+        Room, Scopes, ServerAccount, ServerState, SettingsState, Severity, Snapshot, SocketState, TlsState,
+        TokenDoubt,
     },
     domain::{AgentId, Ask, HostChoice, Isolation, Security},
     engine::lint::DocumentRemarks,
@@ -44,8 +45,8 @@ pub(super) fn sound() -> Snapshot {
             owner: 1000,
             wanted: 0o600,
         }],
-        unbound_tokens: Ok(Vec::new()),
         record: None,
+        doubtful_tokens: Ok(Vec::new()),
         us: 1000,
         isolation: IsolationState::Confined { scopes: Scopes::Kept },
         socket: SocketState::Fine,
@@ -138,12 +139,23 @@ fn each_fault_has_its_finding() {
         |s| s.tls = TlsState::Refused("[tls] key: gone".to_owned()),
         &[("tls-files-refused", Severity::Error, "tls")],
     );
+    for (doubt, finding) in [
+        (TokenDoubt::UnboundExec, "unbound-exec-token"),
+        (TokenDoubt::BoundAdmin, "bound-admin-token"),
+    ] {
+        check(
+            |s| {
+                s.doubtful_tokens = Ok(vec![DoubtfulToken {
+                    id: "tok_1".to_owned(),
+                    name: "ci".to_owned(),
+                    doubt,
+                }]);
+            },
+            &[(finding, Severity::Warning, "tok_1")],
+        );
+    }
     check(
-        |s| s.unbound_tokens = Ok(vec![("tok_1".to_owned(), "ci".to_owned())]),
-        &[("unbound-exec-token", Severity::Warning, "tok_1")],
-    );
-    check(
-        |s| s.unbound_tokens = Err("it is not there".to_owned()),
+        |s| s.doubtful_tokens = Err("it is not there".to_owned()),
         &[("ledger-unread", Severity::Warning, "database.url")],
     );
     check(

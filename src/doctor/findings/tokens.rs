@@ -1,12 +1,12 @@
 //! The tokens in the ledger.
 
 use crate::{
-    doctor::{Finding, Severity},
+    doctor::{DoubtfulToken, Finding, Severity, TokenDoubt},
     policy::hold::quoted,
 };
 
-/// Tokens with which whoever holds one can ask as any agent, and so by the rules of the most trusted one.
-pub(super) fn unbound_tokens(tokens: &Result<Vec<(String, String)>, String>) -> Vec<Finding> {
+/// Tokens whose agents do not fit their scopes.
+pub(super) fn doubtful_tokens(tokens: &Result<Vec<DoubtfulToken>, String>) -> Vec<Finding> {
     let tokens = match tokens {
         Ok(tokens) => tokens,
         Err(why) => {
@@ -21,21 +21,40 @@ pub(super) fn unbound_tokens(tokens: &Result<Vec<(String, String)>, String>) -> 
             }];
         }
     };
-    tokens
-        .iter()
-        .map(|(id, name)| Finding {
-            id: "unbound-exec-token",
-            severity: Severity::Warning,
-            key: id.clone(),
-            explanation: format!(
-                "the token {} may ask for commands and is bound to no agent: whoever holds it asks in the name of any, \
-                 and by that agent's rules",
-                quoted(name)
+    tokens.iter().map(finding).collect()
+}
+
+fn finding(DoubtfulToken { id, name, doubt }: &DoubtfulToken) -> Finding {
+    let name = quoted(name);
+    let (finding, explanation, fix) = match doubt {
+        TokenDoubt::UnboundExec => (
+            "unbound-exec-token",
+            format!(
+                "the token {name} may ask for commands and is bound to no agent: whoever holds it asks in the name of any, \
+                 and by that agent's rules"
             ),
-            fix: format!(
+            format!(
                 "countersign token create NAME --scope exec --agent ID, hand that out, then countersign token revoke {id}"
             ),
-            repair: None,
-        })
-        .collect()
+        ),
+        TokenDoubt::BoundAdmin => (
+            "bound-admin-token",
+            format!(
+                "the token {name} is an admin's and bound to agents: it changes the entries and the policy of these agents, \
+                 and is refused everything that belongs to no agent. No new token is made like this"
+            ),
+            format!(
+                "make one token with --scope admin and no --agent, and another one with --agent and the other scopes, then \
+                 countersign token revoke {id}"
+            ),
+        ),
+    };
+    Finding {
+        id: finding,
+        severity: Severity::Warning,
+        key: id.clone(),
+        explanation,
+        fix,
+        repair: None,
+    }
 }

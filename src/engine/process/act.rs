@@ -6,7 +6,7 @@ use super::{
     ProcessAction, ProcessCall, ProcessError, ProcessReply, paging, retention::KeptSessions, session::Session,
 };
 use crate::{
-    domain::{AgentId, KillCause, Principal, ProcessKind, ProcessStatus, Scope},
+    domain::{Access, AgentId, Authority, Belongs, KillCause, Principal, ProcessKind, ProcessStatus, Scope},
     engine::{Engine, reply::StorageTrouble},
     ledger::{Listing, Page, ProcessSession, SessionFilter},
     settings::Tool,
@@ -18,6 +18,22 @@ const KILL_PATIENCE: Duration = Duration::from_secs(10);
 const PAGE: u32 = 500;
 /// Most sessions in one answer, far above the runs that an agent may have.
 const MOST_LISTED: usize = 5_000;
+
+/// Whose sessions somebody sees.
+#[derive(Debug)]
+pub(super) struct Sight<'a> {
+    /// Only this agent's.
+    agent: Option<AgentId>,
+    /// Only those of agents that they have authority over.
+    authority: &'a Authority,
+}
+
+impl Sight<'_> {
+    fn has(&self, agent: &AgentId) -> bool {
+        self.agent.as_ref().is_none_or(|wanted| wanted == agent)
+            && self.authority.over(Belongs::To(agent)) == Access::Open
+    }
+}
 
 impl Engine {
     /// Does what is asked of the process tool.
@@ -35,7 +51,13 @@ impl Engine {
         let ProcessCall { agent, action } = call;
         self.check_process_tool(caller, &agent)?;
         let session = match action.session() {
-            Some(id) => self.find_session(Some(&agent), id).await?,
+            Some(id) => {
+                let sight = Sight {
+                    agent: Some(agent.clone()),
+                    authority: &caller.authority,
+                };
+                self.find_session(&sight, id).await?
+            }
             None => return self.list_sessions(&agent).await,
         };
         match action {
@@ -73,7 +95,7 @@ impl Engine {
         status: Option<ProcessStatus>,
         page: Page,
     ) -> Result<Listing<Session>, ProcessError> {
-        let agent = self.session_scope(caller, agent)?;
+        let Sight { agent, authority } = self.session_scope(caller, agent)?;
         let agents = match &agent {
             Some(agent) => vec![agent.clone()],
             None => self.agents_with_sessions().await?,
@@ -81,9 +103,14 @@ impl Engine {
         for agent in &agents {
             self.evict_sessions(agent).await;
         }
+        let filter = SessionFilter {
+            agent,
+            status,
+            authority: authority.clone(),
+        };
         let listing = self
             .ledger
-            .process_sessions(SessionFilter { agent, status }, page)
+            .process_sessions(filter, page)
             .await
             .map_err(StorageTrouble::from)?;
         Ok(Listing {
@@ -106,23 +133,28 @@ impl Engine {
         agent: Option<AgentId>,
         id: &str,
     ) -> Result<Session, ProcessError> {
-        let scope = self.session_scope(caller, agent)?;
-        let record = self.find_session(scope.as_ref(), id).await?;
+        let sight = self.session_scope(caller, agent)?;
+        let record = self.find_session(&sight, id).await?;
         Ok(self.session_view(record))
     }
 
-    /// Whose sessions a caller sees; `None` for everybody's.
-    pub(super) fn session_scope(
+    /// Whose sessions a caller sees.
+    pub(super) fn session_scope<'a>(
         &self,
-        caller: &Principal,
+        caller: &'a Principal,
         agent: Option<AgentId>,
-    ) -> Result<Option<AgentId>, ProcessError> {
-        if caller.has(Scope::Read) {
-            return Ok(agent);
-        }
-        let agent = agent.unwrap_or_else(AgentId::main);
-        self.check_process_tool(caller, &agent)?;
-        Ok(Some(agent))
+    ) -> Result<Sight<'a>, ProcessError> {
+        let agent = if caller.has(Scope::Read) {
+            agent
+        } else {
+            let agent = agent.unwrap_or_else(AgentId::main);
+            self.check_process_tool(caller, &agent)?;
+            Some(agent)
+        };
+        Ok(Sight {
+            agent,
+            authority: &caller.authority,
+        })
     }
 
     /// Whether a caller may use the process tool for an agent under every policy that counts at this moment.
@@ -141,10 +173,10 @@ impl Engine {
         }
     }
 
-    /// A session of this agent, or of anybody, that is still kept.
+    /// A session in sight that is still kept.
     pub(super) async fn find_session(
         &self,
-        agent: Option<&AgentId>,
+        sight: &Sight<'_>,
         id: &str,
     ) -> Result<ProcessSession, ProcessError> {
         let found = self
@@ -152,7 +184,7 @@ impl Engine {
             .process_session(id)
             .await
             .map_err(StorageTrouble::from)?;
-        let found = found.filter(|record| agent.is_none_or(|agent| *agent == record.run.agent));
+        let found = found.filter(|record| sight.has(&record.run.agent));
         let record = found.ok_or(ProcessError::NotFound)?;
         let is_too_old = record.ended_at().is_some_and(|ended_at| {
             self.kept_sessions(&record.run.agent)
@@ -228,7 +260,7 @@ impl Engine {
         loop {
             let filter = SessionFilter {
                 agent: Some(agent.clone()),
-                status: None,
+                ..SessionFilter::default()
             };
             let listing = self
                 .ledger

@@ -58,9 +58,9 @@ impl Engine {
         after: u64,
         form: OutputForm,
     ) -> Result<SessionFollower, ProcessError> {
-        let scope = self.session_scope(caller, agent)?;
+        let sight = self.session_scope(caller, agent)?;
         Ok(SessionFollower {
-            session: self.find_session(scope.as_ref(), id).await?,
+            session: self.find_session(&sight, id).await?,
             engine: Arc::clone(self),
             reader: OutputReader::at(after),
             form,

@@ -189,10 +189,9 @@ impl Engine {
     async fn approval_named(&self, caller: &Principal, named: &str) -> Result<Found, StorageTrouble> {
         if let Ok(id) = ApprovalId::parse(named)
             && id.is_uuid()
-            && let Some(approval) = self.ledger.approval(&id).await?
         {
-            let own = Some(approval).filter(|approval| caller.may_act_for(&approval.card.binding.agent));
-            return Ok(own.map_or(Found::None, |approval| Found::One(Box::new(approval))));
+            let found = self.approval(caller, &id).await?;
+            return Ok(found.map_or(Found::None, |approval| Found::One(Box::new(approval))));
         }
         for status in [Some(ApprovalStatus::Pending), None] {
             let filter = ApprovalFilter {
@@ -201,8 +200,7 @@ impl Engine {
                 ..ApprovalFilter::default()
             };
             let page = Page::first(MOST_OF_ONE_SLUG);
-            let mut found = self.ledger.approvals(filter, page).await?.items;
-            found.retain(|approval| caller.may_act_for(&approval.card.binding.agent));
+            let mut found = self.approvals(caller, filter, page).await?.items;
             match (found.pop(), found.is_empty()) {
                 (Some(one), true) => return Ok(Found::One(Box::new(one))),
                 (Some(_), false) => return Ok(Found::Several),

@@ -115,6 +115,14 @@ impl PathParameters for PairingName {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct AgentScope(pub(in crate::http) String);
 
+impl AgentScope {
+    /// The agent; `None` where the path says `*`.
+    pub(in crate::http) fn agent(&self) -> Option<AgentId> {
+        // It was read as one, or is `*`, which is none.
+        AgentId::parse(self.0.as_str()).ok()
+    }
+}
+
 impl PathParameters for AgentScope {
     fn read<'a>(get: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Problem> {
         let text = get("agentId").unwrap_or_default();

@@ -26,7 +26,7 @@ impl Code {
                 "Send `Authorization: Bearer` with a live token. `countersign token create` makes one; `countersign token list` shows which are revoked or expired."
             }
             Self::Forbidden => {
-                "`requiredScope` names the scope that is missing, or the token is bound to other agents, or a browser's second secret is missing. Use another token; scopes are never added to one."
+                "`requiredScope` names the scope that is missing, or the token is bound to other agents, or what it asked for belongs to no agent, or a browser's second secret is missing. Use another token; scopes are never added to one."
             }
             Self::ExecDenied => {
                 "`reason` says which rule or person decided, `runId` leads to the record, `hint` names what would change it. `POST /v1/exec/explain` shows the whole decision."

@@ -357,9 +357,9 @@ impl From<CreateTokenError> for Problem {
     fn from(error: CreateTokenError) -> Self {
         match error {
             CreateTokenError::Scopes(none @ ScopeConflict::Empty) => Self::field("scopes", none.to_string()),
-            CreateTokenError::Scopes(conflict @ ScopeConflict::AsksAndAnswers(_)) => {
-                Self::new(Code::ScopeConflict, conflict.to_string())
-            }
+            CreateTokenError::Scopes(
+                conflict @ (ScopeConflict::AsksAndAnswers(_) | ScopeConflict::BoundAdmin),
+            ) => Self::new(Code::ScopeConflict, conflict.to_string()),
             CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
             CreateTokenError::Storage(trouble) => trouble.into(),
         }

@@ -11,7 +11,7 @@ use crate::{
     domain::{AgentId, Ask, Security, UnixMillis},
     engine::agents::KnownAgent,
     http::{
-        caller::{Admin, Caller, Read},
+        caller::{Admin, AgentCaller, CallerAtAgent, Read},
         extract::{AgentScope, AtPath, IfMatch, JsonBody, QueryOf},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -72,11 +72,11 @@ struct PolicyBody {
     security(("token" = ["read"])),
 )]
 async fn list(
-    _caller: Caller<Read>,
+    caller: AgentCaller<Read>,
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
 ) -> Result<JsonReply<Page<AgentBody>>, Problem> {
-    let agents = state.engine().known_agents().await?;
+    let agents = state.engine().known_agents(&caller).await?;
     Ok(JsonReply(page.cut(
         ListName::only("agents"),
         agents,
@@ -96,7 +96,7 @@ async fn list(
     security(("token" = ["read"])),
 )]
 async fn policy(
-    _caller: Caller<Read>,
+    _caller: CallerAtAgent<Read>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
@@ -122,7 +122,7 @@ async fn policy(
     security(("token" = ["admin"])),
 )]
 async fn set_policy(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     _query: QueryOf<()>,

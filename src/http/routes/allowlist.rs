@@ -21,7 +21,7 @@ use crate::{
     engine::allowlist::{AllowlistEntry, EntryLimits, EntryState, EntryWarning},
     events::AllowlistList,
     http::{
-        caller::{Admin, Caller, Read},
+        caller::{Admin, CallerAtAgent, Read},
         extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf, not_null},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -139,7 +139,7 @@ struct NewEntryBody {
     security(("token" = ["read"])),
 )]
 async fn list(
-    _caller: Caller<Read>,
+    _caller: CallerAtAgent<Read>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
@@ -173,7 +173,7 @@ async fn list(
     security(("token" = ["admin"])),
 )]
 async fn add(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
@@ -203,7 +203,7 @@ async fn add(
     security(("token" = ["read"])),
 )]
 async fn one(
-    _caller: Caller<Read>,
+    _caller: CallerAtAgent<Read>,
     AtPath(AgentEntry {
         agent: AgentScope(agent),
         entry,
@@ -229,7 +229,7 @@ async fn one(
     security(("token" = ["admin"])),
 )]
 async fn remove(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentEntry {
         agent: AgentScope(agent),
         entry,
@@ -340,7 +340,7 @@ fn or_null(kind: Type) -> Schema {
     security(("token" = ["admin"])),
 )]
 async fn change(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentEntry {
         agent: AgentScope(agent),
         entry,

@@ -15,7 +15,7 @@ use crate::{
     domain::EntryId,
     engine::allowlist::WrittenRule,
     http::{
-        caller::{Admin, Caller, Read},
+        caller::{Admin, CallerAtAgent, Read},
         extract::{AgentEntry, AgentScope, AtPath, JsonBody, QueryOf},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -69,7 +69,7 @@ struct NewRuleBody {
     security(("token" = ["read"])),
 )]
 async fn list(
-    _caller: Caller<Read>,
+    _caller: CallerAtAgent<Read>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     QueryOf(page): QueryOf<PageQuery>,
@@ -99,7 +99,7 @@ async fn list(
     security(("token" = ["admin"])),
 )]
 async fn add(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentScope(agent)): AtPath<AgentScope>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
@@ -133,7 +133,7 @@ async fn add(
     security(("token" = ["admin"])),
 )]
 async fn remove(
-    caller: Caller<Admin>,
+    caller: CallerAtAgent<Admin>,
     AtPath(AgentEntry {
         agent: AgentScope(agent),
         entry,

@@ -16,7 +16,7 @@ use crate::{
     events::{EventFilter, Publication, Start},
     http::{
         accept::Accepted,
-        caller::{Caller, ReadOrOwn},
+        caller::{AgentCaller, ReadOrOwn},
         door::Origin,
         extract::{Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
@@ -110,7 +110,7 @@ fn limit(limit: usize) -> Result<usize, Problem> {
     security(("token" = ["read"]), ("token" = ["exec"])),
 )]
 async fn events(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     Extension(origin): Extension<Origin>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<EventsQuery>,
@@ -194,6 +194,7 @@ impl EventsQuery {
         filter.session.clone_from(&self.session_key);
         filter.run_id.clone_from(&self.run_id);
         filter.owner = owner(caller)?;
+        filter.authority.clone_from(&caller.authority);
         filter.output = self.output.unwrap_or_default();
         match &self.types {
             None => Ok(filter),

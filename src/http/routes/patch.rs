@@ -20,7 +20,7 @@ use crate::{
         reply::{AppliedPatch, PatchReply},
     },
     http::{
-        caller::{Caller, Exec},
+        caller::{AgentCaller, Exec},
         extract::{IdempotencyHeader, QueryOf, RawJson},
         problem::Problem,
         reply::{JsonReply, Located},
@@ -217,7 +217,7 @@ impl From<Change<'_>> for ChangeBody {
     security(("token" = ["exec"])),
 )]
 async fn apply_patch(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     IdempotencyHeader(key): IdempotencyHeader,

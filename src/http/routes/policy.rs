@@ -14,7 +14,7 @@ use crate::{
         standing::HeldEdit,
     },
     http::{
-        caller::{Caller, Read},
+        caller::{self, AgentCaller, Read},
         extract::{Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
         reply::JsonReply,
@@ -72,22 +72,21 @@ impl QueryForm for PolicyQuery {
     security(("token" = ["read"])),
 )]
 async fn effective(
-    caller: Caller<Read>,
+    caller: AgentCaller<Read>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<PolicyQuery>,
-) -> JsonReply<EffectiveBody> {
+) -> Result<JsonReply<EffectiveBody>, Problem> {
     let PolicyQuery {
         agent_id,
         session_key,
         host,
     } = query;
-    JsonReply(
-        state
-            .engine()
-            .effective_policy(&caller.actor, &agent_id, host, &session_key)
-            .await
-            .into(),
-    )
+    caller::expect_authority(&caller, &agent_id)?;
+    let effective = state
+        .engine()
+        .effective_policy(&caller.actor, &agent_id, host, &session_key)
+        .await;
+    Ok(JsonReply(effective.into()))
 }
 
 /// The policy in force for an agent.

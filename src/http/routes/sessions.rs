@@ -10,7 +10,7 @@ use crate::{
     domain::{ActorKind, AgentId, Ask, HostChoice, RunId, Security, SessionKey, UnixMillis},
     engine::session::{Commanded, NewOverrides},
     http::{
-        caller::{Admin, Caller, Exec, Read, RelayOrAdmin},
+        caller::{Admin, AgentCaller, Exec, Read, RelayOrAdmin},
         extract::{AtPath, EmptyBody, JsonBody, Parameters, QueryForm, QueryOf, not_null},
         problem::Problem,
         reply::JsonReply,
@@ -203,7 +203,7 @@ struct EventBody {
     security(("token" = ["read"])),
 )]
 async fn overrides(
-    caller: Caller<Read>,
+    caller: AgentCaller<Read>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
@@ -226,7 +226,7 @@ async fn overrides(
     security(("token" = ["admin"])),
 )]
 async fn replace(
-    caller: Caller<Admin>,
+    caller: AgentCaller<Admin>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
@@ -247,7 +247,7 @@ async fn replace(
     security(("token" = ["admin"])),
 )]
 async fn clear(
-    caller: Caller<Admin>,
+    caller: AgentCaller<Admin>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
@@ -273,7 +273,7 @@ async fn clear(
     security(("token" = ["relay"]), ("token" = ["admin"])),
 )]
 async fn command(
-    caller: Caller<RelayOrAdmin>,
+    caller: AgentCaller<RelayOrAdmin>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
@@ -310,7 +310,7 @@ async fn command(
     security(("token" = ["exec"])),
 )]
 async fn peek(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,
@@ -328,7 +328,7 @@ async fn peek(
     security(("token" = ["exec"])),
 )]
 async fn drain(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     AtPath(key): AtPath<SessionKey>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,

@@ -81,7 +81,7 @@ struct TokenRequestBody {
     /// `exec` never stands with `approve`, `admin` or `relay`.
     #[schema(min_items = 1, value_type = Vec<Scope>)]
     scopes: BTreeSet<Scope>,
-    /// The agents it is bound to; all unless given.
+    /// The agents it is bound to; all unless given. Not with `admin`.
     #[serde(default, deserialize_with = "not_null")]
     #[schema(min_items = 1, max_items = 1000, value_type = Vec<AgentId>, required = false)]
     agents: Option<BTreeSet<AgentId>>,

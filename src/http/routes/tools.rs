@@ -19,7 +19,7 @@ use crate::{
     domain::{AgentId, Principal, RunId, SessionKey},
     engine::{Engine, IdempotencyKey, Leaving},
     http::{
-        caller::{Caller, Exec},
+        caller::{AgentCaller, Exec},
         extract::{self, QueryOf, RawJson},
         problem::{Code, Problem},
         reply::JsonReply,
@@ -105,7 +105,7 @@ struct TextBlock {
     security(("token" = ["exec"])),
 )]
 async fn invoke(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     RawJson { value: body, bytes }: RawJson<ToolBody>,

@@ -3,17 +3,17 @@
 use axum::http::Uri;
 
 use crate::http::{
-    caller::{Anybody, Caller},
+    caller::{AgentCaller, Anybody},
     problem::{Code, Problem},
 };
 
 /// No route has this path.
-pub(in crate::http) async fn path(caller: Result<Caller<Anybody>, Problem>, uri: Uri) -> Problem {
+pub(in crate::http) async fn path(caller: Result<AgentCaller<Anybody>, Problem>, uri: Uri) -> Problem {
     refuse(caller, &uri, || Problem::not_found("resource"))
 }
 
 /// The path is a route's, the method is not.
-pub(in crate::http) async fn method(caller: Result<Caller<Anybody>, Problem>, uri: Uri) -> Problem {
+pub(in crate::http) async fn method(caller: Result<AgentCaller<Anybody>, Problem>, uri: Uri) -> Problem {
     refuse(caller, &uri, || {
         Problem::new(
             Code::MethodNotAllowed,
@@ -22,7 +22,11 @@ pub(in crate::http) async fn method(caller: Result<Caller<Anybody>, Problem>, ur
     })
 }
 
-fn refuse(caller: Result<Caller<Anybody>, Problem>, uri: &Uri, known: impl FnOnce() -> Problem) -> Problem {
+fn refuse(
+    caller: Result<AgentCaller<Anybody>, Problem>,
+    uri: &Uri,
+    known: impl FnOnce() -> Problem,
+) -> Problem {
     match caller {
         Err(problem) if uri.path().starts_with("/v1/") => problem,
         Ok(_) | Err(_) => known(),

@@ -12,8 +12,8 @@ use countersign::{
     approvals::{broker::ApproverGuard, store::DocumentStore},
     clock::{Clock, Ids, SystemClock, SystemIds},
     domain::{
-        Actor, ActorKind, AgentId, Approval, ApprovalDecision, Ask, Command, ExecRequest, Principal, Reason,
-        Run, RunId, RunStatus, Scope, Security, SessionKey,
+        Actor, ActorKind, AgentId, Approval, ApprovalDecision, Ask, Authority, Command, ExecRequest,
+        Principal, Reason, Run, RunId, RunStatus, Scope, Security, SessionKey,
     },
     engine::{
         Engine, EngineParts, PolicyFiles, Unstarted,
@@ -117,7 +117,7 @@ fn principal(id: &str, scopes: &[Scope]) -> Principal {
             name: id.to_owned(),
         },
         scopes: scopes.iter().copied().collect::<BTreeSet<_>>(),
-        agents: None,
+        authority: Authority::EVERYTHING,
     }
 }
 

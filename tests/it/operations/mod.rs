@@ -2,6 +2,7 @@
 //! cookie of a browser, with and without its second secret. An operation that is not in the table fails by name, so
 //! does a row without an operation.
 
+mod bound;
 mod edges;
 mod schema;
 mod table;

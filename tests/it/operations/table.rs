@@ -13,6 +13,32 @@ pub(super) enum Access {
     Scopes(&'static [&'static str]),
 }
 
+/// Whose the things are that an operation touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// Nobody's: only the caller, or that the server is there.
+    Caller,
+    /// No agent's: every token that is bound to agents is refused.
+    NoAgent,
+    /// An agent's. This is what a token that is bound to another agent gets.
+    Agent(Foreign),
+}
+
+/// How a token is answered that is bound to other agents than the one that a call is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// 403: the call names the agent, or means `main`.
+    Refused,
+    /// 404: as for a thing that is not there.
+    Unknown,
+    /// 200, without the thing.
+    LeftOut,
+    /// A list of one agent's for a token with only exec, of all for one with read.
+    RefusedOrLeftOut,
+    /// A thing of one agent's for a token with only exec, of anybody's for one with read.
+    RefusedOrUnknown,
+}
+
 /// The body of a right call.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body {
@@ -30,6 +56,7 @@ pub(super) struct Row {
     pub(super) method: &'static str,
     pub(super) path: &'static str,
     pub(super) access: Access,
+    pub(super) about: About,
     pub(super) body: Body,
     /// The status of a right call; of anybody's call where no scope is needed.
     pub(super) answers: u16,
@@ -44,11 +71,23 @@ const APPROVE: Access = Access::Scopes(&["approve"]);
 const RELAY: Access = Access::Scopes(&["relay", "admin"]);
 const ADMIN: Access = Access::Scopes(&["admin"]);
 
-const fn row(method: &'static str, path: &'static str, access: Access, body: Body, answers: u16) -> Row {
+const REFUSED: About = About::Agent(Foreign::Refused);
+const UNKNOWN: About = About::Agent(Foreign::Unknown);
+const LEFT_OUT: About = About::Agent(Foreign::LeftOut);
+
+const fn row(
+    method: &'static str,
+    path: &'static str,
+    access: Access,
+    about: About,
+    body: Body,
+    answers: u16,
+) -> Row {
     Row {
         method,
         path,
         access,
+        about,
         body,
         answers,
         accept: "application/json",
@@ -56,14 +95,14 @@ const fn row(method: &'static str, path: &'static str, access: Access, body: Bod
     }
 }
 
-const fn get(path: &'static str, access: Access) -> Row {
-    row("GET", path, access, Body::None, 200)
+const fn get(path: &'static str, access: Access, about: About) -> Row {
+    row("GET", path, access, about, Body::None, 200)
 }
 
 const fn open(path: &'static str, accept: &'static str) -> Row {
     Row {
         accept,
-        ..row("GET", path, Access::Open, Body::None, 200)
+        ..row("GET", path, Access::Open, About::Caller, Body::None, 200)
     }
 }
 
@@ -149,39 +188,62 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         answers: 303,
         accept: "text/html",
-        ..row("GET", "/", Access::Cookie, Body::None, 303)
+        ..row("GET", "/", Access::Cookie, About::Caller, Body::None, 303)
     },
-    row("POST", "/auth/login", Access::Open, Body::Json(wrong_login), 401),
-    row("POST", "/auth/logout", Access::Cookie, Body::None, 204),
-    row("GET", "/auth/session", Access::Cookie, Body::None, 401),
+    row(
+        "POST",
+        "/auth/login",
+        Access::Open,
+        About::Caller,
+        Body::Json(wrong_login),
+        401,
+    ),
+    row(
+        "POST",
+        "/auth/logout",
+        Access::Cookie,
+        About::Caller,
+        Body::None,
+        204,
+    ),
+    row(
+        "GET",
+        "/auth/session",
+        Access::Cookie,
+        About::Caller,
+        Body::None,
+        401,
+    ),
     open("/docs", "text/html"),
     open("/healthz", "application/json"),
     Row {
         accept: "application/json, text/event-stream",
-        ..row("POST", "/mcp", EXEC, Body::Json(greeting), 200)
+        ..row("POST", "/mcp", EXEC, About::Caller, Body::Json(greeting), 200)
     },
     Row {
         accept: "text/plain",
-        ..get("/metrics", READ)
+        ..get("/metrics", READ, About::NoAgent)
     },
     open("/openapi.json", "application/json"),
     open("/readyz", "application/json"),
     open("/v1/version", "application/json"),
-    get("/v1/agents", READ),
-    get("/v1/agents/{agentId}/allowlist", READ),
+    get("/v1/agents", READ, LEFT_OUT),
+    get("/v1/agents/{agentId}/allowlist", READ, REFUSED),
     // The same again answers with the entry that is there.
     row(
         "POST",
         "/v1/agents/{agentId}/allowlist",
         ADMIN,
+        REFUSED,
         Body::Json(pattern),
         201,
     ),
-    get("/v1/agents/{agentId}/allowlist/{entryId}", READ),
+    get("/v1/agents/{agentId}/allowlist/{entryId}", READ, REFUSED),
     row(
         "PATCH",
         "/v1/agents/{agentId}/allowlist/{entryId}",
         ADMIN,
+        REFUSED,
         Body::Json(note),
         200,
     ),
@@ -189,14 +251,16 @@ pub(super) const TABLE: &[Row] = &[
         "DELETE",
         "/v1/agents/{agentId}/allowlist/{entryId}",
         ADMIN,
+        REFUSED,
         Body::None,
         204,
     ),
-    get("/v1/agents/{agentId}/denylist", READ),
+    get("/v1/agents/{agentId}/denylist", READ, REFUSED),
     row(
         "POST",
         "/v1/agents/{agentId}/denylist",
         ADMIN,
+        REFUSED,
         Body::Json(rule),
         201,
     ),
@@ -204,23 +268,30 @@ pub(super) const TABLE: &[Row] = &[
         "DELETE",
         "/v1/agents/{agentId}/denylist/{entryId}",
         ADMIN,
+        REFUSED,
         Body::None,
         204,
     ),
-    get("/v1/agents/{agentId}/policy", READ),
+    get("/v1/agents/{agentId}/policy", READ, REFUSED),
     row(
         "PUT",
         "/v1/agents/{agentId}/policy",
         ADMIN,
+        REFUSED,
         Body::Json(policy),
         200,
     ),
-    get("/v1/approvals", Access::Scopes(&["read", "approve"])),
-    get("/v1/approvals/{id}", Access::Scopes(&["read", "approve"])),
+    get("/v1/approvals", Access::Scopes(&["read", "approve"]), LEFT_OUT),
+    get(
+        "/v1/approvals/{id}",
+        Access::Scopes(&["read", "approve"]),
+        UNKNOWN,
+    ),
     row(
         "POST",
         "/v1/approvals/{id}/decision",
         APPROVE,
+        UNKNOWN,
         Body::Json(decision),
         200,
     ),
@@ -228,78 +299,139 @@ pub(super) const TABLE: &[Row] = &[
         "POST",
         "/v1/approvals/{id}/revision",
         APPROVE,
+        UNKNOWN,
         Body::Json(exec),
         201,
     ),
-    get("/v1/audit", ADMIN),
-    get("/v1/audit/head", READ),
-    get("/v1/audit/verify", ADMIN),
-    get("/v1/config", READ),
-    row("PATCH", "/v1/config", ADMIN, Body::Tagged(config), 200),
+    get("/v1/audit", ADMIN, About::NoAgent),
+    get("/v1/audit/head", READ, About::NoAgent),
+    get("/v1/audit/verify", ADMIN, About::NoAgent),
+    get("/v1/config", READ, About::NoAgent),
+    row(
+        "PATCH",
+        "/v1/config",
+        ADMIN,
+        About::NoAgent,
+        Body::Tagged(config),
+        200,
+    ),
     Row {
         accept: "text/event-stream",
         streams: true,
-        ..get("/v1/events", Access::Scopes(&["read", "exec"]))
+        ..get("/v1/events", Access::Scopes(&["read", "exec"]), LEFT_OUT)
     },
-    row("POST", "/v1/apply-patch", EXEC, Body::Json(patch), 202),
-    row("POST", "/v1/exec", EXEC, Body::Json(exec), 200),
+    row("POST", "/v1/apply-patch", EXEC, REFUSED, Body::Json(patch), 202),
+    row("POST", "/v1/exec", EXEC, REFUSED, Body::Json(exec), 200),
     row(
         "POST",
         "/v1/exec/explain",
         Access::Scopes(&["exec", "read"]),
+        REFUSED,
         Body::Json(exec),
         200,
     ),
-    row("POST", "/v1/login-links", ADMIN, Body::None, 201),
-    get("/v1/nodes", READ),
-    get("/v1/nodes/pairings", ADMIN),
+    row("POST", "/v1/login-links", ADMIN, About::NoAgent, Body::None, 201),
+    get("/v1/nodes", READ, About::NoAgent),
+    get("/v1/nodes/pairings", ADMIN, About::NoAgent),
     row(
         "POST",
         "/v1/nodes/pairings/{requestId}/decision",
         ADMIN,
+        About::NoAgent,
         Body::Json(pairing),
         200,
     ),
-    get("/v1/nodes/{nodeId}", READ),
-    row("PATCH", "/v1/nodes/{nodeId}", ADMIN, Body::Json(name), 200),
-    row("DELETE", "/v1/nodes/{nodeId}", ADMIN, Body::None, 204),
-    get("/v1/nodes/{nodeId}/policy/document", ADMIN),
+    get("/v1/nodes/{nodeId}", READ, About::NoAgent),
+    row(
+        "PATCH",
+        "/v1/nodes/{nodeId}",
+        ADMIN,
+        About::NoAgent,
+        Body::Json(name),
+        200,
+    ),
+    row(
+        "DELETE",
+        "/v1/nodes/{nodeId}",
+        ADMIN,
+        About::NoAgent,
+        Body::None,
+        204,
+    ),
+    get("/v1/nodes/{nodeId}/policy/document", ADMIN, About::NoAgent),
     row(
         "PUT",
         "/v1/nodes/{nodeId}/policy/document",
         ADMIN,
+        About::NoAgent,
         Body::Tagged(document),
         200,
     ),
-    get("/v1/policy/document", ADMIN),
-    row("PUT", "/v1/policy/document", ADMIN, Body::Tagged(document), 200),
+    get("/v1/policy/document", ADMIN, About::NoAgent),
+    row(
+        "PUT",
+        "/v1/policy/document",
+        ADMIN,
+        About::NoAgent,
+        Body::Tagged(document),
+        200,
+    ),
     row(
         "POST",
         "/v1/policy/document/accept",
         ADMIN,
+        About::NoAgent,
         Body::Json(unknown_hash),
         412,
     ),
-    get("/v1/policy/effective", READ),
-    row("POST", "/v1/policy/preset", ADMIN, Body::Json(preset), 200),
-    get("/v1/process", Access::Scopes(&["exec", "read"])),
-    row("POST", "/v1/process", EXEC, Body::Json(all_sessions), 200),
-    get("/v1/process/{sessionId}", Access::Scopes(&["exec", "read"])),
+    get("/v1/policy/effective", READ, REFUSED),
+    row(
+        "POST",
+        "/v1/policy/preset",
+        ADMIN,
+        About::NoAgent,
+        Body::Json(preset),
+        200,
+    ),
+    get(
+        "/v1/process",
+        Access::Scopes(&["exec", "read"]),
+        About::Agent(Foreign::RefusedOrLeftOut),
+    ),
+    row(
+        "POST",
+        "/v1/process",
+        EXEC,
+        REFUSED,
+        Body::Json(all_sessions),
+        200,
+    ),
+    get(
+        "/v1/process/{sessionId}",
+        Access::Scopes(&["exec", "read"]),
+        About::Agent(Foreign::RefusedOrUnknown),
+    ),
     Row {
         accept: "text/event-stream",
         streams: true,
         ..get(
             "/v1/process/{sessionId}/stream",
             Access::Scopes(&["exec", "read"]),
+            About::Agent(Foreign::RefusedOrUnknown),
         )
     },
-    get("/v1/runs", Access::Scopes(&["read", "exec"])),
+    get("/v1/runs", Access::Scopes(&["read", "exec"]), LEFT_OUT),
     // With scope approve: the runs it is asked about.
-    get("/v1/runs/{runId}", Access::Scopes(&["read", "exec", "approve"])),
+    get(
+        "/v1/runs/{runId}",
+        Access::Scopes(&["read", "exec", "approve"]),
+        UNKNOWN,
+    ),
     row(
         "POST",
         "/v1/runs/{runId}/cancel",
         Access::Scopes(&["exec", "admin"]),
+        UNKNOWN,
         Body::None,
         200,
     ),
@@ -308,20 +440,23 @@ pub(super) const TABLE: &[Row] = &[
         ..get(
             "/v1/runs/{runId}/output",
             Access::Scopes(&["read", "exec", "approve"]),
+            UNKNOWN,
         )
     },
     row(
         "POST",
         "/v1/sessions/{sessionKey}/commands",
         RELAY,
+        REFUSED,
         Body::Json(text),
         200,
     ),
-    get("/v1/sessions/{sessionKey}/overrides", READ),
+    get("/v1/sessions/{sessionKey}/overrides", READ, REFUSED),
     row(
         "PUT",
         "/v1/sessions/{sessionKey}/overrides",
         ADMIN,
+        REFUSED,
         Body::Json(overrides),
         200,
     ),
@@ -329,21 +464,37 @@ pub(super) const TABLE: &[Row] = &[
         "DELETE",
         "/v1/sessions/{sessionKey}/overrides",
         ADMIN,
+        REFUSED,
         Body::None,
         204,
     ),
-    get("/v1/sessions/{sessionKey}/system-events", EXEC),
+    get("/v1/sessions/{sessionKey}/system-events", EXEC, REFUSED),
     row(
         "POST",
         "/v1/sessions/{sessionKey}/system-events/drain",
         EXEC,
+        REFUSED,
         Body::None,
         200,
     ),
-    row("POST", "/tools/invoke", EXEC, Body::Json(tool), 200),
-    get("/v1/tokens", ADMIN),
-    row("POST", "/v1/tokens", ADMIN, Body::Json(token), 201),
-    row("DELETE", "/v1/tokens/{id}", ADMIN, Body::None, 204),
+    row("POST", "/tools/invoke", EXEC, REFUSED, Body::Json(tool), 200),
+    get("/v1/tokens", ADMIN, About::NoAgent),
+    row(
+        "POST",
+        "/v1/tokens",
+        ADMIN,
+        About::NoAgent,
+        Body::Json(token),
+        201,
+    ),
+    row(
+        "DELETE",
+        "/v1/tokens/{id}",
+        ADMIN,
+        About::NoAgent,
+        Body::None,
+        204,
+    ),
 ];
 
 fn unknown_hash() -> Value {

@@ -521,6 +521,19 @@ impl TestServer {
         )
     }
 
+    /// A token that is bound to an agent, as its holder sees the API. Written into the ledger behind the server's back,
+    /// which makes none that is an admin's and bound.
+    pub(crate) async fn bound_token(&self, scopes: &[&str], agent: &str) -> Api {
+        let request = json!({ "name": format!("of {agent}"), "scopes": scopes });
+        let (id, api) = self.token_with(request).await;
+        let ledger = rusqlite::Connection::open(self.database()).expect("the ledger");
+        ledger.busy_timeout(Duration::from_secs(30)).expect("a limit");
+        let agents = json!([agent]).to_string();
+        let bound = ledger.execute("UPDATE tokens SET agents = ?1 WHERE id = ?2", (agents, id));
+        assert_eq!(bound, Ok(1));
+        api
+    }
+
     /// The command line beside this server.
     pub(crate) fn invocation(&self, arguments: &[&str]) -> Invocation {
         countersign()

@@ -13,10 +13,10 @@ pub(in crate::http) use body::ApprovalBody;
 pub(super) use body::PatternBody;
 
 use crate::{
-    domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, SessionKey},
+    domain::{AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Authority, SessionKey},
     engine::reply::{Answer, Decided},
     http::{
-        caller::{Approve, Caller, ReadOrApprove},
+        caller::{AgentCaller, Approve, ReadOrApprove},
         extract::{AtPath, JsonBody, Parameters, QueryForm, QueryOf},
         list::{ListName, PageQuery},
         problem::{Code, Problem},
@@ -95,7 +95,7 @@ fn id_prefix(text: String) -> Result<String, Problem> {
     security(("token" = ["read"]), ("token" = ["approve"])),
 )]
 async fn list(
-    _caller: Caller<ReadOrApprove>,
+    caller: AgentCaller<ReadOrApprove>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<ApprovalsQuery>,
 ) -> Result<JsonReply<Page<ApprovalBody>>, Problem> {
@@ -111,8 +111,13 @@ async fn list(
         agent: agent_id,
         session: session_key,
         id_prefix,
+        // The engine narrows it to what the caller may see.
+        authority: Authority::EVERYTHING,
     };
-    let approvals = state.engine().approvals(filter, page.page(LIST)?).await?;
+    let approvals = state
+        .engine()
+        .approvals(&caller, filter, page.page(LIST)?)
+        .await?;
     Ok(JsonReply(Page::of(LIST, approvals, ApprovalBody::from)))
 }
 
@@ -124,12 +129,12 @@ async fn list(
     security(("token" = ["read"]), ("token" = ["approve"])),
 )]
 async fn one(
-    _caller: Caller<ReadOrApprove>,
+    caller: AgentCaller<ReadOrApprove>,
     AtPath(id): AtPath<ApprovalId>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
 ) -> Result<JsonReply<ApprovalBody>, Problem> {
-    let approval = state.engine().approval(&id).await?;
+    let approval = state.engine().approval(&caller, &id).await?;
     let approval =
         approval.ok_or_else(|| Problem::new(Code::ApprovalNotFound, "there is no such approval"))?;
     Ok(JsonReply(approval.into()))
@@ -183,7 +188,7 @@ struct DecidedBody {
     security(("token" = ["approve"])),
 )]
 async fn decide(
-    caller: Caller<Approve>,
+    caller: AgentCaller<Approve>,
     AtPath(id): AtPath<ApprovalId>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,

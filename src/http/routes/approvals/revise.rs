@@ -8,7 +8,7 @@ use super::body::ApprovalBody;
 use crate::{
     domain::ApprovalId,
     http::{
-        caller::{Approve, Caller},
+        caller::{AgentCaller, Approve},
         extract::{AtPath, JsonBody, QueryOf},
         problem::Problem,
         reply::Located,
@@ -48,7 +48,7 @@ pub(super) struct RevisionBody {
     security(("token" = ["approve"])),
 )]
 pub(super) async fn revise(
-    caller: Caller<Approve>,
+    caller: AgentCaller<Approve>,
     AtPath(id): AtPath<ApprovalId>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,

@@ -11,7 +11,7 @@ use crate::{
     domain::{Ask, Host, HostChoice, Pinning, ScriptHold, Security},
     engine::explain::{Explanation, Outcome, SandboxView},
     http::{
-        caller::{Caller, ReadOrOwn},
+        caller::{AgentCaller, ReadOrOwn},
         extract::{JsonBody, QueryOf},
         problem::{Code, Problem},
         reply::JsonReply,
@@ -44,7 +44,7 @@ use crate::{
     security(("token" = ["exec"]), ("token" = ["read"])),
 )]
 pub(super) async fn explain(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ExecBody>,

@@ -17,7 +17,7 @@ pub(in crate::http::routes) use request::{ExecBody, approval_wait, command, host
 use crate::{
     engine::{IdempotencyKey, Leaving},
     http::{
-        caller::{Caller, Exec},
+        caller::{AgentCaller, Exec},
         extract::{IdempotencyHeader, QueryOf, RawJson},
         problem::Problem,
         state::AppState,
@@ -52,7 +52,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     security(("token" = ["exec"])),
 )]
 async fn exec(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     IdempotencyHeader(key): IdempotencyHeader,

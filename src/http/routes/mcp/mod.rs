@@ -34,7 +34,7 @@ use session::Session;
 use crate::{
     engine::Engine,
     http::{
-        caller::{Caller, Exec},
+        caller::{AgentCaller, Exec},
         extract::{QueryOf, RawJson},
         openapi::ProblemSchema,
         problem::{Code, Problem},
@@ -139,7 +139,7 @@ struct MessageSchema {
     security(("token" = ["exec"])),
 )]
 async fn mcp(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
     mut parts: Parts,

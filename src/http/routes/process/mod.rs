@@ -14,7 +14,7 @@ pub(in crate::http::routes) use request::ProcessBody;
 use crate::{
     domain::{AgentId, ProcessStatus},
     http::{
-        caller::{Caller, Exec, ReadOrOwn},
+        caller::{AgentCaller, Exec, ReadOrOwn},
         extract::{AtPath, JsonBody, Parameters, ProcessSessionName, QueryForm, QueryOf},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -52,7 +52,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     security(("token" = ["exec"])),
 )]
 async fn act(
-    caller: Caller<Exec>,
+    caller: AgentCaller<Exec>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
     JsonBody(body): JsonBody<ProcessBody>,
@@ -94,7 +94,7 @@ impl QueryForm for SessionsQuery {
     security(("token" = ["exec"]), ("token" = ["read"])),
 )]
 async fn list(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<SessionsQuery>,
 ) -> Result<JsonReply<Page<SessionBody>>, Problem> {
@@ -138,7 +138,7 @@ impl QueryForm for OwnerQuery {
     security(("token" = ["exec"]), ("token" = ["read"])),
 )]
 async fn one(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     AtPath(id): AtPath<ProcessSessionName>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OwnerQuery>,

@@ -14,7 +14,7 @@ use crate::{
     engine::process::{Followed, OutputForm, OutputText, SessionFollower},
     http::{
         accept::Accepted,
-        caller::{Caller, ReadOrOwn},
+        caller::{AgentCaller, ReadOrOwn},
         door::Origin,
         extract::{AtPath, Parameters, ProcessSessionName, QueryForm, QueryOf},
         problem::{Code, Problem},
@@ -47,7 +47,7 @@ const RETRY: Duration = Duration::from_secs(1);
     security(("token" = ["exec"]), ("token" = ["read"])),
 )]
 pub(super) async fn output(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     AtPath(id): AtPath<ProcessSessionName>,
     Extension(origin): Extension<Origin>,
     State(state): State<AppState>,

@@ -10,9 +10,9 @@ pub(super) use body::{RunBody, duration_ms};
 use body::{RunDetail, statuses_named};
 
 use crate::{
-    domain::{AgentId, Host, RunId, SessionKey, UnixMillis},
+    domain::{AgentId, Authority, Host, RunId, SessionKey, UnixMillis},
     http::{
-        caller::{Caller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
+        caller::{AgentCaller, ExecOrAdmin, ReadOrAskedOrOwn, ReadOrOwn},
         extract::{AtPath, EmptyBody, Parameters, QueryForm, QueryOf},
         list::{ListName, PageQuery},
         problem::Problem,
@@ -82,7 +82,7 @@ impl QueryForm for RunsQuery {
     security(("token" = ["read"]), ("token" = ["exec"])),
 )]
 async fn list(
-    caller: Caller<ReadOrOwn>,
+    caller: AgentCaller<ReadOrOwn>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<RunsQuery>,
 ) -> Result<JsonReply<Page<RunBody>>, Problem> {
@@ -112,6 +112,7 @@ async fn list(
         query: q,
         // The engine narrows it to what the caller may see.
         owner: None,
+        authority: Authority::EVERYTHING,
     };
     let runs = state.engine().runs(&caller, filter, page.page(LIST)?).await?;
     Ok(JsonReply(Page::of(LIST, runs, RunBody::listed)))
@@ -125,7 +126,7 @@ async fn list(
     security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
 )]
 async fn one(
-    caller: Caller<ReadOrAskedOrOwn>,
+    caller: AgentCaller<ReadOrAskedOrOwn>,
     AtPath(id): AtPath<RunId>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,
@@ -147,7 +148,7 @@ async fn one(
     security(("token" = ["exec"]), ("token" = ["admin"])),
 )]
 async fn cancel(
-    caller: Caller<ExecOrAdmin>,
+    caller: AgentCaller<ExecOrAdmin>,
     AtPath(id): AtPath<RunId>,
     State(state): State<AppState>,
     QueryOf(()): QueryOf<()>,

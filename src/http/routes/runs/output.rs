@@ -19,7 +19,7 @@ use crate::{
     domain::{OutputStream, RunId},
     engine::OutputBytes,
     http::{
-        caller::{Caller, ReadOrAskedOrOwn},
+        caller::{AgentCaller, ReadOrAskedOrOwn},
         extract::{AtPath, Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
         state::AppState,
@@ -66,7 +66,7 @@ impl QueryForm for OutputQuery {
     security(("token" = ["read"]), ("token" = ["exec"]), ("token" = ["approve"])),
 )]
 pub(super) async fn bytes(
-    caller: Caller<ReadOrAskedOrOwn>,
+    caller: AgentCaller<ReadOrAskedOrOwn>,
     AtPath(id): AtPath<RunId>,
     State(state): State<AppState>,
     QueryOf(query): QueryOf<OutputQuery>,
