@@ -7,8 +7,8 @@
 mod actor;
 mod approval;
 mod approval_votes;
-mod deciding;
 mod authority;
+mod deciding;
 mod ids;
 pub(crate) mod name;
 mod pairing;
@@ -33,8 +33,8 @@ pub use approval::{
     ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
 };
 pub use approval_votes::{Quorum, Vote};
-pub use deciding::{Deciding, deciding};
 pub use authority::{Access, Authority, Belongs};
+pub use deciding::{Deciding, deciding};
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
 pub use name::InvalidName;
 pub use pairing::{
