@@ -84,11 +84,11 @@ async fn a_person_allows_one_and_denies_the_next_with_a_reason() {
 #[tokio::test]
 async fn the_environment_stands_on_the_card() {
     let server = TestServer::asking().start().await;
-    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "a b" });
+    let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "a b" });
     asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let terminal = approver(&server);
     let card = terminal.sees("left").await;
-    assert!(card.contains("COMPILER_PATH, NOTE"), "{card}");
+    assert!(card.contains("COMPILER_LABEL, NOTE"), "{card}");
     quits(terminal).await;
 }
 

@@ -108,7 +108,7 @@ impl Stage {
     async fn set() -> Self {
         let programs = Scratch::new();
         for name in ["git", "cargo", "make"] {
-            let script = "#!/bin/sh\necho done\nif [ \"$1\" = hold ]; then exec cat; fi\n";
+            let script = "#!/bin/sh\necho done\nif [ \"$1\" = blame ]; then exec cat; fi\n";
             write_file_mode(&programs.join(name), script, 0o755);
         }
         let mut server = builder(&programs.path()).start().await;
@@ -148,7 +148,7 @@ impl Stage {
         for file in ["answers.txt", "text.txt"] {
             write_file_mode(&home.join(file), "yes\n", 0o644);
         }
-        let (held, pid) = session(&server, &["git", "hold"], "running").await;
+        let (held, pid) = session(&server, &["git", "blame"], "running").await;
         let (past, _) = session(&server, &["git", "status"], "completed").await;
         server.keep(pid);
         drop(nodes::paired(&server, "build-box", nodes::ONLY_RUN).await);

@@ -120,10 +120,10 @@ async fn unchanged_it_runs_with_the_environment_that_was_asked_for() {
 #[tokio::test]
 async fn the_environment_is_named_before_an_answer() {
     let server = TestServer::asking().start().await;
-    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "a b" });
+    let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "a b" });
     let pending = asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-    let expected = json!(["COMPILER_PATH", "NOTE"]);
+    let expected = json!(["COMPILER_LABEL", "NOTE"]);
     assert_eq!(
         server.operator().get(&path).await.expect(200)["envNames"],
         expected
@@ -131,7 +131,7 @@ async fn the_environment_is_named_before_an_answer() {
     let terminal = server
         .cli(&["approvals", "show", &id(&pending, "approvalId")])
         .await;
-    assert!(terminal.stdout.contains("COMPILER_PATH, NOTE"), "{terminal:?}");
+    assert!(terminal.stdout.contains("COMPILER_LABEL, NOTE"), "{terminal:?}");
     // The record keeps what was shown.
     server.answered(&pending, "deny").await;
     assert_eq!(

@@ -401,12 +401,12 @@ async fn the_environment_is_in_what_the_ui_is_asked() {
     let _ui = FakeUi::plain(&socket(&server), keeps(&kept));
     for (body, text) in [
         (
-            json!({ "argv": ["uname", "-s"], "env": { "COMPILER_PATH": "/x", "NOTE": "a b" } }),
-            "COMPILER_PATH=⟨not shown⟩ NOTE=⟨not shown⟩ uname -s",
+            json!({ "argv": ["uname", "-s"], "env": { "COMPILER_LABEL": "/x", "NOTE": "a b" } }),
+            "COMPILER_LABEL=⟨not shown⟩ NOTE=⟨not shown⟩ uname -s",
         ),
         (
-            json!({ "command": "uname; uname", "env": { "COMPILER_PATH": "/x" } }),
-            "export COMPILER_PATH=⟨not shown⟩; uname; uname",
+            json!({ "command": "uname; uname", "env": { "COMPILER_LABEL": "/x" } }),
+            "export COMPILER_LABEL=⟨not shown⟩; uname; uname",
         ),
     ] {
         let mut body = body;

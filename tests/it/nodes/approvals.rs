@@ -323,11 +323,11 @@ async fn the_environment_stands_before_the_command() {
     let client = OperatorClient::new(&operator_token(&server), APPROVER).answering();
     let mut present = client.connect(&server).await;
     let mut first = client.clone().first_generation().connect(&server).await;
-    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "a b" });
+    let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "a b" });
     let pending = server
         .asked(json!({ "command": "gcc -c hello.c", "env": env }))
         .await;
-    let command = "COMPILER_PATH=⟨not shown⟩ NOTE=⟨not shown⟩ gcc -c hello.c";
+    let command = "COMPILER_LABEL=⟨not shown⟩ NOTE=⟨not shown⟩ gcc -c hello.c";
     for operator in [&mut present, &mut first] {
         let event = operator.event("exec.approval.requested").await;
         assert_eq!(event["payload"]["request"]["command"], command);

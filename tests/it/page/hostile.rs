@@ -193,12 +193,12 @@ async fn the_environment_is_on_the_card() {
     let Some(browser) = signed_in(&server, Screen::PHONE).await else {
         return;
     };
-    let env = json!({ "COMPILER_PATH": "/x", "NOTE": "<b>x</b>\u{202e}y", "SERVICE_TOKEN": "k3y-k3y-k3y" });
+    let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "<b>x</b>\u{202e}y", "SERVICE_TOKEN": "k3y-k3y-k3y" });
     let body = json!({ "command": "gcc -c hello.c", "env": env });
     let approval = id(&ask_body(&server, body).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     let facts = browser.text(".facts").await;
-    for name in ["COMPILER_PATH", "NOTE", "SERVICE_TOKEN"] {
+    for name in ["COMPILER_LABEL", "NOTE", "SERVICE_TOKEN"] {
         assert!(facts.contains(name), "{name} in {facts}");
     }
     complains_of_nothing(&browser).await;
