@@ -12,17 +12,26 @@
 //! to the kernel. Invariant: nothing is permitted or refused here because of what stands in a caller's memory.
 //! Entry point: [`Answers`].
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
 
 use rustix::{
-    event::epoll::{self, CreateFlags, EventData, EventFlags},
-    fs::{MemfdFlags, Mode, OFlags},
+    event::{
+        PollFd, PollFlags,
+        epoll::{self, CreateFlags, EventData, EventFlags},
+    },
+    fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags},
     io::Errno,
+    pipe::PipeFlags,
 };
 
 use crate::sys::{
     fs::{own_position, seal},
     interception::{self, Call, CloseOnExec, Flags, Listener, PATH_BYTES, Wish},
+    process,
     socket::{self, Received},
 };
 
@@ -30,8 +39,10 @@ use super::wire::HeldScript;
 
 /// Names that one script may come to have: more are only made on purpose.
 const MAX_NAMES: usize = 64;
-/// Calls that are answered before the supervisor looks after everything else again.
+/// Calls of one program that are answered before those of the others.
 const CALLS_AT_A_TIME: usize = 64;
+/// How long the end of the thread is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The mark of the socket on which listeners arrive.
 const ARRIVALS: u64 = u64::MAX;
 /// What the kernel puts behind the name of a directory that has none any more.
@@ -84,34 +95,30 @@ impl Answers {
         self.scripts.directories.push((identity, plain(name)));
     }
 
-    /// Answers what waits. To be called when the descriptor is readable; it never waits itself.
-    pub(super) fn serve(&mut self) {
-        let mut ready = [const { None }; 16];
-        let count = {
-            let mut events = Vec::with_capacity(ready.len());
-            let none = rustix::event::Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            if epoll::wait(
-                &self.events,
-                rustix::buffer::spare_capacity(&mut events),
-                Some(&none),
-            )
-            .is_err()
-            {
-                return;
+    /// Answers in a thread of its own until nothing is left that could ask: a caller can make whoever reads its memory wait,
+    /// and a supervisor never waits. To be called when nothing of the run is forked here any more. Where no thread can be had
+    /// every call of the run fails that waits.
+    pub(super) fn begin(mut self) -> Option<Answering> {
+        let (ends, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok()?;
+        let thread = thread::Builder::new().spawn(move || {
+            while self.arrivals.is_some() || self.listeners.iter().any(Option::is_some) {
+                self.serve();
             }
-            for (slot, event) in ready.iter_mut().zip(&events) {
-                *slot = Some((event.data.u64(), event.flags));
-            }
-            events.len()
-        };
-        for (mark, flags) in ready.into_iter().take(count).flatten() {
-            if mark == ARRIVALS {
-                self.take_arrivals();
-            } else if let Ok(index) = usize::try_from(mark) {
-                self.hear(index, flags);
+            drop(end);
+        });
+        thread.ok().map(|thread| Answering { ends, thread })
+    }
+
+    /// Waits for calls and answers them.
+    fn serve(&mut self) {
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(16);
+        if epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut events), None).is_err() {
+            return;
+        }
+        for event in events {
+            match event.data.u64() {
+                ARRIVALS => self.take_arrivals(),
+                mark => self.hear(usize::try_from(mark).unwrap_or(usize::MAX), event.flags),
             }
         }
     }
@@ -164,16 +171,33 @@ impl Answers {
     }
 }
 
-impl AsFd for Answers {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+/// The thread that answers.
+#[derive(Debug)]
+pub(super) struct Answering {
+    ends: OwnedFd,
+    thread: JoinHandle<()>,
+}
+
+impl Answering {
+    /// Waits a moment for its end, once nothing of the run is left. Where a caller holds it up it stays behind, and this
+    /// process must not be used for another run.
+    pub(super) fn end(self) {
+        let mut descriptors = [PollFd::new(&self.ends, PollFlags::IN)];
+        let polled = process::poll(&mut descriptors, Some(PATIENCE));
+        let [ends] = descriptors;
+        if polled.is_ok() && !ends.revents().is_empty() && self.thread.join().is_ok() {
+            // The kernel counts it a little longer.
+            let is_counted = || process::thread_count() != 1;
+            for _ in (0..1000).take_while(|_| is_counted()) {
+                thread::yield_now();
+            }
+        }
     }
 }
 
 fn is_readable(descriptor: BorrowedFd<'_>) -> bool {
-    use rustix::event::{PollFd, PollFlags};
     let mut descriptors = [PollFd::from_borrowed_fd(descriptor, PollFlags::IN)];
-    let polled = crate::sys::process::poll(&mut descriptors, Some(std::time::Duration::ZERO));
+    let polled = process::poll(&mut descriptors, Some(Duration::ZERO));
     let [descriptor] = descriptors;
     polled.is_ok() && descriptor.revents().contains(PollFlags::IN)
 }
@@ -263,18 +287,13 @@ impl Caller<'_> {
         } else {
             self.proc(&format!("fd/{number}"))
         };
-        let stat = rustix::fs::stat(&link).ok()?;
         let name = rustix::fs::readlink(&link, Vec::new()).ok()?.into_bytes();
-        Some(((stat.st_dev, stat.st_ino), name))
+        Some((identity(&link).ok()?, name))
     }
 
     /// What tells its view of the file system from that of others.
     fn view(&self) -> Result<(Identity, Identity), Errno> {
-        let identity = |name: &str| {
-            let stat = rustix::fs::stat(self.proc(name))?;
-            Ok((stat.st_dev, stat.st_ino))
-        };
-        Ok((identity("root")?, identity("ns/mnt")?))
+        Ok((identity(&self.proc("root"))?, identity(&self.proc("ns/mnt"))?))
     }
 
     /// Writes into its memory, if it still waits.
@@ -289,6 +308,15 @@ impl Caller<'_> {
             _ => Err(Errno::FAULT),
         }
     }
+}
+
+/// What is at a path. No file system is asked that would have to ask another program.
+fn identity(path: &str) -> Result<Identity, Errno> {
+    let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
+    Ok((
+        rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
+        found.stx_ino,
+    ))
 }
 
 /// The scripts, by all their names.

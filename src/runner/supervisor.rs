@@ -87,15 +87,21 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 post.seat.set_busy(post.seats);
                 hooks::reach("sup.order-taken");
                 let bytes = frame.get_mut(..length).unwrap_or_default();
+                let mut held_scripts = false;
                 if let Some(Sweep { pid, start_time }) = Sweep::decode(bytes) {
                     tree::sweep(pid, start_time, post.home);
                 } else if let Some(start) = Start::of_frame(bytes, descriptors) {
+                    held_scripts = start.scripts.is_some();
                     serve_run(post, (&tools, &mut limiter), &start, &mut buffer);
                 }
                 // Environments hold secrets.
                 bytes.fill(0);
                 // The proof that nothing of the run is left; without it the next run could be mixed up with this one.
                 if process::reap()? != Reaped::NoChildren || process::parent() != post.runner {
+                    return Ok(());
+                }
+                // A thread that a run holds up: no process is forked beside it.
+                if held_scripts && process::thread_count() != 1 {
                     return Ok(());
                 }
                 post.seat.set_idle();
@@ -299,7 +305,7 @@ fn start_and_watch(
                 life,
                 terminal,
                 holding,
-                answers: asking.map(|asking| asking.answers),
+                answers: asking.and_then(|asking| asking.answers.begin()),
             };
             Watch::new(
                 post,

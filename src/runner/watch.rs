@@ -24,7 +24,7 @@ use crate::{
 };
 
 use super::{
-    answers::Answers,
+    answers::Answering,
     attach::Listener,
     cgroup::Holding,
     input::Input,
@@ -71,7 +71,7 @@ pub(super) struct Command<'a> {
     /// What holds it to its limits.
     pub(super) holding: Holding<'a>,
     /// Who answers for the scripts that it reads.
-    pub(super) answers: Option<Answers>,
+    pub(super) answers: Option<Answering>,
 }
 
 /// The loop's state.
@@ -90,7 +90,7 @@ pub(super) struct Watch<'a> {
     input: Input,
     terminal: Option<Terminal>,
     holding: Holding<'a>,
-    answers: Option<Answers>,
+    answers: Option<Answering>,
     buffer: &'a mut [u8],
     retained: Retained<'a>,
     server: Server<'a>,
@@ -258,9 +258,6 @@ impl<'a> Watch<'a> {
         let now = process::monotonic();
         self.act(now);
         let ready = self.wait(now);
-        if ready.answers {
-            self.answer();
-        }
         if ready.children {
             self.reap();
         }
@@ -385,7 +382,7 @@ impl<'a> Watch<'a> {
         } else {
             PollFlags::IN
         };
-        let sources: [(Option<BorrowedFd<'_>>, PollFlags); 7] = [
+        let sources: [(Option<BorrowedFd<'_>>, PollFlags); 6] = [
             (Some(self.tools.signals.as_fd()), PollFlags::IN),
             (self.pipe(0), PollFlags::IN),
             (self.pipe(1), PollFlags::IN),
@@ -395,7 +392,6 @@ impl<'a> Watch<'a> {
                 stream_events,
             ),
             (self.server.listener.as_ref().map(AsFd::as_fd), PollFlags::IN),
-            (self.answers.as_ref().map(AsFd::as_fd), PollFlags::IN),
         ];
         let mut descriptors: Vec<_> = sources
             .iter()
@@ -406,7 +402,7 @@ impl<'a> Watch<'a> {
             return Ready::default();
         }
         let mut events = descriptors.iter().map(PollFd::revents);
-        let [children, output, errors, input, stream, listener, answers] =
+        let [children, output, errors, input, stream, listener] =
             sources.map(|(source, _)| source.and_then(|_| events.next()).unwrap_or(PollFlags::empty()));
         Ready {
             children: !children.is_empty(),
@@ -415,13 +411,6 @@ impl<'a> Watch<'a> {
             server_speaks: stream.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             server_listens: stream.contains(PollFlags::OUT),
             attaching: !listener.is_empty(),
-            answers: !answers.is_empty(),
-        }
-    }
-
-    fn answer(&mut self) {
-        if let Some(answers) = &mut self.answers {
-            answers.serve();
         }
     }
 
@@ -687,6 +676,9 @@ impl<'a> Watch<'a> {
         if leftovers_run {
             self.stay_with_leftovers();
         }
+        if let Some(answers) = self.answers.take() {
+            answers.end();
+        }
     }
 
     fn exit(&self) -> Exit {
@@ -748,9 +740,6 @@ impl<'a> Watch<'a> {
             let now = process::monotonic();
             self.act(now);
             let ready = self.wait(now);
-            if ready.answers {
-                self.answer();
-            }
             if ready.children {
                 self.reap();
             }
@@ -787,7 +776,6 @@ struct Ready {
     server_speaks: bool,
     server_listens: bool,
     attaching: bool,
-    answers: bool,
 }
 
 fn is_readable(pipe: BorrowedFd<'_>) -> bool {

@@ -33,7 +33,8 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-pub(in crate::sys) fn thread_count() -> usize {
+/// The threads of this process.
+pub fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(usize::MAX, Iterator::count)
 }
 

@@ -15,8 +15,7 @@ mod signals;
 mod spawn;
 mod time;
 
-pub(super) use fork::thread_count;
-pub use fork::{Forked, SharedBytes, exit_now, fork};
+pub use fork::{Forked, SharedBytes, exit_now, fork, thread_count};
 pub use inspect::{Process, boot_id, children, current, inspect, list};
 pub use keyring::leave_session_keyring;
 pub use launch::{
