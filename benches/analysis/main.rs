@@ -7,11 +7,11 @@ use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, parser},
-    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
+    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
     hosts::{eyes::Files, path_lookup::SystemLookup},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, analyze,
+            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,
         },
         pattern::{PathCase, PatternCache},
     },
@@ -153,6 +153,7 @@ fn entries(count: usize) -> Vec<Entry<'static>> {
             arg_pattern: None,
             source: None,
             command_sha256: None,
+            typing: Typing::Nothing,
         })
         .collect()
 }
@@ -165,6 +166,7 @@ fn decide(text: &str, entries: Entries<'_>, cache: &PatternCache, lookup: &dyn P
         cwd_real: "/usr",
         env: &env,
         agent: &agent,
+        input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
         entries,

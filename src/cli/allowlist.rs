@@ -33,7 +33,8 @@ pub(crate) enum AllowlistCommand {
     /// Add an entry; with a limit it becomes a grant
     #[command(after_help = "Examples:
   countersign allowlist add /usr/bin/git
-  countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3")]
+  countersign allowlist add /usr/bin/make --arg-pattern '^test$' --expires 2h --max-uses 3
+  countersign allowlist add /usr/bin/npm --arg-pattern '^run dev$' --input")]
     Add(AddArgs),
     /// Remove an entry or grant
     #[command(after_help = "Examples:
@@ -82,6 +83,12 @@ pub(crate) struct AddArgs {
     /// Only while the file at this path has the content that it has now
     #[arg(long)]
     pin_digest: bool,
+    /// Also for commands that more can be typed into once they run (--pty, --background)
+    #[arg(long)]
+    input: bool,
+    /// Let their terminals keep pagers and editors, into which any command can be typed
+    #[arg(long, requires = "input")]
+    unguarded: bool,
     /// Why it is there
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
@@ -192,6 +199,8 @@ async fn add(context: &Context, client: &Client, args: AddArgs) -> Result<(), Fa
     };
     member("argPattern", args.arg_pattern.map(Value::from));
     member("note", args.note.map(Value::from));
+    member("input", args.input.then_some(json!(true)));
+    member("unguarded", args.unguarded.then_some(json!(true)));
     member(
         "expiresAtMs",
         args.expires.map(|expires| json!(context.clock.now() + expires)),
@@ -245,6 +254,8 @@ fn show(context: &Context, owner: &Owner, entry: Value) -> Result<(), Failure> {
         "argPattern",
         "source",
         "note",
+        "input",
+        "unguarded",
         "maxUses",
         "uses",
         "sha256",

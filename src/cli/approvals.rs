@@ -174,6 +174,7 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
         "nodeId",
         "cwd",
         "resolvedPath",
+        "input",
         "binding",
         "bindingDetail",
         "scripts",

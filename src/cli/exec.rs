@@ -320,6 +320,14 @@ fn show_warnings(context: &Context, answer: &Value) {
             .console
             .note(&format!("warning[{code}]: {}", value::visible(message)));
     }
+    if answer.get("inputClosed") == Some(&Value::Bool(true)) {
+        context
+            .console
+            .note("input closed: the entry that covers the command does not include an open one");
+        context
+            .console
+            .hint("countersign allowlist add --input PATTERN, with the pattern of the entry");
+    }
 }
 
 pub(super) fn show_pending(context: &Context, answer: &Value) {

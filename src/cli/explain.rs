@@ -99,6 +99,9 @@ fn facts(explained: &Value) -> Table {
     if explained.get("scripts").is_some() {
         table.fact("scripts", &value::text(explained, "scripts"));
     }
+    if explained.get("input").is_some() {
+        table.fact("input", &value::text(explained, "input"));
+    }
     if let Some(sandbox) = explained.get("sandbox") {
         let [backend, scope, access, cwd] =
             ["backend", "scope", "workspaceAccess", "cwd"].map(|member| value::text(sandbox, member));

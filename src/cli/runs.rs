@@ -217,6 +217,7 @@ async fn show(context: &Context, client: &Client, run: &RunId) -> Result<ExitSta
         "sessionKey",
         "cwd",
         "envNames",
+        "input",
         "security",
         "ask",
         "approvalId",

@@ -98,6 +98,8 @@ vocabulary! {
         NotAllowlisted = "not-allowlisted",
         /// Entries match the executable but not the arguments.
         ArgPatternMiss = "arg-pattern-miss",
+        /// What covers the segment does not include an input that stays open.
+        OpenInput = "open-input",
         /// Only an inert generated entry names the executable.
         GeneratedEntryInert = "generated-entry-inert",
         /// A flag that the safe bin's profile does not accept.

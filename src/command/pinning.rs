@@ -198,7 +198,7 @@ fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{AgentId, BoundInterpreter, BoundStep, Command, Host, SessionKey, StepJoin};
+    use crate::domain::{AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Host, SessionKey, StepJoin};
 
     fn identity(path: &str) -> FileIdentity {
         FileIdentity {
@@ -260,6 +260,7 @@ mod tests {
             scripts,
             held: None,
             pty: false,
+            input: CommandInput::Closed,
             timeout_ms: 0,
         }
     }

@@ -5,7 +5,7 @@
 //! them.
 
 use super::{display, prompt::Prompt, quoting};
-use crate::domain::{ApprovalCard, ApprovalDecision, Command, EnvOverrides, ShownEnv};
+use crate::domain::{ApprovalCard, ApprovalDecision, Command, CommandInput, EnvOverrides, ShownEnv};
 
 /// Most overrides whose names are shown.
 const MAX_NAMES: usize = 128;
@@ -42,6 +42,28 @@ pub fn command(card: &ApprovalCard) -> Prompt {
     }
 }
 
+/// What a person has to know of a command that more can be written to; `None` where nothing can be.
+pub const fn open_input(input: CommandInput) -> Option<&'static str> {
+    match input {
+        CommandInput::Closed | CommandInput::Withheld => None,
+        CommandInput::Pipe => {
+            Some("its input stays open: the agent can write more to it while it runs, unseen by you")
+        }
+        CommandInput::GuardedTerminal | CommandInput::Terminal => {
+            Some("it has a terminal: the agent can type into it while it runs, unseen by you")
+        }
+    }
+}
+
+/// The same in front of a text.
+const fn mark(input: CommandInput) -> &'static str {
+    match input {
+        CommandInput::Closed | CommandInput::Withheld => "",
+        CommandInput::Pipe => "⟨input stays open⟩ ",
+        CommandInput::GuardedTerminal | CommandInput::Terminal => "⟨terminal, input stays open⟩ ",
+    }
+}
+
 /// A question for a UI that shows a text and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlainQuestion {
@@ -64,7 +86,12 @@ impl PlainQuestion {
         Self {
             is_cut,
             decisions: decisions.copied().collect(),
-            text: format!("{}{}", assignments(&card.env, scope(card)), prompt.text),
+            text: format!(
+                "{}{}{}",
+                mark(card.binding.input),
+                assignments(&card.env, scope(card)),
+                prompt.text
+            ),
         }
     }
 }

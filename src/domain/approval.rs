@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, Host, Quorum, RunId, Security, SessionKey,
-    UnixMillis, Vote, name::vocabulary,
+    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, CommandInput, Host, Quorum, RunId, Security,
+    SessionKey, UnixMillis, Vote, name::vocabulary,
 };
 
 vocabulary! {
@@ -455,6 +455,9 @@ pub struct Binding {
     pub held: Option<ScriptHold>,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,
+    /// Whether more can be written to it once it runs. Records of before do not have it: nobody was told of it then.
+    #[serde(skip_serializing_if = "CommandInput::is_closed", default)]
+    pub input: CommandInput,
     /// Time limit in milliseconds, 0 for none.
     pub timeout_ms: u64,
 }

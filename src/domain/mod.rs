@@ -10,6 +10,7 @@ mod approval_votes;
 mod authority;
 mod deciding;
 mod ids;
+mod input;
 pub(crate) mod name;
 mod pairing;
 mod policy;
@@ -36,6 +37,7 @@ pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
 pub use deciding::{Deciding, deciding};
 pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
+pub use input::CommandInput;
 pub use name::InvalidName;
 pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,

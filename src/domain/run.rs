@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Backend, Command, Host, Isolation, Pinning, Reason, RunId, ScriptHold,
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId, ScriptHold,
     Security, SessionKey, UnixMillis, name::vocabulary,
 };
 
@@ -294,8 +294,8 @@ pub struct Run {
     pub pty: bool,
     /// Whether it outlives its caller.
     pub background: bool,
-    /// Whether its standard input was open when it began; otherwise it read end of file.
-    pub stdin_open: bool,
+    /// What could be written to it when it began.
+    pub input: CommandInput,
     /// Whether a miss was run in the sandbox instead of being asked.
     pub diverted: bool,
     /// As whom and how confined it runs.

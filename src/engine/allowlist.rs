@@ -42,6 +42,10 @@ pub struct AllowlistEntry {
     pub source: Option<String>,
     /// Text for people.
     pub note: Option<String>,
+    /// Whether it covers commands to which more can be written once they run.
+    pub input: bool,
+    /// Whether their terminals keep pagers and editors that take commands.
+    pub unguarded: bool,
     /// When it last matched, in Unix milliseconds.
     pub last_used_at: Option<i64>,
     /// The command that it last matched.
@@ -424,6 +428,8 @@ fn matching_changes(change: &PatternChange) -> bool {
         pattern,
         arg_pattern,
         note: _,
+        input: _,
+        unguarded: _,
         expires_at,
         max_uses,
         sha256,
@@ -501,6 +507,8 @@ fn entry_of(Keyed { id, item }: &Keyed<Entry>) -> AllowlistEntry {
         arg_pattern: item.arg_pattern.clone(),
         source: item.source.clone(),
         note: item.note.clone(),
+        input: item.input.unwrap_or_default(),
+        unguarded: item.unguarded.unwrap_or_default(),
         last_used_at: item.last_used_at.as_ref().map(Number::floor),
         last_used_command: item.last_used_command.clone(),
         last_resolved_path: item.last_resolved_path.clone(),
@@ -542,6 +550,8 @@ fn grant_of(Keyed { id, item }: &Keyed<Grant>, now: UnixMillis, counted: Option<
         arg_pattern: item.arg_pattern.clone(),
         source: None,
         note: item.note.clone(),
+        input: item.input.unwrap_or_default(),
+        unguarded: item.unguarded.unwrap_or_default(),
         last_used_at: None,
         last_used_command: None,
         last_resolved_path: None,

@@ -232,6 +232,7 @@ impl Surroundings<'_> {
                 // The ledger counts, in the transaction that would spend one more, and says which have none left.
                 uses: if spent.contains(listed.id) { u64::MAX } else { 0 },
                 sha256: listed.item.sha256.as_deref(),
+                typing: listed.item.typing(),
             })
             .collect();
         let rules = now.deny_rules(&call.agent);
@@ -267,6 +268,7 @@ impl Surroundings<'_> {
                 cwd_real: &cwd,
                 env: &call.env,
                 agent: &call.agent,
+                input: call.input(),
             },
             &AnalysisPolicy {
                 entries,
@@ -344,7 +346,14 @@ impl Analysis {
     pub(super) fn an_entry_would_help(&self) -> bool {
         self.verdict
             .finding()
-            .is_some_and(|finding| finding.code == Code::NotAllowlisted)
+            .is_some_and(|finding| matches!(finding.code, Code::NotAllowlisted | Code::OpenInput))
+    }
+
+    /// Whether all that is missing is that an entry includes an open input.
+    pub(super) fn lacks_only_input(&self) -> bool {
+        self.verdict
+            .finding()
+            .is_some_and(|finding| finding.code == Code::OpenInput)
     }
 }
 
@@ -403,6 +412,7 @@ fn entry_of<'a>(listed: &Listed<'a, document::Entry>) -> Entry<'a> {
         arg_pattern: listed.item.arg_pattern.as_deref(),
         source: listed.item.source.as_deref(),
         command_sha256: listed.item.command_sha256.as_deref(),
+        typing: listed.item.typing(),
     }
 }
 

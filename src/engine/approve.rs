@@ -6,7 +6,7 @@ use crate::{
     approvals::binding::{self, BoundScripts},
     domain::{
         Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Binding,
-        Command, EntryId, Host, Principal, Reason, RunId, Security, TerminalSize,
+        Command, CommandInput, EntryId, Host, Principal, Reason, RunId, Security, TerminalSize,
     },
     engine::{
         Engine,
@@ -164,7 +164,7 @@ impl Engine {
                 let custody = Custody {
                     slot,
                     holder: self.holder_of(call, leaving),
-                    stdin_open: call.stdin_open(),
+                    stdin_open: permit.binding().input.is_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
@@ -307,7 +307,6 @@ impl Engine {
         };
         self.persist_patterns(&approval).await;
         let run_id = approval.run_id.clone();
-        let stdin_open = self.fetch_run(&run_id).await?.stdin_open;
         let is_awaited = self.broker.is_awaited(&run_id);
         let is_keyed = self.is_keyed(&run_id).await?;
         if !is_awaited || is_keyed {
@@ -372,7 +371,7 @@ impl Engine {
                     let custody = Custody {
                         slot,
                         holder: self.holder_after_asking(is_awaited, is_keyed),
-                        stdin_open,
+                        stdin_open: permit.binding().input.is_open(),
                         terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
                     };
@@ -502,8 +501,16 @@ impl Engine {
                 FallbackVerdict::Run => match self.take_slot(&card.binding.agent, now.settings()).await {
                     Ok(slot) => match self.rebind(&card.binding, &now) {
                         Ok(binding) => {
+                            let input = match (&covering, security.min(input.ask_fallback)) {
+                                (_, Security::Full) => binding.input,
+                                (Some(cover), Security::Allowlist | Security::Deny) => {
+                                    cover.input.unwrap_or(binding.input)
+                                }
+                                (None, Security::Allowlist | Security::Deny) => CommandInput::Withheld,
+                            };
                             let terms = LaunchTerms {
                                 binding,
+                                input,
                                 stamp: now.stamp(),
                                 grants: covering.map_or_else(Vec::new, |cover| cover.grants),
                                 start_by: now.settings().server.approvals.start_by,
@@ -531,11 +538,10 @@ impl Engine {
                         // Whoever waits for it under a key may leave and join again; not knowing is no reason to kill.
                         let is_awaited = self.broker.is_awaited(&approval.run_id);
                         let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
-                        let run = self.fetch_run(&approval.run_id).await;
                         let custody = Custody {
                             slot,
                             holder: self.holder_after_asking(is_awaited, is_keyed),
-                            stdin_open: run.is_ok_and(|run| run.stdin_open),
+                            stdin_open: permit.binding().input.is_open(),
                             terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                             notice_after: None,
                         };
@@ -594,6 +600,10 @@ impl Engine {
                 return None;
             }
             cover.needs_person |= analysis.needs_person;
+            cover.input = Some(match cover.input {
+                None => analysis.input,
+                Some(before) => judge::lesser_input(before, analysis.input),
+            });
             judge::add_uses(
                 &mut cover.grants,
                 analysis.grant_uses(view, binding.agent.as_str()),
@@ -684,6 +694,8 @@ const fn not_allowed(why: NotAllowed, decision: ApprovalDecision) -> &'static st
 struct StillCovering {
     grants: Vec<GrantUse>,
     needs_person: bool,
+    /// What it includes of the input.
+    input: Option<CommandInput>,
 }
 
 /// When it was noticed that a deadline had come.

@@ -14,7 +14,8 @@ use crate::{
     command::question,
     domain::{
         Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Binding,
-        Bound, Command, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey, Why,
+        Bound, Command, CommandInput, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey,
+        Why,
     },
     engine::{Engine, reply::StorageTrouble},
     ledger::{
@@ -116,6 +117,8 @@ impl AskRequest {
             scripts: Vec::new(),
             held: None,
             pty: false,
+            // What the one who asked starts, and with which input, is not known here.
+            input: CommandInput::Closed,
             timeout_ms: 0,
         }
     }
@@ -221,6 +224,7 @@ impl Engine {
             ask,
             pty: false,
             background: true,
+            input: CommandInput::Closed,
             diverted: false,
             // The least that can be said of a command which another program starts.
             isolation: if host == Host::Node {

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     command::env_policy,
     domain::{
-        Actor, AgentId, Binding, Command, EnvOverrides, ExecRequest, Host, HostChoice, Isolation, Principal,
-        Run, RunId, SessionKey,
+        Actor, AgentId, Binding, Command, CommandInput, EnvOverrides, ExecRequest, Host, HostChoice,
+        Isolation, Principal, Run, RunId, SessionKey,
     },
     engine::{
         Engine,
@@ -73,6 +73,8 @@ pub(super) struct Call {
     pub(super) background: bool,
     /// Has a pseudo-terminal.
     pub(super) pty: bool,
+    /// What is wanted to be written to it once it runs, wherever that is.
+    pub(super) input: CommandInput,
     /// Who would answer a question about it.
     pub(super) answers: Answers,
     /// Its scripts are bound also where nothing that policy says depends on them.
@@ -101,13 +103,20 @@ impl Call {
             approval_wait: Duration::ZERO,
             background: true,
             pty: binding.pty,
+            input: binding.input,
             answers: Answers::Approvers,
             pins_scripts: false,
         }
     }
 
     /// The call behind a command that is judged and nothing else.
-    pub(super) fn of_command(agent: AgentId, command: Command, workdir: Workdir, env: EnvOverrides) -> Self {
+    pub(super) fn of_command(
+        agent: AgentId,
+        command: Command,
+        workdir: Workdir,
+        env: EnvOverrides,
+        input: CommandInput,
+    ) -> Self {
         Self {
             session: SessionKey::main_of(&agent),
             agent,
@@ -125,7 +134,8 @@ impl Call {
             yield_after: None,
             approval_wait: Duration::ZERO,
             background: true,
-            pty: false,
+            pty: input.is_terminal(),
+            input,
             answers: Answers::Approvers,
             pins_scripts: false,
         }
@@ -169,6 +179,7 @@ impl Call {
             approval_wait: Duration::ZERO,
             background: run.background,
             pty: run.pty,
+            input: run.input,
             answers: Answers::Approvers,
             pins_scripts: false,
         }
@@ -194,9 +205,13 @@ impl Call {
         }
     }
 
-    /// Whether its standard input stays open; nothing can be written to a command on a node.
-    pub(super) const fn stdin_open(&self) -> bool {
-        self.node.is_none() && (self.background || self.pty)
+    /// What is wanted to be written to it once it runs. Nothing can be written to a command on a node,
+    /// and a patch reads nothing.
+    pub(super) const fn input(&self) -> CommandInput {
+        match (self.host(), &self.command) {
+            (Host::Gateway | Host::Sandbox, Command::Shell(_) | Command::Argv(_)) => self.input,
+            (Host::Gateway | Host::Sandbox, Command::Patch(_)) | (Host::Node, _) => CommandInput::Closed,
+        }
     }
 
     /// The run that this call becomes.
@@ -215,6 +230,7 @@ impl Call {
             ask: judged.effective.ask.value,
             pty: self.pty,
             background: self.background,
+            input: judged.binding.input,
             diverted: self.diverted,
             isolation,
             sandbox: self.sandbox.as_ref().map(|place| place.backend),
@@ -376,6 +392,7 @@ impl Engine {
             .tool_policy(&agent)
             .denied_by(Tool::Process)
             .is_none();
+        let background_now = background && may_background;
         let yield_after = may_background.then(|| {
             if background {
                 Duration::ZERO
@@ -397,8 +414,9 @@ impl Engine {
             timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
             yield_after,
             approval_wait,
-            background: background && may_background,
+            background: background_now,
             pty,
+            input: CommandInput::wanted(background_now, pty),
             answers: Answers::Approvers,
             pins_scripts: false,
             agent,

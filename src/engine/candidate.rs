@@ -12,7 +12,7 @@ use std::{
 use crate::{
     approvals::store::Snapshot,
     clock::Clock,
-    domain::{AgentId, Command, EnvOverrides, HostChoice, Reason, Security},
+    domain::{AgentId, Command, CommandInput, EnvOverrides, HostChoice, Reason, Security},
     engine::{
         analyse::{self, Surroundings, TrustedDirs},
         call::Call,
@@ -76,6 +76,8 @@ pub struct RecordedCommand {
     pub cwd: PathBuf,
     /// The names of its environment overrides. Their values are not known; each counts as empty.
     pub env_names: Vec<String>,
+    /// What it wanted to be written to it.
+    pub input: CommandInput,
 }
 
 /// What a policy says to a command, whoever could be asked at the moment.
@@ -171,10 +173,11 @@ impl Candidate {
             command,
             cwd,
             env_names,
+            input: wanted,
         } = recorded;
         let workdir = Workdir::at(&cwd, &self.files)?;
         let env = EnvOverrides::accepted(env_names.into_iter().map(|name| (name, String::new())).collect());
-        let call = Call::of_command(agent, command, workdir, env);
+        let call = Call::of_command(agent, command, workdir, env, wanted);
         let effective = self.view.effective(&call.agent, call.wishes());
         let tool_denied = self.view.is_tool_denied(&call.agent, &call.command);
         let analysis = judge::analysis_matters(&call, &self.view, &effective)
@@ -289,6 +292,7 @@ mod tests {
             command: command.clone(),
             cwd: folder.path().to_path_buf(),
             env_names: env_names.iter().map(|name| (*name).to_owned()).collect(),
+            input: CommandInput::Closed,
         };
         candidate.judge(recorded).unwrap()
     }
@@ -389,6 +393,7 @@ mod tests {
             command: argv(&["/bin/echo"]),
             cwd: folder.path().join("gone"),
             env_names: Vec::new(),
+            input: CommandInput::Closed,
         });
         assert!(matches!(judged, Err(NotJudged::Workdir(_))), "{judged:?}");
     }

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     command::env_policy,
-    domain::EnvOverrides,
+    domain::{CommandInput, EnvOverrides},
     hosts::{confined::Hidden, run_path},
     settings::Environment,
 };
@@ -83,12 +83,14 @@ impl HostEnvironment {
         all
     }
 
-    /// The same for a command with a pseudo-terminal of its own, which overrides alone describe otherwise.
+    /// The same for a command with a pseudo-terminal of its own, which overrides alone describe otherwise. What guards
+    /// it wins over everything.
     pub(super) fn of_command_on_terminal(
         &self,
         path: &[PathBuf],
         overrides: &EnvOverrides,
         hidden: Option<&Hidden>,
+        guard: Guard,
     ) -> Vec<(OsString, OsString)> {
         let overridden = |wanted: &OsStr| overrides.iter().any(|(name, _value)| wanted == name);
         let of_server = |name: &OsStr| TERMINAL_VARIABLES.iter().any(|other| name == *other);
@@ -97,7 +99,58 @@ impl HostEnvironment {
         if !overridden(OsStr::new("TERM")) {
             all.push((OsString::from("TERM"), OsString::from(TERMINAL_KIND)));
         }
+        let guards = guard.variables();
+        all.retain(|(name, _value)| !guards.iter().any(|(guarded, _)| name == guarded));
+        all.extend(
+            guards
+                .iter()
+                .map(|(name, value)| (OsString::from(name), OsString::from(value))),
+        );
         all
+    }
+}
+
+/// Whether a terminal is kept from pagers and editors, into which any command can be typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Guard {
+    /// It is not.
+    None,
+    /// What pages writes everything at once, what would be edited is refused, and `less` starts nothing.
+    Pagers,
+}
+
+/// What programs ask for the pager and the editor, and what `less` asks before it starts anything.
+const GUARDS: &[(&str, &str)] = &[
+    ("LESSSECURE", "1"),
+    ("PAGER", "cat"),
+    ("MANPAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("SYSTEMD_PAGER", "cat"),
+    ("PSQL_PAGER", "cat"),
+    ("EDITOR", "false"),
+    ("VISUAL", "false"),
+    ("GIT_EDITOR", "false"),
+    ("GIT_SEQUENCE_EDITOR", "false"),
+    ("SYSTEMD_EDITOR", "false"),
+    ("SUDO_EDITOR", "false"),
+];
+
+impl Guard {
+    /// What the terminal of a command with this input needs.
+    pub(super) const fn of(input: CommandInput) -> Self {
+        match input {
+            CommandInput::GuardedTerminal => Self::Pagers,
+            CommandInput::Closed | CommandInput::Withheld | CommandInput::Pipe | CommandInput::Terminal => {
+                Self::None
+            }
+        }
+    }
+
+    const fn variables(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::None => &[],
+            Self::Pagers => GUARDS,
+        }
     }
 }
 
@@ -135,7 +188,7 @@ mod tests {
         let described = |given: &[(&str, &str)]| {
             let given = given.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned()));
             let overrides = EnvOverrides::accepted(given.collect());
-            let mut all = host.of_command_on_terminal(&[], &overrides, None);
+            let mut all = host.of_command_on_terminal(&[], &overrides, None, Guard::None);
             all.retain(|(name, _value)| TERMINAL_VARIABLES.iter().any(|other| name == other));
             all.sort();
             let text =

@@ -427,7 +427,7 @@ impl Engine {
                 let custody = Custody {
                     slot,
                     holder: self.holder_of(call, leaving),
-                    stdin_open: call.stdin_open(),
+                    stdin_open: judged.binding.input.is_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };

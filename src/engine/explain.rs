@@ -10,7 +10,7 @@ use crate::{
         pinning::Pinned,
     },
     domain::{
-        Backend, Command, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice, InvalidRequest,
+        Backend, Command, CommandInput, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice, InvalidRequest,
         MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, ScriptHold, Security,
     },
     engine::{
@@ -65,6 +65,8 @@ pub struct Explanation {
     pub pinned: Option<Pinned>,
     /// Whether its scripts would be read as they were judged; `None` without any.
     pub scripts: Option<ScriptHold>,
+    /// What could be written to it once it ran.
+    pub input: CommandInput,
     /// The node that it would run on.
     pub node: Option<NodeView>,
     /// The sandbox that it would run in.
@@ -183,6 +185,7 @@ impl Engine {
             would_persist: Vec::new(),
             pinned: None,
             scripts: None,
+            input: call.input(),
             node: call.node.as_deref().map(NodeView::of),
             sandbox: call
                 .sandbox
@@ -260,6 +263,7 @@ impl Engine {
                 Outcome::Deny(_) | Outcome::BadCommand | Outcome::BlockedEnv => None,
             },
             outcome,
+            input: judged.binding.input,
             needs_person: judged.input.needs_person,
             approver_reachable,
             quorum: matches!(judged.verdict, Verdict::Ask(_))

@@ -16,8 +16,8 @@ use crate::{
         question, quoting::quoted,
     },
     domain::{
-        AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, EntryId, EnvOverrides, Host,
-        Pattern, Quorum, Reason, Security, Why,
+        AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, CommandInput, EntryId,
+        EnvOverrides, Host, Pattern, Quorum, Reason, Security, Why,
     },
     engine::{
         Engine, analyse,
@@ -255,6 +255,10 @@ impl Engine {
             Some(_) | None => call.env.clone(),
         };
         let is_open = matches!(verdict, Verdict::Run | Verdict::Ask(_));
+        let call_input = match verdict {
+            Verdict::Run => input_by(input.security, call.input(), analysis.as_ref()),
+            Verdict::Ask(_) | Verdict::Deny(_) => call.input(),
+        };
         let Fastened {
             binding,
             pinned,
@@ -266,7 +270,8 @@ impl Engine {
                 scope: Scope::of(call, &effective, verdict),
                 are_looked_at: is_open && preflight::applies(&effective),
             };
-            self.bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?
+            let fastened = self.bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?;
+            fastened.with_input(call_input)
         };
         let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
             Some(Prepared::Refused(reason, why))
@@ -407,6 +412,7 @@ impl Engine {
             scripts,
             held,
             pty: call.pty,
+            input: call.input(),
             timeout_ms: call.timeout_ms(),
         };
         Ok(Fastened {
@@ -438,6 +444,12 @@ struct Fastened {
 }
 
 impl Fastened {
+    /// The same of a command to which no more than this can be written.
+    fn with_input(mut self, input: CommandInput) -> Self {
+        self.binding.input = input;
+        self
+    }
+
     /// Of a binding that says itself how firm it is.
     fn by_itself(binding: Binding) -> Self {
         Self {
@@ -494,6 +506,27 @@ pub(super) fn gate_input(effective: &Effective, analysis: Option<&Analysis>, too
         needs_person: analysis.is_some_and(|analysis| analysis.needs_person),
         document_refused: effective.document_refused,
         tool_denied,
+    }
+}
+
+/// What can be written to a command that runs without an answer. Where only the allowlist lets it run, that is what the
+/// allowlist includes of what is wanted.
+fn input_by(security: Security, wanted: CommandInput, analysis: Option<&Analysis>) -> CommandInput {
+    match (security, analysis) {
+        (Security::Full, _) => wanted,
+        (Security::Allowlist | Security::Deny, Some(analysis)) if wanted.is_open() => analysis.input,
+        (Security::Allowlist | Security::Deny, _) => wanted,
+    }
+}
+
+/// The lesser of what two policies leave of an input that a call wants.
+pub(super) const fn lesser_input(one: CommandInput, other: CommandInput) -> CommandInput {
+    if !one.is_open() {
+        one
+    } else if !other.is_open() || matches!(other, CommandInput::GuardedTerminal) {
+        other
+    } else {
+        one
     }
 }
 
@@ -600,6 +633,12 @@ impl Judgement {
             (self, other)
         };
         judged.input = judged.input.strictest(lesser.input);
+        if judged.verdict == Verdict::Run {
+            judged.binding.input = lesser_input(judged.binding.input, lesser.binding.input);
+        }
+        if let (Some(analysis), Some(other)) = (&mut judged.analysis, &lesser.analysis) {
+            analysis.input = lesser_input(analysis.input, other.input);
+        }
         // One is what a stricter rule left of the other.
         if lesser.env.names().len() < judged.env.names().len() {
             judged.env = lesser.env;
@@ -627,10 +666,23 @@ impl Judgement {
     pub(super) fn terms(&self, settings: &Settings) -> LaunchTerms {
         LaunchTerms {
             binding: self.binding.clone(),
+            input: self.input_unanswered(),
             stamp: self.stamp.clone(),
             grants: self.grants.clone(),
             start_by: settings.server.approvals.start_by,
             node: self.node.clone(),
+        }
+    }
+
+    /// What can be written to it when nobody answers for it: of what the fallback runs by the allowlist, what that
+    /// includes.
+    fn input_unanswered(&self) -> CommandInput {
+        match self.verdict {
+            Verdict::Ask(_) => {
+                let security = self.input.ask_fallback.min(self.input.security);
+                input_by(security, self.binding.input, self.analysis.as_ref())
+            }
+            Verdict::Run | Verdict::Deny(_) => self.binding.input,
         }
     }
 
@@ -811,8 +863,9 @@ impl Judgement {
         // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
         let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
         is_plain.then(|| {
+            let typing = if analysis.lacks_only_input() { "--input " } else { "" };
             format!(
-                "countersign allowlist add --agent {} {}",
+                "countersign allowlist add {typing}--agent {} {}",
                 quoted(agent.as_str()),
                 quoted(path)
             )

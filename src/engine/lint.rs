@@ -331,6 +331,7 @@ impl<'a> OwnRules<'a> {
                     arg_pattern: keyed.item.arg_pattern.as_deref(),
                     source: keyed.item.source.as_deref(),
                     command_sha256: keyed.item.command_sha256.as_deref(),
+                    typing: keyed.item.typing(),
                 })
                 .collect(),
             grants: grants
@@ -351,6 +352,7 @@ impl<'a> OwnRules<'a> {
                         .or_else(|| keyed.item.uses.as_ref().and_then(Number::as_count))
                         .unwrap_or(0),
                     sha256: keyed.item.sha256.as_deref(),
+                    typing: keyed.item.typing(),
                 })
                 .collect(),
             deny_rules: rules

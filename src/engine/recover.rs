@@ -259,7 +259,7 @@ impl Engine {
         Custody {
             slot: self.slots.take(&run.agent),
             holder: session_id.map_or(Holder::CallerWithKey, Holder::Session),
-            stdin_open: run.stdin_open,
+            stdin_open: run.input.is_open(),
             terminal: run.pty.then_some(TerminalSize::DEFAULT),
             notice_after: None,
         }

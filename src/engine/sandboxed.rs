@@ -309,6 +309,7 @@ impl Engine {
             scripts: Vec::new(),
             held: None,
             pty: call.pty,
+            input: call.input(),
             timeout_ms: call.timeout_ms(),
         };
         let verdict = gate::gate(&input);

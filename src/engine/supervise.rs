@@ -9,6 +9,7 @@ use crate::{
     },
     engine::{
         Engine,
+        environment::Guard,
         live::{Control, Ended, Holder, LiveRun, LiveState, NewLiveRun, Recent},
         outcome::{self, OutputSummary},
         sandboxed,
@@ -185,9 +186,11 @@ impl Engine {
                 };
                 let env = match custody.terminal {
                     None => self.environment.of_command(&path, permit.env(), hidden),
-                    Some(_) => self
-                        .environment
-                        .of_command_on_terminal(&path, permit.env(), hidden),
+                    Some(_) => {
+                        let guard = Guard::of(permit.binding().input);
+                        self.environment
+                            .of_command_on_terminal(&path, permit.env(), hidden, guard)
+                    }
                 };
                 (self.isolation_of(&permit.binding().agent, &settings), env)
             }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, EntryId, Host, OutputStream,
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, CommandInput, EntryId, Host, OutputStream,
     PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, ScriptHold, Security,
     SessionKey, TerminalReason, TokenId, UnixMillis, name::vocabulary,
 };
@@ -180,6 +180,8 @@ pub enum EventKind {
         binding: Option<Pinning>,
         /// Whether its scripts are read as they were judged; `None` without any.
         scripts: Option<ScriptHold>,
+        /// What can be written to it once it runs.
+        input: CommandInput,
     },
     /// `exec.started`
     ExecStarted {
@@ -210,6 +212,8 @@ pub enum EventKind {
     },
     /// `exec.approval.requested`
     ApprovalRequested {
+        /// What could be written to the command once it ran.
+        input: CommandInput,
         /// First characters of the id.
         slug: String,
         /// The command as text.
@@ -405,13 +409,15 @@ impl EventKind {
                 verdict,
                 binding,
                 scripts,
+                input,
             } => {
                 members.text("command", command).text("cwd", cwd);
                 members
                     .put("requestedBy", actor_json(requested_by))
                     .text("verdict", verdict.as_str())
                     .maybe("binding", binding.map(Pinning::as_str))
-                    .maybe("scripts", scripts.map(ScriptHold::as_str));
+                    .maybe("scripts", scripts.map(ScriptHold::as_str))
+                    .maybe("input", input.noteworthy().map(CommandInput::as_str));
             }
             Self::ExecStarted {
                 pid,
@@ -439,6 +445,7 @@ impl EventKind {
                     .maybe("detail", detail.as_deref());
             }
             Self::ApprovalRequested {
+                input,
                 slug,
                 command,
                 cwd,
@@ -455,6 +462,7 @@ impl EventKind {
                     .text("security", security.as_str())
                     .text("ask", ask.as_str());
                 members
+                    .maybe("input", input.noteworthy().map(CommandInput::as_str))
                     .put("createdAtMs", created_at.get())
                     .put("expiresAtMs", expires_at.get());
             }

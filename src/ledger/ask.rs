@@ -240,6 +240,10 @@ impl Job for NoRoute {
                     entrance.status = RunStatus::Launching;
                     entrance.decision = by_fallback(RunVerdict::Run);
                     entrance.launch = Some(&ready);
+                    let run = NewRun {
+                        input: terms.input,
+                        ..run.clone()
+                    };
                     run.insert(tx, &entrance)?;
                     self.record_expired(tx, &state)?;
                     grants::count(tx, &terms.grants, &run.id)?;
@@ -265,7 +269,7 @@ impl Job for NoRoute {
             (NoRouteDraft::Ready(ready, at), Fallback::Run(terms)) => {
                 let (id, env) = (run.id.clone(), run.env.clone());
                 NoRouteOutcome::Launched {
-                    permit: ready.into_permit(id, terms.binding, env, proof),
+                    permit: ready.into_permit(id, terms.into_binding(), env, proof),
                     approval: Box::new(record(run, approval, expired(at), at)),
                 }
             }
@@ -351,6 +355,7 @@ pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApprov
 pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -> EventKind {
     let card = &approval.card;
     EventKind::ApprovalRequested {
+        input: card.binding.input,
         slug: approval.id.slug().to_owned(),
         // Somebody may answer from what they read here.
         command: match &run.command {

@@ -171,6 +171,7 @@ impl Job for Expire {
                 verdict: RunVerdict::Run,
                 by: DecidedBy::Fallback,
             },
+            terms.input,
         )?;
         grants::count(tx, &terms.grants, &run_id)?;
         Ok(ExpireDraft::Launched {
@@ -184,7 +185,7 @@ impl Job for Expire {
         match (draft, self.fallback) {
             (ExpireDraft::Launched { ready, approval, env }, Fallback::Run(terms)) => {
                 let run_id = approval.run_id.clone();
-                let permit = ready.into_permit(run_id, terms.binding, env, proof);
+                let permit = ready.into_permit(run_id, terms.into_binding(), env, proof);
                 ExpireOutcome::Launched { permit, approval }
             }
             (ExpireDraft::Launched { approval, .. }, Fallback::Deny { .. }) => {

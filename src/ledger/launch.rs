@@ -40,9 +40,9 @@
 use std::time::Duration;
 
 use crate::domain::{
-    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, DecidedBy, EntryId, EnvOverrides, Isolation,
-    LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision, RunEnd, RunId, RunStatus,
-    RunVerdict, UnixMillis, relaunch,
+    Actor, ApprovalId, ApprovalState, ApprovalStatus, Binding, CommandInput, DecidedBy, EntryId,
+    EnvOverrides, Isolation, LaunchId, LaunchStanding, Launching, Reason, RelaunchStanding, RunDecision,
+    RunEnd, RunId, RunStatus, RunVerdict, UnixMillis, relaunch,
 };
 
 use super::{
@@ -139,6 +139,8 @@ impl Permit {
 pub struct LaunchTerms {
     /// What would be started, checked just now.
     pub binding: Binding,
+    /// What can be written to it: what that of `binding` is without anybody's answer.
+    pub input: CommandInput,
     /// The policy it was judged under.
     pub stamp: PolicyStamp,
     /// Grants with a limit that let it through.
@@ -150,6 +152,14 @@ pub struct LaunchTerms {
 }
 
 impl LaunchTerms {
+    /// What is started on these terms.
+    pub(super) fn into_binding(self) -> Binding {
+        Binding {
+            input: self.input,
+            ..self.binding
+        }
+    }
+
     /// How safe the commit must be that launches on these terms.
     pub(super) const fn durability(&self, tuning: &Tuning) -> Durability {
         // A loss of power here ends nothing that a node was told to run.
@@ -274,7 +284,13 @@ impl Ready {
     }
 
     /// Moves a run that exists to `launching`. The caller has checked that it may.
-    pub(super) fn write(&self, tx: &Tx<'_>, run: &RunId, decision: RunDecision) -> Result<(), Fault> {
+    pub(super) fn write(
+        &self,
+        tx: &Tx<'_>,
+        run: &RunId,
+        decision: RunDecision,
+        input: CommandInput,
+    ) -> Result<(), Fault> {
         let LaunchColumns {
             launch_id,
             epoch,
@@ -286,7 +302,7 @@ impl Ready {
         } = &self.columns;
         let changed = tx.execute(
             "UPDATE runs SET status = 'launching', verdict = ?2, verdict_by = ?3, launch_id = ?4, epoch = ?5, \
-             boot_id = ?6, launched_ms = ?7, not_after_ms = ?8, binding_digest = ?9 \
+             boot_id = ?6, launched_ms = ?7, not_after_ms = ?8, binding_digest = ?9, input = ?10 \
              WHERE run_id = ?1 AND status IN ('requested', 'asking')",
             (
                 run.as_str(),
@@ -298,6 +314,7 @@ impl Ready {
                 launched_at.get(),
                 not_after.get(),
                 binding_digest.as_deref(),
+                input.as_str(),
             ),
         )?;
         exactly_one(changed)?;
@@ -451,6 +468,7 @@ impl Job for ApprovedLaunch {
                 verdict: RunVerdict::Run,
                 by: DecidedBy::Person,
             },
+            self.binding.input,
         )?;
         Ok(ApprovedDraft::Ready {
             ready: Box::new(ready),

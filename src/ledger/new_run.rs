@@ -6,7 +6,7 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, EnvOverrides, Host, Isolation, Pinning,
+        Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, EnvOverrides, Host, Isolation, Pinning,
         Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey,
     },
     events::{Event, EventKind, Subject},
@@ -43,6 +43,8 @@ pub struct NewRun {
     pub pty: bool,
     /// Whether it outlives its caller.
     pub background: bool,
+    /// What can be written to it once it runs.
+    pub input: CommandInput,
     /// Whether a miss is run in the sandbox instead of being asked.
     pub diverted: bool,
     /// As whom and how confined it runs.
@@ -103,14 +105,6 @@ impl NewRun {
         }
     }
 
-    /// Whether it begins with an open standard input (`exec-tool.md` 8). Nothing can be written to a command on a node.
-    const fn stdin_open(&self) -> bool {
-        match self.host {
-            Host::Gateway | Host::Sandbox => self.background || self.pty,
-            Host::Node => false,
-        }
-    }
-
     /// Inserts the run and tells of it.
     pub(super) fn insert(&self, tx: &mut Tx<'_>, entrance: &Entrance<'_>) -> Result<(), Fault> {
         self.insert_by(tx, entrance, &self.requested_by)
@@ -148,7 +142,7 @@ impl NewRun {
             "INSERT INTO runs (run_id, status, host, node_id, agent_id, session_key, command, argv_json, cwd, \
              env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, \
              detail, approval_id, pty, background, keyed, diverted, isolation, timeout_ms, created_ms, ended_ms, \
-             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, stdin_open, sandbox, \
+             launch_id, epoch, boot_id, launched_ms, not_after_ms, binding_digest, binding, input, sandbox, \
              tool, scripts) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
              ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34, ?35, ?36, ?37, ?38, ?39)",
@@ -188,7 +182,7 @@ impl NewRun {
                 launch.map(|launch| launch.not_after.get()),
                 launch.and_then(|launch| launch.binding_digest.as_deref()),
                 self.binding.map(Pinning::as_str),
-                self.stdin_open(),
+                self.input.as_str(),
                 self.sandbox.map(Backend::as_str),
                 tool,
                 self.scripts.map(ScriptHold::as_str),
@@ -204,6 +198,7 @@ impl NewRun {
             verdict: *verdict,
             binding: self.binding,
             scripts: self.scripts,
+            input: self.input,
         };
         tx.log(
             Event {

@@ -304,7 +304,7 @@ pub(super) fn earlier_launch(connection: &Connection, id: &RunId) -> Result<Opti
 pub(super) const COLUMNS: &str = "run_id, status, host, node_id, agent_id, session_key, command, argv_json, tool, cwd, \
      env_names, asked_by_kind, asked_by_id, asked_by_name, security, ask, verdict, verdict_by, reason, detail, \
      approval_id, session_id, pid, pty, background, diverted, isolation, timeout_ms, created_ms, started_ms, \
-     ended_ms, exit_code, exit_signal, timed_out, truncated, output_bytes, tail, warnings, binding, stdin_open, \
+     ended_ms, exit_code, exit_signal, timed_out, truncated, output_bytes, tail, warnings, binding, input, \
      sandbox, scripts";
 
 /// A run from a row that begins with [`COLUMNS`].
@@ -348,7 +348,7 @@ pub(super) fn from_row(row: &Row<'_>) -> Result<Run, Fault> {
         tail: columns.take()?,
         warnings: columns.json()?,
         binding: columns.maybe_word()?,
-        stdin_open: columns.take()?,
+        input: columns.word()?,
         sandbox: columns.maybe_word()?,
         scripts: columns.maybe_word()?,
     })

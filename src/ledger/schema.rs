@@ -49,6 +49,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0011_scripts.sql",
         include_str!("../../migrations/sqlite/0011_scripts.sql"),
     ),
+    (
+        "0012_input.sql",
+        include_str!("../../migrations/sqlite/0012_input.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -24,7 +24,7 @@ Status `failed` means that the command ran and exited with another code than 0."
 const PROCESS: &str = "Look after commands that went on in the background (status `running` of `exec`). `list` shows the \
 sessions; `poll` gives the output since the last poll and can wait for more (`timeout`, milliseconds); `log` pages through \
 all of it; `write` gives text to the standard input of a command that was started with `background` or `pty`, with `eof` \
-its end; `send-keys`, `submit` and `paste` are for terminals; `kill` ends a session, `clear` forgets one that has ended, \
+its end, unless the answer of `exec` had `inputClosed: true` (then it is refused with `input-closed`); `send-keys`, `submit` and `paste` are for terminals; `kill` ends a session, `clear` forgets one that has ended, \
 `remove` does both. All but `list` need `sessionId`.";
 
 const EXPLAIN: &str = "Say whether `exec` with these arguments would run, ask a person or be denied, and which rule says \

@@ -286,6 +286,7 @@ const fn is_a_mere_miss(code: Code) -> bool {
         code,
         Code::NotAllowlisted
             | Code::ArgPatternMiss
+            | Code::OpenInput
             | Code::GeneratedEntryInert
             | Code::SafeBinFlag
             | Code::SafeBinOperand

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, RuleSet, env_policy, paths},
-    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
+    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected,
+            Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
             analyze_under,
         },
         pattern::{PathCase, PatternCache},
@@ -172,6 +172,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
             arg_pattern: entry.arg_pattern.as_deref(),
             source: entry.source.as_deref(),
             command_sha256: None,
+            typing: Typing::Nothing,
         })
         .collect();
     let agent = AgentId::main();
@@ -180,6 +181,7 @@ fn analyze_text_under(rules: RuleSet, case: &Case, text: &str, env: &EnvOverride
         cwd_real: &case.cwd,
         env,
         agent: &agent,
+        input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
         entries: Entries::Listed(&entries),

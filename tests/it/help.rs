@@ -215,7 +215,7 @@ async fn session(server: &TestServer, argv: &[&str], status: &str) -> (String, i
 fn builder(programs: &Path) -> ServerBuilder {
     let list: Vec<Value> = ["git", "cargo"]
         .iter()
-        .map(|name| json!({ "pattern": programs.join(name) }))
+        .map(|name| json!({ "pattern": programs.join(name), "input": true }))
         .collect();
     let exec = json!({
         "host": "gateway", "security": "allowlist", "ask": "on-miss", "pathPrepend": [programs],

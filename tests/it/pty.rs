@@ -52,7 +52,8 @@ async fn a_call_gets_a_terminal_and_its_record_says_so() {
 
 #[tokio::test]
 async fn steps_of_a_plan_share_the_terminal() {
-    let document = json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*" }] } } });
+    let document =
+        json!({ "version": 1, "agents": { "main": { "allowlist": [{ "pattern": "*", "input": true }] } } });
     let server = TestServer::allowlist_only().document(&document).start().await;
     write_file(&server.scratch().join("lines"), "b\na\n");
     let command = format!(

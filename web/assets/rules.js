@@ -172,6 +172,7 @@ function facts(item) {
   if (item.expiresAtMs) lines.push(["Until ", time(item.expiresAtMs)]);
   if (item.maxUses) lines.push([`Used ${item.uses ?? 0} of ${item.maxUses} times`]);
   if (item.sha256) lines.push(["Only for the content ", mono(item.sha256)]);
+  if (item.input) lines.push([item.unguarded ? "Also with open input, at an unguarded terminal" : "Also with open input"]);
   const said = item.note ?? item.reason;
   if (said) lines.push([h("bdi", {}, visible(said))]);
   return lines;

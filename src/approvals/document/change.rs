@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     domain::{Ask, EntryId, Security},
-    policy::hold::{Allowances, quoted},
+    policy::{
+        allowlist::Typing,
+        hold::{Allowances, quoted},
+    },
 };
 
 use super::model::{Agent, ByName, Document, Entry, Grant, Keyed, WILDCARD};
@@ -213,7 +216,7 @@ struct Reach<'a> {
     deny_rules: BTreeSet<RuleReach<'a>>,
 }
 
-type EntryReach<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>);
+type EntryReach<'a> = (&'a str, Option<&'a str>, bool, Option<&'a str>, Typing);
 /// Pattern and argument pattern.
 type RuleReach<'a> = (&'a str, Option<&'a str>);
 
@@ -282,9 +285,15 @@ impl<'a> Reach<'a> {
             found.add(format!("{who}: skills are allowed by themselves"));
         }
         for entry in entries {
-            if !there.entries.contains(entry) && !everybody.entries.contains(entry) {
-                let (pattern, arguments, ..) = *entry;
-                found.add(format!("{who}: {} is allowed", rule_text((pattern, arguments))));
+            if !includes(&there.entries, entry) && !includes(&everybody.entries, entry) {
+                let (pattern, arguments, .., typing) = *entry;
+                let with_input = match typing {
+                    Typing::Nothing => "",
+                    Typing::Guarded => " with open input",
+                    Typing::Anything => " with open input and an unguarded terminal",
+                };
+                let rule = rule_text((pattern, arguments));
+                found.add(format!("{who}: {rule} is allowed{with_input}"));
             }
         }
         for (rule, listed) in grants {
@@ -332,7 +341,20 @@ fn entry_reach(entry: &Entry) -> EntryReach<'_> {
         entry.arg_pattern.as_deref(),
         entry.is_generated(),
         entry.command_sha256.as_deref(),
+        entry.typing(),
     )
+}
+
+/// Whether entries have this one, or the same one that includes more of an open input.
+fn includes(entries: &BTreeSet<EntryReach<'_>>, entry: &EntryReach<'_>) -> bool {
+    let (pattern, arguments, is_generated, sha256, typing) = *entry;
+    entries
+        .range((pattern, arguments, is_generated, sha256, typing)..)
+        .next()
+        .is_some_and(|(other, others_arguments, generated, others_sha256, _)| {
+            (*other, *others_arguments, *generated, *others_sha256)
+                == (pattern, arguments, is_generated, sha256)
+        })
 }
 
 /// Uses are counted by id, so that a new id would begin to count anew.
@@ -347,5 +369,6 @@ fn grant_within((id, grant): (&EntryId, &Grant), (wider_id, wider): (&EntryId, &
         && wider
             .max_uses
             .is_none_or(|most| id == wider_id && grant.max_uses.is_some_and(|uses| uses <= most))
+        && grant.typing() <= wider.typing()
         && (wider.sha256.is_none() || grant.sha256 == wider.sha256)
 }

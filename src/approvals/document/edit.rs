@@ -29,6 +29,10 @@ pub struct NewPattern {
     pub arg_pattern: Option<String>,
     /// Text for people.
     pub note: Option<String>,
+    /// It covers commands to which more can be written once they run.
+    pub input: bool,
+    /// Their terminals keep pagers and editors that take commands.
+    pub unguarded: bool,
     /// With any limit the pattern becomes a grant, which other programs do not take for unlimited.
     pub limits: Limits,
 }
@@ -77,6 +81,10 @@ pub struct PatternChange {
     pub arg_pattern: Option<Option<String>>,
     /// A new note.
     pub note: Option<Option<String>>,
+    /// Whether it covers commands to which more can be written.
+    pub input: Option<bool>,
+    /// Whether their terminals keep pagers and editors.
+    pub unguarded: Option<bool>,
     /// A new end.
     pub expires_at: Option<Option<UnixMillis>>,
     /// A new number of uses.
@@ -145,14 +153,19 @@ impl Document {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             limits,
         } = new;
+        let (input, unguarded) = (input.then_some(true), unguarded.then_some(true));
         let pattern = trim(&pattern).to_owned();
         if limits.is_none() {
             let entry = Entry {
                 pattern,
                 arg_pattern,
                 note,
+                input,
+                unguarded,
                 last_used_at: Some(now.get().into()),
                 ..Entry::default()
             };
@@ -167,6 +180,8 @@ impl Document {
             max_uses: limits.max_uses,
             uses: None,
             sha256: limits.sha256,
+            input,
+            unguarded,
             extra: Vec::new(),
         };
         if self.has_pattern(agent, &id) {
@@ -231,6 +246,8 @@ impl Document {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             expires_at,
             max_uses,
             sha256,
@@ -240,6 +257,9 @@ impl Document {
         }
         grant.arg_pattern = arg_pattern.unwrap_or(grant.arg_pattern);
         grant.note = note.unwrap_or(grant.note);
+        let said = |change: Option<bool>, before| change.map_or(before, |wanted| wanted.then_some(true));
+        grant.input = said(input, grant.input);
+        grant.unguarded = said(unguarded, grant.unguarded);
         if let Some(at) = expires_at {
             grant.expires_at_ms = at.map(|at| at.get().into());
         }
@@ -252,6 +272,8 @@ impl Document {
             pattern: grant.pattern.clone(),
             arg_pattern: grant.arg_pattern.clone(),
             note: grant.note.clone(),
+            input: grant.input,
+            unguarded: grant.unguarded,
             extra: grant.extra.clone(),
             ..entry.unwrap_or_default()
         };
@@ -393,6 +415,7 @@ impl Added {
 fn same_rule(known: &impl Rule, new: &impl Rule) -> bool {
     trim(known.pattern()) == trim(new.pattern())
         && known.arg_pattern().unwrap_or_default() == new.arg_pattern().unwrap_or_default()
+        && known.typing() == new.typing()
 }
 
 fn as_grant(entry: &Entry) -> Grant {
@@ -400,6 +423,8 @@ fn as_grant(entry: &Entry) -> Grant {
         pattern: entry.pattern.clone(),
         arg_pattern: entry.arg_pattern.clone(),
         note: entry.note.clone(),
+        input: entry.input,
+        unguarded: entry.unguarded,
         extra: entry.extra.clone(),
         ..Grant::default()
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::{
     domain::{Ask, EntryId, Secret, Security},
     policy::{
+        allowlist::Typing,
         combine::DocumentPolicy,
         layers::{Layer, Spoken},
     },
@@ -143,6 +144,10 @@ pub struct Entry {
     pub last_resolved_path: Option<String>,
     /// Ours: text for people.
     pub note: Option<String>,
+    /// Ours: it covers commands to which more can be written once they run.
+    pub input: Option<bool>,
+    /// Ours: their terminals keep pagers and editors that take commands.
+    pub unguarded: Option<bool>,
     /// Unknown members.
     pub extra: Members,
 }
@@ -166,6 +171,10 @@ pub struct Grant {
     pub uses: Option<Number>,
     /// Content of the real executable, in lower-case hex.
     pub sha256: Option<String>,
+    /// As for an entry.
+    pub input: Option<bool>,
+    /// As for an entry.
+    pub unguarded: Option<bool>,
     /// Unknown members.
     pub extra: Members,
 }
@@ -183,22 +192,46 @@ pub struct DenyRule {
     pub extra: Members,
 }
 
+impl Entry {
+    /// What it includes of an open input.
+    pub fn typing(&self) -> Typing {
+        typing(self.input, self.unguarded)
+    }
+}
+
+impl Grant {
+    /// What it includes of an open input.
+    pub fn typing(&self) -> Typing {
+        typing(self.input, self.unguarded)
+    }
+}
+
+fn typing(input: Option<bool>, unguarded: Option<bool>) -> Typing {
+    Typing::of(input.unwrap_or_default(), unguarded.unwrap_or_default())
+}
+
 /// What entries, grants and deny rules have in common.
 pub(super) trait Rule {
     fn pattern(&self) -> &str;
     fn arg_pattern(&self) -> Option<&str>;
+    /// What it includes of an open input; nothing for a deny rule.
+    fn typing(&self) -> Typing;
     fn extra(&self) -> &Members;
     fn extra_mut(&mut self) -> &mut Members;
 }
 
 macro_rules! rule {
-    ($($name:ident),+) => {$(
+    ($($name:ident: $typing:expr),+) => {$(
         impl Rule for $name {
             fn pattern(&self) -> &str {
                 &self.pattern
             }
             fn arg_pattern(&self) -> Option<&str> {
                 self.arg_pattern.as_deref()
+            }
+            fn typing(&self) -> Typing {
+                let typing: fn(&$name) -> Typing = $typing;
+                typing(self)
             }
             fn extra(&self) -> &Members {
                 &self.extra
@@ -210,7 +243,7 @@ macro_rules! rule {
     )+};
 }
 
-rule!(Entry, Grant, DenyRule);
+rule!(Entry: Entry::typing, Grant: Grant::typing, DenyRule: |_| Typing::Nothing);
 
 /// An item in matching order, with the agent whose list it stands in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

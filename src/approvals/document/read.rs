@@ -281,6 +281,8 @@ fn entry(item: Json, pointer: String) -> Result<Draft<Entry>, Refusal> {
             last_used_command: object.string("lastUsedCommand")?,
             last_resolved_path: object.string("lastResolvedPath")?,
             note: object.string("note")?,
+            input: object.boolean("input")?,
+            unguarded: object.boolean("unguarded")?,
             extra: object.rest(),
         },
     })
@@ -297,6 +299,8 @@ fn grant(mut object: Object) -> Result<Draft<Grant>, Refusal> {
         max_uses: object.max_uses()?,
         uses: object.number("uses")?,
         sha256: object.sha256()?,
+        input: object.boolean("input")?,
+        unguarded: object.boolean("unguarded")?,
         extra: Members::new(),
     };
     // Without a limit it would be an entry that lasts for ever, which a typo must not make.

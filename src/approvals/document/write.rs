@@ -140,6 +140,8 @@ fn push_entry(members: &mut Members, entry: &Entry) {
         last_used_command,
         last_resolved_path,
         note,
+        input,
+        unguarded,
         extra,
     } = entry;
     push_text(members, "pattern", Some(pattern));
@@ -150,6 +152,8 @@ fn push_entry(members: &mut Members, entry: &Entry) {
     push_text(members, "lastResolvedPath", last_resolved_path.as_ref());
     push_text(members, "commandSha256", command_sha256.as_ref());
     push_text(members, "note", note.as_ref());
+    push(members, "input", input.map(Json::Bool));
+    push(members, "unguarded", unguarded.map(Json::Bool));
     members.extend(extra.iter().cloned());
 }
 
@@ -163,6 +167,8 @@ fn push_grant(members: &mut Members, grant: &Grant) {
         max_uses,
         uses,
         sha256,
+        input,
+        unguarded,
         extra,
     } = grant;
     push_text(members, "pattern", Some(pattern));
@@ -177,6 +183,8 @@ fn push_grant(members: &mut Members, grant: &Grant) {
     );
     push(members, "uses", uses.clone().map(Json::Number));
     push_text(members, "sha256", sha256.as_ref());
+    push(members, "input", input.map(Json::Bool));
+    push(members, "unguarded", unguarded.map(Json::Bool));
     members.extend(extra.iter().cloned());
 }
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     cli::value,
-    domain::{AgentId, Command},
+    domain::{AgentId, Command, CommandInput},
     engine::candidate::{Foreseen, RecordedCommand},
 };
 
@@ -90,6 +90,7 @@ impl Past {
                 command,
                 cwd,
                 env_names: names.map(str::to_owned).collect(),
+                input: input(run),
             },
         })
     }
@@ -102,6 +103,16 @@ fn command(run: &Value) -> Option<Command> {
     let words = words.iter().map(|word| word.as_str().map(str::to_owned));
     let words: Option<Vec<String>> = words.collect();
     words.filter(|words| !words.is_empty()).map(Command::Argv)
+}
+
+/// What the call wanted to be written to it. Records of older servers say that only by `pty`.
+fn input(run: &Value) -> CommandInput {
+    match value::string(run, "input").parse() {
+        Ok(CommandInput::Withheld) => CommandInput::Pipe,
+        Ok(CommandInput::GuardedTerminal) => CommandInput::Terminal,
+        Ok(input) => input,
+        Err(_absent) => CommandInput::wanted(false, run.get("pty") == Some(&Value::Bool(true))),
+    }
 }
 
 fn decided(run: &Value) -> Result<Foreseen, LeftOut> {
@@ -130,12 +141,20 @@ pub(super) fn fingerprint(recorded: &RecordedCommand) -> Fingerprint {
         command,
         cwd,
         env_names,
+        input,
     } = recorded;
     let (words, is_text) = match command {
         Command::Shell(text) | Command::Patch(text) => (std::slice::from_ref(text), true),
         Command::Argv(words) => (words.as_slice(), false),
     };
-    let spelled = json!([agent.as_str(), cwd.to_string_lossy(), is_text, words, env_names]);
+    let spelled = json!([
+        agent.as_str(),
+        cwd.to_string_lossy(),
+        is_text,
+        words,
+        env_names,
+        input.as_str()
+    ]);
     Sha256::digest(spelled.to_string().as_bytes()).into()
 }
 
@@ -215,6 +234,7 @@ mod tests {
                 command,
                 cwd: cwd.into(),
                 env_names: names.iter().map(|name| (*name).to_owned()).collect(),
+                input: CommandInput::Closed,
             })
         };
         let argv = || Command::Argv(vec!["ls".to_owned()]);

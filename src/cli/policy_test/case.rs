@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::yaml;
-use crate::domain::AgentId;
+use crate::domain::{AgentId, CommandInput};
 
 /// What policy is expected to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -27,7 +27,18 @@ pub(super) struct Case {
     pub(super) id: String,
     pub(super) command: String,
     pub(super) expect: Expect,
+    /// Called with a terminal.
+    pub(super) pty: bool,
+    /// Called in the background.
+    pub(super) background: bool,
     pub(super) world: World,
+}
+
+impl Case {
+    /// What can be written to its command.
+    pub(super) const fn input(&self) -> CommandInput {
+        CommandInput::wanted(self.background, self.pty)
+    }
 }
 
 /// Where a case is judged.
@@ -60,6 +71,10 @@ pub(super) struct OwnEntry {
     pub(super) pattern: String,
     pub(super) arg_pattern: Option<String>,
     pub(super) source: Option<String>,
+    #[serde(default)]
+    pub(super) input: bool,
+    #[serde(default)]
+    pub(super) unguarded: bool,
 }
 
 /// As it is written. `platform`, `why` and `ref` are for people.
@@ -70,6 +85,10 @@ pub(super) struct CaseText<Id> {
     command: String,
     agent: Option<AgentId>,
     expect: Expect,
+    #[serde(default)]
+    pty: bool,
+    #[serde(default)]
+    background: bool,
     #[serde(rename = "platform")]
     _platform: Option<serde::de::IgnoredAny>,
     #[serde(rename = "why")]
@@ -229,6 +248,8 @@ impl<Id: Into<String>> CaseText<Id> {
             id: self.id.map_or_else(|| line.to_string(), Into::into),
             command: self.command,
             expect: self.expect,
+            pty: self.pty,
+            background: self.background,
             world,
         })
     }

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Judged,
-    case::{Expect, OwnWorld},
+    case::{Case, Expect, OwnWorld},
 };
 use crate::{
     command::{DirectoryTrust, Inspected, PathLookup, env_policy},
     domain::{AgentId, Command, FileIdentity, UnixMillis},
     policy::{
-        allowlist::{self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected},
+        allowlist::{
+            self, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, Entries, Entry, Protected, Typing,
+        },
         pattern::{PathCase, PatternCache},
     },
 };
@@ -21,7 +23,7 @@ const HOME: &str = "/home/agent";
 const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 
 /// What the allowlist of the world says about a command.
-pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
+pub(super) fn judge(case: &Case, world: &OwnWorld) -> Judged {
     let env = match env_policy::check_overrides(&world.env) {
         Ok(env) => env,
         Err(blocked) => {
@@ -46,6 +48,7 @@ pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
             arg_pattern: entry.arg_pattern.as_deref(),
             source: entry.source.as_deref(),
             command_sha256: None,
+            typing: Typing::of(entry.input, entry.unguarded),
         })
         .collect();
     let by_default = || SAFE_BINS.map(str::to_owned).to_vec();
@@ -56,6 +59,7 @@ pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
         cwd_real: cwd,
         env: &env,
         agent: &agent,
+        input: case.input(),
     };
     let policy = AnalysisPolicy {
         entries: Entries::Listed(&entries),
@@ -73,7 +77,7 @@ pub(super) fn judge(command: &str, world: &OwnWorld) -> Judged {
         protected: &Protected::default(),
         cache: &PatternCache::default(),
     };
-    let command = Command::Shell(command.to_owned());
+    let command = Command::Shell(case.command.clone());
     let analysis = allowlist::analyze(&command, &request, &policy, &MockFiles::of(world));
     let actual = match &analysis.verdict {
         AnalysisVerdict::Allow => Expect::Allow,

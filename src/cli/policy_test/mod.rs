@@ -34,7 +34,8 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
   countersign policy test cases.jsonl --json
 
 A case is {\"command\": \"git push\", \"expect\": \"ask\"}, with expect allow, ask or reject,
-and agent and id as you like; without an id it has the number of the line where it begins. The
+and agent and id as you like; without an id it has the number of the line where it begins. With
+\"pty\": true or \"background\": true it is judged as a call that more can be typed into. The
 file is YAML (a list of cases, or a document each), a JSON array of cases, or JSON values one
 after the other, a line each. What is called .yaml or .yml is YAML, and so is what is no JSON.
 
@@ -92,13 +93,18 @@ fn read(args: &TestArgs) -> Result<String, Failure> {
 /// `files` are those of the state directory, once it is known that no server runs.
 async fn judge(context: &Context, case: &Case, files: &mut Option<Candidate>) -> Result<Judged, Failure> {
     let world = match &case.world {
-        World::Own(world) => return Ok(mock::judge(&case.command, world)),
+        World::Own(world) => return Ok(mock::judge(case, world)),
         World::Server { agent } => agent,
     };
-    let call = match world {
-        Some(agent) => json!({ "command": case.command, "agentId": agent }),
-        None => json!({ "command": case.command }),
-    };
+    let mut call = json!({ "command": case.command });
+    if let Some(members) = call.as_object_mut() {
+        let mut put = |name: &str, value: Option<Value>| {
+            members.extend(value.map(|value| (name.to_owned(), value)));
+        };
+        put("agentId", world.as_ref().map(|agent| json!(agent)));
+        put("pty", case.pty.then_some(json!(true)));
+        put("background", case.background.then_some(json!(true)));
+    }
     if let Some(files) = files {
         return by_files(files, case, world.as_ref());
     }
@@ -146,6 +152,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<J
         command: Command::Shell(case.command.clone()),
         cwd,
         env_names: Vec::new(),
+        input: case.input(),
     };
     let opinion = files
         .judge(recorded)

@@ -9,6 +9,7 @@
 
 mod git;
 mod rules;
+mod typed;
 
 mod grammar;
 mod table;
@@ -24,6 +25,8 @@ mod scripts;
 mod writing;
 
 use std::ops::Range;
+
+pub use self::typed::runs_what_is_typed;
 
 use self::{
     rules::{RULES, rules_of},

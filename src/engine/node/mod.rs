@@ -25,8 +25,8 @@ use crate::{
     approvals::{binding, store::Snapshot},
     command::env_policy,
     domain::{
-        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, EnvOverrides, ExecRequest, Host, Pattern,
-        PatternWidth, Principal, Reason, RunStatus,
+        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides, ExecRequest,
+        Host, Pattern, PatternWidth, Principal, Reason, RunStatus,
     },
     engine::{
         Engine,
@@ -174,6 +174,7 @@ impl OnNode {
             scripts: Vec::new(),
             held: None,
             pty: false,
+            input: CommandInput::Closed,
             timeout_ms: call.timeout_ms(),
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{ProcessError, ProcessReply};
 use crate::{
-    domain::{Host, MAX_INPUT_BYTES, ProcessKind, TerminalSize},
+    domain::{CommandInput, Host, MAX_INPUT_BYTES, ProcessKind, TerminalSize},
     engine::{
         Engine,
         reply::{StorageTrouble, Warning},
@@ -66,7 +66,10 @@ impl Engine {
         let Some(live) = self.live_run(&session.run.id) else {
             return Err(self.ended(session));
         };
-        if session.kind != ProcessKind::Run || !session.run.stdin_open || session.stdin_closed {
+        if session.run.input == CommandInput::Withheld {
+            return Err(ProcessError::InputClosed(Box::new(self.session_view(session))));
+        }
+        if session.kind != ProcessKind::Run || !session.run.input.is_open() || session.stdin_closed {
             return Err(ProcessError::Invalid {
                 path: "sessionId",
                 message: if session.run.host == Host::Node {

@@ -137,6 +137,9 @@ pub enum ProcessError {
     /// It has ended.
     #[error("the session has ended")]
     Ended(Box<Session>),
+    /// It reads end of file: its input was wanted open, and what covers it does not include that.
+    #[error("the input of the session is closed")]
+    InputClosed(Box<Session>),
     /// It still runs.
     #[error("the session still runs")]
     StillRuns(Box<Session>),

@@ -97,7 +97,7 @@ impl Engine {
             ),
         };
         let is_run = kind == ProcessKind::Run;
-        let stdin_open = is_run && live.is_some() && run.stdin_open && !stdin_closed;
+        let stdin_open = is_run && live.is_some() && run.input.is_open() && !stdin_closed;
         let idle = live.as_ref().map(|live| now.since(live.active_at()));
         // Leftovers go on from where their run ended.
         let began = if is_run { run.started_at } else { run.ended_at };

@@ -66,6 +66,10 @@ impl Code {
                 "A program died while it held the lock of the approvals document. `countersign doctor` names the file to remove."
             }
             Self::RunEnded => "The run has ended; there is nothing left to cancel.",
+            Self::InputClosed => {
+                "The command reads end of file: what covers it does not include an open input. An operator can allow one for \
+                 its entry (`countersign allowlist add --input`)."
+            }
             Self::SessionEnded => "The process has ended; it takes no more input.",
             Self::PatchFailed => {
                 "`path` and `hunk` say what does not apply. No file was changed, unless `reason` says that it was cut off: then each \

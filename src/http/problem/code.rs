@@ -55,6 +55,8 @@ vocabulary! {
         DocumentLockStale = "document-lock-stale",
         /// The run has ended.
         RunEnded = "run-ended",
+        /// The input of the command is closed.
+        InputClosed = "input-closed",
         /// The process session has ended.
         SessionEnded = "session-ended",
         /// A hunk does not apply; nothing was changed.
@@ -134,6 +136,7 @@ impl Code {
             | Self::DocumentRefused
             | Self::DocumentLockStale
             | Self::RunEnded
+            | Self::InputClosed
             | Self::SessionEnded
             | Self::PatchFailed => StatusCode::CONFLICT,
             Self::ApprovalExpired | Self::ApprovalCancelled => StatusCode::GONE,
@@ -188,6 +191,7 @@ impl Code {
             Self::DocumentRefused => "The approvals document is refused",
             Self::DocumentLockStale => "The lock of the approvals document is stale",
             Self::RunEnded => "The run has ended",
+            Self::InputClosed => "The input of the command is closed",
             Self::SessionEnded => "The process session has ended",
             Self::PatchFailed => "The patch does not apply",
             Self::ApprovalExpired => "The approval has expired",
@@ -250,6 +254,7 @@ impl Code {
             | Self::DocumentRefused
             | Self::DocumentLockStale
             | Self::RunEnded
+            | Self::InputClosed
             | Self::SessionEnded
             | Self::PatchFailed
             | Self::ApprovalExpired

@@ -295,6 +295,14 @@ impl From<ProcessError> for Problem {
                 format!("the session has ended; it is {}", session.status),
             )
             .with_run(session.run_id.clone()),
+            ProcessError::InputClosed(session) => Self::new(
+                Code::InputClosed,
+                "the input of the command is closed: the entry that covers it does not include an open one",
+            )
+            .with_hint(Some(
+                "countersign allowlist add --input PATTERN, with the pattern of the entry".to_owned(),
+            ))
+            .with_run(session.run_id.clone()),
             ProcessError::StillRuns(session) => Self::field(
                 "sessionId",
                 "the session still runs; kill it first, or use remove",

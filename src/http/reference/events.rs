@@ -29,7 +29,8 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
     match event {
         EventType::ExecRequested => (
             "A run was admitted and judged.",
-            "`command`, `cwd`, `requestedBy`, `verdict`, `binding` (optional: `exact`, `path` or `text`)",
+            "`command`, `cwd`, `requestedBy`, `verdict`, `binding` (optional: `exact`, `path` or `text`), `input` (optional: \
+             `pipe`, `terminal`, `guarded-terminal` or `withheld`)",
         ),
         EventType::ExecStarted => (
             "A run started.",
@@ -50,7 +51,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
         EventType::ExecDenied => ("A run will never start.", "`reason`, `detail` (optional)"),
         EventType::ApprovalRequested => (
             "A person is asked.",
-            "`slug`, `command`, `cwd`, `security`, `ask`, `createdAtMs`, `expiresAtMs`",
+            "`slug`, `command`, `cwd`, `security`, `ask`, `input` (optional: `pipe` or `terminal`), `createdAtMs`, `expiresAtMs`",
         ),
         EventType::ApprovalResolved => (
             "A question was answered, ran out of time or was withdrawn.",

@@ -76,6 +76,14 @@ struct EntryBody {
     source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// It covers commands whose input stays open; absent for no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    input: bool,
+    /// Their terminals keep pagers and editors that take commands; absent for no.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    unguarded: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_used_at: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,6 +127,14 @@ struct NewEntryBody {
     /// Text for people.
     #[schema(max_length = 1000)]
     note: Option<String>,
+    /// It covers commands whose input stays open (`pty`, `background`).
+    #[serde(default)]
+    #[schema(required = false)]
+    input: bool,
+    /// Their terminals keep pagers and editors that take commands; only with `input`.
+    #[serde(default)]
+    #[schema(required = false)]
+    unguarded: bool,
     #[serde(default, deserialize_with = "not_null")]
     #[schema(value_type = UnixMillis, required = false)]
     expires_at_ms: Option<UnixMillis>,
@@ -270,6 +286,14 @@ struct EntryChangeBody {
     #[serde(deserialize_with = "present")]
     #[schema(schema_with = text_or_null)]
     note: Option<Option<String>>,
+    /// Whether it covers commands whose input stays open (`pty`, `background`).
+    #[schema(value_type = bool, required = false)]
+    #[serde(deserialize_with = "not_null")]
+    input: Option<bool>,
+    /// Whether their terminals keep pagers and editors that take commands.
+    #[schema(value_type = bool, required = false)]
+    #[serde(deserialize_with = "not_null")]
+    unguarded: Option<bool>,
     #[serde(deserialize_with = "present")]
     #[schema(schema_with = number_or_null)]
     expires_at_ms: Option<Option<UnixMillis>>,
@@ -364,6 +388,8 @@ impl EntryChangeBody {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             expires_at_ms,
             max_uses,
             sha256,
@@ -380,6 +406,8 @@ impl EntryChangeBody {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             expires_at: expires_at_ms,
             max_uses,
             sha256,
@@ -393,6 +421,8 @@ impl NewEntryBody {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             expires_at_ms,
             max_uses,
             sha256,
@@ -400,10 +430,18 @@ impl NewEntryBody {
         check_pattern(&pattern)?;
         check_note("note", note.as_deref())?;
         check_uses(max_uses)?;
+        if unguarded && !input {
+            return Err(Problem::field(
+                "unguarded",
+                "only an entry with input has a terminal to guard",
+            ));
+        }
         Ok(NewPattern {
             pattern,
             arg_pattern,
             note,
+            input,
+            unguarded,
             limits: Limits {
                 expires_at: expires_at_ms,
                 max_uses,
@@ -465,6 +503,8 @@ impl From<AllowlistEntry> for EntryBody {
             arg_pattern: entry.arg_pattern,
             source: entry.source,
             note: entry.note,
+            input: entry.input,
+            unguarded: entry.unguarded,
             last_used_at: entry.last_used_at,
             last_used_command: entry.last_used_command,
             last_resolved_path: entry.last_resolved_path,

@@ -34,8 +34,8 @@ use crate::{
     clock::{Ids as _, ManualClock, SeededIds},
     domain::{
         Actor, ActorKind, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, Ask, Binding, Bound,
-        Command, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd, RunId,
-        RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
+        Command, CommandInput, EnvOverrides, Host, Isolation, Pattern, PatternWidth, Pinning, Quorum, RunEnd,
+        RunId, RunStatus, Security, SessionKey, ShownEnv, UnixMillis, Why,
     },
     events::EventFilter,
 };
@@ -151,6 +151,7 @@ impl Opened {
             security: Security::Allowlist,
             ask: Ask::OnMiss,
             pty: false,
+            input: CommandInput::Closed,
             background: false,
             diverted: false,
             isolation: Isolation::Confined,
@@ -315,6 +316,7 @@ pub(super) fn binding() -> Binding {
         scripts: Vec::new(),
         held: None,
         pty: false,
+        input: CommandInput::Closed,
         timeout_ms: 60_000,
     }
 }
@@ -359,6 +361,7 @@ pub(super) fn card() -> ApprovalCard {
 pub(super) fn terms() -> LaunchTerms {
     LaunchTerms {
         binding: binding(),
+        input: CommandInput::Closed,
         stamp: PolicyStamp::default(),
         grants: Vec::new(),
         start_by: MINUTE,

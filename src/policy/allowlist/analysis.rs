@@ -2,7 +2,7 @@
 
 use crate::{
     command::{Finding, Plan, Span},
-    domain::{FileIdentity, Pattern, name::vocabulary},
+    domain::{CommandInput, FileIdentity, Pattern, name::vocabulary},
 };
 
 /// The result for a whole command.
@@ -25,6 +25,8 @@ pub struct Analysis {
     pub needs_person: bool,
     /// Whether a segment is inline eval under strict mode.
     pub inline_eval: bool,
+    /// What can be written to it where nobody answers for it: what the call wants, or what is covered of that.
+    pub input: CommandInput,
     /// Whether a shell payload is part of it; then only harmless overrides are passed on (E3).
     pub shell_payload: bool,
     /// The deny rule that matched.

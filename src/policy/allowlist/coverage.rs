@@ -1,6 +1,8 @@
 //! What covers one resolved segment: entries, grants, safe bins, skills (M, SB, K).
 
-use super::{AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind};
+use super::{
+    AnalysisPolicy, AnalysisRequest, CreditKind, CreditedEntry, Entry, Grant, Match, MatchKind, Typing,
+};
 use crate::{
     command::{
         Code, DirectoryTrust, Executable, PathLookup, Rule, RuleSet,
@@ -54,6 +56,8 @@ pub(super) struct Cover {
     pub(super) durable: bool,
     /// Whether it covers the link by which the program is called, and not its file alone.
     pub(super) keeps_link: bool,
+    /// What it includes of an open input.
+    pub(super) typing: Typing,
 }
 
 /// The rules of a request with what matching needs.
@@ -86,11 +90,22 @@ impl Coverage<'_> {
             return Err(miss);
         };
         match self.safe_bin(executable, candidate) {
-            Some(Ok(cover)) => return Ok(cover),
-            Some(Err(code)) => miss = code,
+            Some(Ok(cover)) if self.includes_input(cover.typing) => return Ok(cover),
+            Some(Ok(_)) => miss = Code::OpenInput,
+            Some(Err(code)) => missed(&mut miss, code),
             None => {}
         }
-        self.skill(executable).ok_or(miss)
+        match self.skill(executable) {
+            Some(cover) if self.includes_input(cover.typing) => Ok(cover),
+            Some(_) => Err(Code::OpenInput),
+            None => Err(miss),
+        }
+    }
+
+    /// Whether what covers a command that reads end of file covers this one too.
+    pub(super) fn includes_input(&self, typing: Typing) -> bool {
+        let includes = !self.request.input.is_open() || typing > Typing::Nothing;
+        self.rules.holds(Rule::O1, includes)
     }
 
     /// Whether a program is what its name says: its file lies in a trusted directory, and so does the name, unless the
@@ -127,8 +142,14 @@ impl Coverage<'_> {
             if (rule == ArgumentRule::Any && is_settled) || !self.names(entry.pattern, rule, candidate) {
                 continue;
             }
+            if !self.includes_input(entry.typing) {
+                if self.covers_by(rule, candidate) {
+                    *miss = Code::OpenInput;
+                }
+                continue;
+            }
             match rule {
-                ArgumentRule::Inert if self.rules.on(Rule::M5) => *miss = Code::GeneratedEntryInert,
+                ArgumentRule::Inert if self.rules.on(Rule::M5) => missed(miss, Code::GeneratedEntryInert),
                 ArgumentRule::Any | ArgumentRule::Inert if candidate.need == Need::Any => {
                     if path_only.is_none() || self.covers_link(entry.pattern, candidate) {
                         path_only = Some(entry);
@@ -138,10 +159,21 @@ impl Coverage<'_> {
                 rule if self.has_arguments(rule, candidate) => {
                     return Some(self.entry_cover(&entry, candidate));
                 }
-                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
+                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => {
+                    missed(miss, Code::ArgPatternMiss)
+                }
             }
         }
         path_only.map(|entry| self.entry_cover(&entry, candidate))
+    }
+
+    /// Whether an entry that names the program covers it with these arguments.
+    fn covers_by(&self, rule: ArgumentRule<'_>, candidate: &Candidate<'_>) -> bool {
+        match rule {
+            ArgumentRule::Any => candidate.need == Need::Any,
+            ArgumentRule::Inert => candidate.need == Need::Any && !self.rules.on(Rule::M5),
+            ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => self.has_arguments(rule, candidate),
+        }
     }
 
     fn grant(&self, candidate: &Candidate<'_>, miss: &mut Code) -> Option<Cover> {
@@ -156,13 +188,21 @@ impl Coverage<'_> {
             if !self.names(grant.pattern, rule, candidate) || !self.has_content(grant, candidate) {
                 continue;
             }
+            if !self.includes_input(grant.typing) {
+                if self.covers_by(rule, candidate) {
+                    *miss = Code::OpenInput;
+                }
+                continue;
+            }
             match rule {
                 ArgumentRule::Any if candidate.need == Need::Any => path_only = path_only.or(Some(grant)),
                 ArgumentRule::Any | ArgumentRule::Inert => {}
                 rule if self.has_arguments(rule, candidate) => {
                     return Some(self.grant_cover(grant, candidate));
                 }
-                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => *miss = Code::ArgPatternMiss,
+                ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => {
+                    missed(miss, Code::ArgPatternMiss)
+                }
             }
         }
         path_only.map(|grant| self.grant_cover(grant, candidate))
@@ -378,6 +418,7 @@ impl Coverage<'_> {
                 credit: None,
                 durable: false,
                 keeps_link: self.is_fixed(executable),
+                typing: Typing::Nothing,
             }),
             Err(SafeBinMiss::Flag(_)) => Err(Code::SafeBinFlag),
             Err(SafeBinMiss::Operands) => Err(Code::SafeBinOperand),
@@ -396,6 +437,7 @@ impl Coverage<'_> {
             credit: None,
             durable: false,
             keeps_link: self.is_fixed(executable),
+            typing: Typing::Nothing,
         })
     }
 
@@ -416,6 +458,7 @@ impl Coverage<'_> {
             }),
             durable: entry.source == Some(GENERATED_SOURCE),
             keeps_link: self.covers_link(entry.pattern, candidate),
+            typing: entry.typing,
         }
     }
 
@@ -436,6 +479,14 @@ impl Coverage<'_> {
             }),
             durable: false,
             keeps_link: self.covers_link(grant.pattern, candidate),
+            typing: grant.typing,
         }
+    }
+}
+
+/// Notes why nothing covers a segment. That something would, were its input not open, says most.
+fn missed(miss: &mut Code, code: Code) {
+    if *miss != Code::OpenInput {
+        *miss = code;
     }
 }

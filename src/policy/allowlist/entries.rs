@@ -47,6 +47,10 @@ impl Evaluation<'_> {
                         .push("its file is another program under another name, so it is not remembered");
                 }
                 match (reason, spent) {
+                    (_, None) if code == Code::OpenInput => {
+                        let (rule, detail) = miss_text(code);
+                        work.fail(code, rule, detail);
+                    }
                     (Some((code, rule, detail)), spent) => work.fail(code, rule, spent.unwrap_or(detail)),
                     (None, _) if work.inline_eval => {}
                     (None, spent) => {
@@ -62,6 +66,7 @@ impl Evaluation<'_> {
     /// The end of a segment that an entry covers.
     pub(super) fn covered(&mut self, mut work: Work<'_>, cover: Cover) -> Judged {
         work.keeps_link = cover.keeps_link;
+        self.typing = self.typing.min(cover.typing);
         self.credit(cover.credit);
         self.note_durable(cover.durable);
         self.finish(work, cover.matched, vec![Proposal::Covered])
@@ -76,7 +81,11 @@ impl Evaluation<'_> {
         reason = "the method's own lifetimes are not general enough"
     )]
     pub(super) fn cover(&self, work: &Work<'_>, need: Need) -> Result<Cover, Code> {
-        self.with_candidate(work, need, |coverage, candidate| coverage.find(candidate))
+        let found = self.with_candidate(work, need, |coverage, candidate| coverage.find(candidate));
+        if found == Err(Code::OpenInput) {
+            self.lacks_input.set(true);
+        }
+        found
     }
 
     /// Why a grant that is meant for the segment does not cover it.
@@ -218,6 +227,10 @@ fn miss_text(code: Code) -> (&'static str, &'static str) {
         Code::GeneratedEntryInert => (
             "M5",
             "the only entry is a generated one without its directory and arguments",
+        ),
+        Code::OpenInput => (
+            "O1",
+            "its input stays open, and what covers it does not include that",
         ),
         Code::SafeBinFlag => ("SB2", "a flag outside the safe bin's profile"),
         Code::SafeBinOperand => ("SB4", "an operand outside the safe bin's profile"),

@@ -1,8 +1,10 @@
 //! The walk over a whole command, and the one entry point.
 
+use std::cell::Cell;
+
 use super::{
     Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, CreditKind, CreditedEntry, DenyHit, Match,
-    MatchKind, SegmentReport,
+    MatchKind, SegmentReport, Typing,
     coverage::Coverage,
     denial::Denial,
     directory::Directory,
@@ -16,7 +18,7 @@ use crate::{
         rendering::PlanItem,
         syntax::{Item, Join, List, Segment, Word},
     },
-    domain::{Command, FileIdentity, Pattern},
+    domain::{Command, CommandInput, FileIdentity, Pattern},
     policy::pattern::{ArgumentRule, GENERATED_SOURCE, command_digest, command_marker},
 };
 
@@ -38,9 +40,50 @@ pub fn analyze_under(
     policy: &AnalysisPolicy<'_>,
     lookup: &dyn PathLookup,
 ) -> Analysis {
+    let (analysis, lacks_input) = evaluate(rules, command, request, policy, lookup);
+    if analysis.satisfied || !lacks_input || request.input != CommandInput::Pipe {
+        return analysis;
+    }
+    // Nothing needs to be written to a pipe for the command to run: it may do so at the end of its input.
+    let closed = AnalysisRequest {
+        input: CommandInput::Closed,
+        ..*request
+    };
+    let (mut without_input, _) = evaluate(rules, command, &closed, policy, lookup);
+    if !without_input.satisfied {
+        return analysis;
+    }
+    // A person may allow it with its input, and `full` does: what is not seen of it then stays unseen.
+    note_unseen(&mut without_input.segments, analysis.segments);
+    Analysis {
+        input: CommandInput::Withheld,
+        needs_person: without_input.needs_person || analysis.needs_person,
+        ..without_input
+    }
+}
+
+/// Notes in segments what may run unseen in the same segments with an open input.
+fn note_unseen(closed: &mut [SegmentReport], open: Vec<SegmentReport>) {
+    for (segment, typed) in closed.iter_mut().zip(open) {
+        segment.runs_unseen |= typed.runs_unseen;
+        if segment.runs_unseen {
+            segment.code_operands = typed.code_operands;
+        }
+        note_unseen(&mut segment.segments, typed.segments);
+    }
+}
+
+/// The analysis, and whether more would be covered if the input were closed.
+fn evaluate(
+    rules: RuleSet,
+    command: &Command,
+    request: &AnalysisRequest<'_>,
+    policy: &AnalysisPolicy<'_>,
+    lookup: &dyn PathLookup,
+) -> (Analysis, bool) {
     let mut evaluation = Evaluation::new(rules, request, policy, lookup);
     let judged = match read(rules, command) {
-        Err(Unread::Rejected(finding)) => return rejected(finding),
+        Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
             let directory = Directory::new(request.cwd_real);
             let place = Place {
@@ -59,7 +102,8 @@ pub fn analyze_under(
             }
         }
     };
-    evaluation.conclude(command, judged)
+    let analysis = evaluation.conclude(command, judged);
+    (analysis, evaluation.lacks_input.get())
 }
 
 /// Why a command cannot be taken apart.
@@ -126,6 +170,10 @@ pub(super) struct Evaluation<'a> {
     credited: Vec<CreditedEntry>,
     /// `Some(true)` while everything so far was covered by remembered answers.
     durable: Option<bool>,
+    /// Whether something would be covered if the input were closed.
+    pub(super) lacks_input: Cell<bool>,
+    /// What everything that was covered so far includes of an open input.
+    pub(super) typing: Typing,
 }
 
 /// A state of the credits.
@@ -169,6 +217,8 @@ impl<'a> Evaluation<'a> {
             executables: Vec::new(),
             credited: Vec::new(),
             durable: None,
+            lacks_input: Cell::new(false),
+            typing: Typing::Anything,
         }
     }
 
@@ -305,7 +355,7 @@ impl<'a> Evaluation<'a> {
         self.durable = Some(durable && self.durable.unwrap_or(true));
     }
 
-    fn conclude(mut self, command: &Command, judged: JudgedList) -> Analysis {
+    fn conclude(&mut self, command: &Command, judged: JudgedList) -> Analysis {
         let mut findings = judged.findings;
         let unknown = env_policy::unknown_overrides_under(self.rules, self.request.env);
         if !unknown.is_empty() {
@@ -329,6 +379,13 @@ impl<'a> Evaluation<'a> {
             ));
         }
         let marker = self.exact_text(command, &findings, &unknown);
+        let input = self.covered_input(
+            marker
+                .as_ref()
+                .filter(|_| !findings.is_empty())
+                .map(|(_, typing)| *typing),
+        );
+        let marker = marker.map(|(entry, _)| entry);
         let is_marked = marker.is_some();
         let every_segment = self.rules.holds(Rule::A3, findings.is_empty());
         let satisfied = self.denylisted.is_none() && (every_segment || is_marked);
@@ -344,7 +401,7 @@ impl<'a> Evaluation<'a> {
             // A variable may start what no rule can see, like an option may.
             || (denial.has_rules()
                 && (!self.parsed || self.opaque || !unknown.is_empty() || denial.has_unreadable_rules()));
-        let proposed_patterns = if satisfied || !unknown.is_empty() {
+        let proposed_patterns = if satisfied || !unknown.is_empty() || self.request.input.is_open() {
             Vec::new()
         } else {
             self.propose(command, &judged.proposals)
@@ -360,16 +417,25 @@ impl<'a> Evaluation<'a> {
             durable: satisfied && (is_marked || all_durable),
             needs_person,
             inline_eval: self.inline_eval,
+            input,
             shell_payload: self.shell_payload,
-            denylisted: self.denylisted,
-            credited: self.credited,
+            denylisted: self.denylisted.take(),
+            credited: std::mem::take(&mut self.credited),
             segments: judged.reports,
             // What an exact text covers runs as that text (X2), unless its segments are covered anyway.
             plan: plan.filter(|_| !satisfied || findings.is_empty()),
             rendered: rendered.filter(|_| !satisfied || findings.is_empty()),
             findings,
-            executables: self.executables,
+            executables: std::mem::take(&mut self.executables),
             proposed_patterns,
+        }
+    }
+
+    /// What of a wanted input is covered where the command is; `marked` is what the entry for its exact text includes.
+    fn covered_input(&self, marked: Option<Typing>) -> CommandInput {
+        match (self.request.input, marked.unwrap_or(self.typing)) {
+            (CommandInput::Terminal, Typing::Guarded) => CommandInput::GuardedTerminal,
+            (wanted, _) => wanted,
         }
     }
 
@@ -398,7 +464,7 @@ impl<'a> Evaluation<'a> {
         command: &Command,
         findings: &[Finding],
         unknown: &[String],
-    ) -> Option<CreditedEntry> {
+    ) -> Option<(CreditedEntry, Typing)> {
         let Command::Shell(text) = command else {
             return None;
         };
@@ -425,14 +491,19 @@ impl<'a> Evaluation<'a> {
         if outranked || ArgumentRule::of(entry.arg_pattern, None) != ArgumentRule::Any {
             return None;
         }
-        Some(CreditedEntry {
+        if !self.coverage().includes_input(entry.typing) {
+            self.lacks_input.set(true);
+            return None;
+        }
+        let credited = CreditedEntry {
             owner: entry.owner.to_owned(),
             id: entry.id.to_owned(),
             kind: CreditKind::Entry,
             pattern: entry.pattern.to_owned(),
             arg_pattern: None,
             resolved: None,
-        })
+        };
+        Some((credited, entry.typing))
     }
 
     fn names_protected(&self, text: &str) -> bool {
@@ -471,6 +542,7 @@ impl Analysis {
             durable: false,
             needs_person: false,
             inline_eval: false,
+            input: CommandInput::default(),
             shell_payload: false,
             denylisted: None,
             credited: Vec::new(),
@@ -531,6 +603,7 @@ fn rejected(finding: Finding) -> Analysis {
         durable: false,
         needs_person: true,
         inline_eval: false,
+        input: CommandInput::default(),
         shell_payload: false,
         denylisted: None,
         credited: Vec::new(),

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::Entry;
+use super::{Entry, Typing};
 use crate::{
     command::Executable,
     policy::pattern::{COMMAND_MARKER, ExecutablePattern, PathCase, fold},
@@ -86,6 +86,7 @@ struct OwnedEntry {
     arg_pattern: Option<String>,
     source: Option<String>,
     command_sha256: Option<String>,
+    typing: Typing,
 }
 
 impl EntryIndex {
@@ -115,6 +116,7 @@ impl EntryIndex {
                 arg_pattern: entry.arg_pattern.map(str::to_owned),
                 source: entry.source.map(str::to_owned),
                 command_sha256: entry.command_sha256.map(str::to_owned),
+                typing: entry.typing,
             });
         }
         index
@@ -180,6 +182,7 @@ impl EntryIndex {
             arg_pattern,
             source,
             command_sha256,
+            typing,
         } = self.entries.get(at)?;
         Some(Entry {
             owner,
@@ -188,6 +191,7 @@ impl EntryIndex {
             arg_pattern: arg_pattern.as_deref(),
             source: source.as_deref(),
             command_sha256: command_sha256.as_deref(),
+            typing: *typing,
         })
     }
 

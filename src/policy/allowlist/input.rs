@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     command::{paths, safe_bin::SafeBinProfile},
-    domain::{AgentId, EnvOverrides, FileIdentity, UnixMillis},
+    domain::{AgentId, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
     policy::pattern::{PathCase, PatternCache},
 };
 
@@ -21,6 +21,8 @@ pub struct AnalysisRequest<'a> {
     pub env: &'a EnvOverrides,
     /// The agent that asks.
     pub agent: &'a AgentId,
+    /// What the call wants to be able to write to it.
+    pub input: CommandInput,
 }
 
 /// Every rule an analysis looks at. Lists are in matching order.
@@ -56,6 +58,29 @@ pub struct AnalysisPolicy<'a> {
     pub cache: &'a PatternCache,
 }
 
+/// What an entry or a grant includes of a call whose input stays open, from least to most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Typing {
+    /// Nothing: it covers commands that read end of file.
+    #[default]
+    Nothing,
+    /// An open input (`input`), at a terminal without pagers and editors that take commands.
+    Guarded,
+    /// Whatever is typed (`input` and `unguarded`).
+    Anything,
+}
+
+impl Typing {
+    /// What the members `input` and `unguarded` say together.
+    pub const fn of(input: bool, unguarded: bool) -> Self {
+        match (input, unguarded) {
+            (false, _) => Self::Nothing,
+            (true, false) => Self::Guarded,
+            (true, true) => Self::Anything,
+        }
+    }
+}
+
 /// An allowlist entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
@@ -71,6 +96,8 @@ pub struct Entry<'a> {
     pub source: Option<&'a str>,
     /// `commandSha256` of a `=command:` entry.
     pub command_sha256: Option<&'a str>,
+    /// What it says about open input.
+    pub typing: Typing,
 }
 
 /// An entry with a limit.
@@ -92,6 +119,8 @@ pub struct Grant<'a> {
     pub uses: u64,
     /// SHA-256 of the real executable's content, hex.
     pub sha256: Option<&'a str>,
+    /// What it says about open input.
+    pub typing: Typing,
 }
 
 impl Grant<'_> {

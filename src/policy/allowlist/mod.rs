@@ -30,7 +30,7 @@ pub use analysis::{
 };
 pub use evaluation::{analyze, analyze_under};
 pub use index::{Entries, EntryIndex};
-pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin};
+pub use input::{AnalysisPolicy, AnalysisRequest, DenyRule, Entry, Grant, Protected, SkillBin, Typing};
 
 #[cfg(test)]
 mod tests;

@@ -366,7 +366,11 @@ impl Evaluation<'_> {
             entry_id: Some(hit.id.clone()),
             pattern: Some(hit.pattern.clone()),
         });
-        let runs_unseen = work.runs_unseen();
+        let input = self.request.input;
+        let runs_what_is_typed = input.is_open()
+            && delegation::runs_what_is_typed(&work.names(), &work.arguments(), input.is_terminal());
+        self.opaque |= runs_what_is_typed;
+        let runs_unseen = work.runs_unseen() || runs_what_is_typed;
         let report = SegmentReport {
             span: work.segment.span,
             operator: work.place.operator,

@@ -9,7 +9,7 @@ use crate::{
     command::{
         Code, DirectoryTrust, Inspected, PathLookup, paths, rendering::StepKind, safe_bin::SafeBinProfile,
     },
-    domain::{AgentId, Bound, Command, EnvOverrides, FileIdentity, PatternWidth, UnixMillis},
+    domain::{AgentId, Bound, Command, CommandInput, EnvOverrides, FileIdentity, PatternWidth, UnixMillis},
     policy::pattern::{PathCase, PatternCache, command_digest, command_marker, cwd_argv_pattern},
 };
 
@@ -133,6 +133,7 @@ struct World {
     path_case: PathCase,
     protected: Protected,
     env: BTreeMap<String, String>,
+    input: CommandInput,
 }
 
 fn world() -> World {
@@ -149,6 +150,7 @@ fn world() -> World {
         path_case: PathCase::Sensitive,
         protected: Protected::default(),
         env: BTreeMap::new(),
+        input: CommandInput::Closed,
     }
 }
 
@@ -164,6 +166,7 @@ fn entry(pattern: &str) -> Entry<'static> {
         arg_pattern: None,
         source: None,
         command_sha256: None,
+        typing: Typing::Nothing,
     }
 }
 
@@ -177,6 +180,7 @@ fn grant(pattern: &'static str) -> Grant<'static> {
         max_uses: None,
         uses: 0,
         sha256: None,
+        typing: Typing::Nothing,
     }
 }
 
@@ -220,6 +224,7 @@ impl World {
             cwd_real: "/srv/proj",
             env: &env,
             agent: &agent,
+            input: self.input,
         };
         let profiles: BTreeMap<String, SafeBinProfile> = BTreeMap::new();
         let cache = PatternCache::default();
@@ -1713,4 +1718,135 @@ fn a_command_that_is_not_judged_has_its_parts_all_the_same() {
     let outside = parts("echo $(id)");
     assert!(!outside.ok && outside.satisfied && outside.segments.is_empty());
     assert_eq!(outside.findings.len(), 1);
+}
+
+/// A world with an entry for `rg` and one for `git`, and a call with this input.
+fn typed_into(input: CommandInput, rg: Typing, git: Typing) -> World {
+    let entry_of = |pattern, typing| Entry {
+        typing,
+        ..entry(pattern)
+    };
+    World {
+        entries: vec![entry_of("/usr/bin/rg", rg), entry_of("/usr/bin/git", git)],
+        input,
+        ..world()
+    }
+}
+
+#[test]
+fn an_open_input_is_covered_as_far_as_every_entry_includes_it() {
+    use CommandInput::{Closed, GuardedTerminal, Pipe, Terminal, Withheld};
+    use Typing::{Anything, Guarded, Nothing};
+    #[track_caller]
+    fn check(input: CommandInput, (rg, git): (Typing, Typing), expect: Option<CommandInput>) {
+        let analysis = typed_into(input, rg, git).text("rg x | git status");
+        let covered = analysis.satisfied.then_some(analysis.input);
+        assert_eq!(covered, expect, "{input} {rg:?} {git:?}");
+        assert!(analysis.proposed_patterns.is_empty() || input == Closed);
+        if expect.is_none() {
+            let finding = analysis.verdict.finding().unwrap();
+            assert_eq!((finding.code, finding.rule), (Code::OpenInput, "O1"));
+        }
+    }
+    check(Closed, (Nothing, Nothing), Some(Closed));
+    check(Pipe, (Nothing, Nothing), Some(Withheld));
+    check(Pipe, (Anything, Nothing), Some(Withheld));
+    check(Pipe, (Guarded, Guarded), Some(Pipe));
+    check(Terminal, (Nothing, Nothing), None);
+    check(Terminal, (Anything, Nothing), None);
+    check(Terminal, (Anything, Guarded), Some(GuardedTerminal));
+    check(Terminal, (Anything, Anything), Some(Terminal));
+}
+
+#[test]
+fn an_entry_that_includes_the_input_counts_behind_one_that_does_not() {
+    let mut world = typed_into(CommandInput::Pipe, Typing::Nothing, Typing::Nothing);
+    world.entries.push(Entry {
+        typing: Typing::Guarded,
+        ..entry("/usr/bin/rg")
+    });
+    let analysis = world.text("rg x");
+    assert_eq!((analysis.satisfied, analysis.input), (true, CommandInput::Pipe));
+    // A use of a grant is no price for an input that stays closed anyway.
+    world.grants = vec![Grant {
+        max_uses: Some(1),
+        typing: Typing::Guarded,
+        ..grant("/usr/bin/git")
+    }];
+    let analysis = world.text("rg x | git status");
+    assert_eq!((analysis.input, analysis.credited.len()), (CommandInput::Pipe, 2));
+    let analysis = world.text("rg x | git status | head -n 1");
+    assert_eq!(analysis.input, CommandInput::Withheld);
+    assert!(
+        analysis
+            .credited
+            .iter()
+            .all(|credit| credit.kind == CreditKind::Entry)
+    );
+}
+
+#[test]
+fn safe_bins_and_skills_never_include_an_open_input() {
+    let mut world = world();
+    world.skills = vec![SkillBin {
+        name: "rg".to_owned(),
+        path: "/usr/bin/rg".to_owned(),
+    }];
+    for command in ["head -n 1", "rg x"] {
+        for (input, expect) in [
+            (CommandInput::Closed, Some(CommandInput::Closed)),
+            (CommandInput::Pipe, Some(CommandInput::Withheld)),
+            (CommandInput::Terminal, None),
+        ] {
+            world.input = input;
+            let analysis = world.text(command);
+            assert_eq!(
+                analysis.satisfied.then_some(analysis.input),
+                expect,
+                "{command} {input}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_otherwise_is_named_where_closing_the_input_would_not_help() {
+    let analysis = typed_into(CommandInput::Pipe, Typing::Nothing, Typing::Nothing).text("rg x | make");
+    assert!(!analysis.satisfied);
+    assert_eq!(analysis.input, CommandInput::Pipe);
+    let codes: Vec<Code> = analysis.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::OpenInput, Code::NotAllowlisted]);
+}
+
+#[test]
+fn deny_rules_cannot_see_what_is_typed_into_a_program_that_runs_it() {
+    #[track_caller]
+    fn check(input: CommandInput, command: &str, needs_person: bool) {
+        let mut world = World::allowing(&["*"]).denying(&["/**/rm"]);
+        world.input = input;
+        let analysis = world.text(command);
+        assert_eq!(analysis.needs_person, needs_person, "{input} {command}");
+        assert_eq!(
+            analysis.segments[0].runs_unseen, needs_person,
+            "{input} {command}"
+        );
+    }
+    check(CommandInput::Closed, "git log", false);
+    check(CommandInput::Pipe, "git log", false);
+    check(CommandInput::Terminal, "git log", true);
+    check(CommandInput::Terminal, "git --no-pager log", false);
+    check(CommandInput::Terminal, "rg x", false);
+}
+
+#[test]
+fn an_entry_for_the_closed_input_hides_nothing_of_the_open_one() {
+    // Under `full` the input stays open, whatever the allowlist includes.
+    let mut world = World::allowing(&["/usr/bin/python3"]).denying(&["/**/rm"]);
+    world.input = CommandInput::Pipe;
+    let analysis = world.text("python3");
+    assert_eq!(
+        (analysis.satisfied, analysis.input),
+        (true, CommandInput::Withheld)
+    );
+    assert!(analysis.needs_person && analysis.segments[0].runs_unseen);
 }

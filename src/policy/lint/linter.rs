@@ -13,7 +13,7 @@ use crate::{
     command::{DirectoryTrust, PathLookup, inline_eval, names::NameClass, paths},
     domain::UnixMillis,
     policy::{
-        allowlist::{DenyRule, Entry, Grant},
+        allowlist::{DenyRule, Entry, Grant, Typing},
         pattern::{
             ArgumentMatch, ArgumentRule, ExecutablePattern, GENERATED_SOURCE, PathCase, PatternCache,
             has_wildcard, is_marker,
@@ -172,7 +172,7 @@ impl<'a> Linter<'a> {
         };
         let mut remarks = Vec::new();
         let written = (entry.pattern.trim(), entry.arg_pattern);
-        remarks.extend(self.shadow_of_entry(&subject, written, at));
+        remarks.extend(self.shadow_of_entry(&subject, (written, entry.typing), at));
         remarks.extend(self.denial_of(&subject));
         self.look(&subject, &mut remarks);
         remarks
@@ -201,7 +201,7 @@ impl<'a> Linter<'a> {
             ));
         }
         // Every entry comes before any grant.
-        if let Some(id) = self.wider_entry(&subject, usize::MAX) {
+        if let Some(id) = self.wider_entry(&subject, usize::MAX, grant.typing) {
             let message =
                 format!("the entry {id} covers all that it does, so none of its limits ever counts");
             remarks.push(Remark::new(RemarkCode::Shadowed, message));
@@ -311,7 +311,12 @@ impl<'a> Linter<'a> {
         }
     }
 
-    fn shadow_of_entry(&self, subject: &Subject<'_>, written: Written<'_>, at: usize) -> Option<Remark> {
+    fn shadow_of_entry(
+        &self,
+        subject: &Subject<'_>,
+        (written, typing): (Written<'_>, Typing),
+        at: usize,
+    ) -> Option<Remark> {
         let twin = self.alike.get(&written).filter(|first| **first < at);
         let twin = twin.and_then(|first| self.lists.entries.get(*first)).or_else(|| {
             let everybody = self.everybody?;
@@ -319,9 +324,9 @@ impl<'a> Linter<'a> {
         });
         if let Some(twin) = twin {
             let message = format!("the entry {} before it says the same", twin.id);
-            return Some(Remark::new(RemarkCode::Shadowed, message));
+            return (twin.typing >= typing).then(|| Remark::new(RemarkCode::Shadowed, message));
         }
-        let id = self.wider_entry(subject, at)?;
+        let id = self.wider_entry(subject, at, typing)?;
         let message = match subject.rule {
             ArgumentRule::Any => format!("the entry {id} before it covers all that it does"),
             // Carriers and shells, and arguments that make a program run another, need the entry with arguments.
@@ -334,8 +339,8 @@ impl<'a> Linter<'a> {
         Some(Remark::new(RemarkCode::Shadowed, message))
     }
 
-    /// An entry before this place that covers everything whatever the arguments.
-    fn wider_entry(&self, subject: &Subject<'_>, before: usize) -> Option<&'a str> {
+    /// An entry before this place that covers everything whatever the arguments, and includes as much of an open input.
+    fn wider_entry(&self, subject: &Subject<'_>, before: usize, typing: Typing) -> Option<&'a str> {
         let cache = self.surroundings.cache;
         let own = self.entries.wider(subject.target(), before, cache);
         let own = own.and_then(|at| self.lists.entries.get(at));
@@ -344,7 +349,7 @@ impl<'a> Linter<'a> {
             let at = everybody.entries.wider(subject.target(), usize::MAX, cache)?;
             everybody.lists.entries.get(at)
         });
-        found.map(|entry| entry.id)
+        found.filter(|entry| entry.typing >= typing).map(|entry| entry.id)
     }
 
     fn wider_rule(&self, subject: &Subject<'_>, written: Written<'_>, at: usize) -> Option<&'a str> {

@@ -7,7 +7,7 @@ use crate::{
     command::{DirectoryTrust, Inspected, PathLookup},
     domain::{FileIdentity, UnixMillis},
     policy::{
-        allowlist::{DenyRule, Entry, Grant},
+        allowlist::{DenyRule, Entry, Grant, Typing},
         pattern::{PathCase, PatternCache, cwd_argv_pattern},
     },
 };
@@ -86,6 +86,7 @@ fn entry<'a>(id: &'a str, pattern: &'a str, arg_pattern: Option<&'a str>) -> Ent
         arg_pattern,
         source: None,
         command_sha256: None,
+        typing: Typing::Nothing,
     }
 }
 
@@ -109,6 +110,7 @@ fn grant(pattern: &str) -> Grant<'_> {
         max_uses: Some(2),
         uses: 0,
         sha256: None,
+        typing: Typing::Nothing,
     }
 }
 

@@ -8,11 +8,11 @@ use std::{
 
 use countersign::{
     command::{self, DirectoryTrust, Inspected, PathLookup, rendering::StepKind},
-    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
+    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
             Analysis, AnalysisPolicy, AnalysisRequest, AnalysisVerdict, DenyRule, Entries, Entry, Protected,
-            analyze,
+            Typing, analyze,
         },
         pattern::{PathCase, PatternCache},
     },
@@ -195,6 +195,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
             arg_pattern: *arg_pattern,
             source: None,
             command_sha256: None,
+            typing: Typing::Nothing,
         })
         .collect();
     let deny = [DenyRule {
@@ -217,6 +218,7 @@ fn analysis(text: &str, strictness: &Strictness, machine: &Machine) -> Analysis 
         cwd_real: "/srv/a",
         env: &env,
         agent: &agent,
+        input: CommandInput::Closed,
     };
     let policy = AnalysisPolicy {
         entries: Entries::Listed(&entries),

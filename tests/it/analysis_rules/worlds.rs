@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, Rule, RuleSet, safe_bin::SafeBinProfile},
-    domain::{AgentId, Command, EnvOverrides, FileIdentity, UnixMillis},
+    domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, analyze_under,
+            Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, Protected, SkillBin, Typing,
+            analyze_under,
         },
         pattern::{PathCase, PatternCache, command_marker},
     },
@@ -76,6 +77,7 @@ struct World {
     profiles: BTreeMap<String, SafeBinProfile>,
     protected: Protected,
     path_case: PathCase,
+    input: CommandInput,
     /// `allow` or `ask`, and whether an answer could be remembered.
     expect: (&'static str, bool),
 }
@@ -88,6 +90,7 @@ fn entry(pattern: &'static str) -> Entry<'static> {
         arg_pattern: None,
         source: None,
         command_sha256: None,
+        typing: Typing::Nothing,
     }
 }
 
@@ -101,6 +104,7 @@ fn world(rule: Rule, command: &str, expect: (&'static str, bool)) -> World {
         profiles: BTreeMap::new(),
         protected: Protected::default(),
         path_case: PathCase::Sensitive,
+        input: CommandInput::Closed,
         expect,
     }
 }
@@ -148,7 +152,19 @@ fn worlds() -> Vec<World> {
             ..world(Rule::M5, "rg > x", ("ask", false))
         }
     };
+    let typed = |input, typing, command, expect| World {
+        input,
+        entries: vec![Entry {
+            typing,
+            ..entry("/usr/bin/rg")
+        }],
+        ..world(Rule::O1, command, (expect, false))
+    };
     let mut all = vec![
+        typed(CommandInput::Pipe, Typing::Guarded, "rg x", "allow"),
+        typed(CommandInput::Terminal, Typing::Guarded, "rg x | rg y", "allow"),
+        typed(CommandInput::Terminal, Typing::Nothing, "rg x", "ask"),
+        typed(CommandInput::Terminal, Typing::Nothing, "rg x && rg y", "ask"),
         skilled("summary x", "allow"),
         skilled("rg x | summary", "allow"),
         protected("countersign token list", "ask"),
@@ -194,6 +210,7 @@ fn analysis(world: &World, rules: RuleSet) -> Analysis {
         cwd_real: "/srv/proj",
         env: &env,
         agent: &agent,
+        input: world.input,
     };
     let policy = AnalysisPolicy {
         entries: Entries::Listed(&world.entries),

@@ -5,3 +5,4 @@ mod agents;
 mod itself;
 mod pasted;
 mod shown;
+mod typed;

@@ -325,7 +325,7 @@ async fn a_run_in_the_background_is_a_session_that_takes_no_input() {
     };
     let run = world.fleet.next_run().await;
     let session = running.run.session_id.clone().expect("a session");
-    assert!(!running.run.stdin_open);
+    assert!(!running.run.input.is_open());
     let ask = |action: ProcessAction| {
         let agent = running.run.agent.clone();
         let engine = std::sync::Arc::clone(&world.engine);

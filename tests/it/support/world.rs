@@ -7,10 +7,11 @@ use std::{
 
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, env_policy, safe_bin::SafeBinProfile},
-    domain::{AgentId, Command, FileIdentity, UnixMillis},
+    domain::{AgentId, Command, CommandInput, FileIdentity, UnixMillis},
     policy::{
         allowlist::{
-            Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, analyze,
+            Analysis, AnalysisPolicy, AnalysisRequest, DenyRule, Entries, Entry, Protected, SkillBin, Typing,
+            analyze,
         },
         pattern::{PathCase, PatternCache},
     },
@@ -193,6 +194,7 @@ impl World {
                 arg_pattern: entry.arg_pattern.as_deref(),
                 source: entry.source.as_deref(),
                 command_sha256: None,
+                typing: Typing::Nothing,
             })
             .collect();
         let deny_rules: Vec<DenyRule<'_>> = self
@@ -213,6 +215,7 @@ impl World {
             cwd_real: &self.cwd,
             env: &env,
             agent: &agent,
+            input: CommandInput::Closed,
         };
         let policy = AnalysisPolicy {
             entries: Entries::Listed(&entries),

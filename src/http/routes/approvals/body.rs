@@ -11,7 +11,7 @@ use crate::{
     command::{pinning::Pinned, quoting},
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-        Binding, Bound, Command, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold, Security,
+        Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold, Security,
         SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
     },
     http::routes::actor::ActorBody,
@@ -85,6 +85,10 @@ pub(in crate::http) struct ApprovalBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     revised_by: Option<ApprovalId>,
     bound_to: BindingBody,
+    /// Its input stays open: more can be written to it once it runs, into a `pipe` or at its `terminal`. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    input: Option<CommandInput>,
     /// How firmly the run is what the answer covers: `exact` (the arguments, and every program by its identity), `path`
     /// (something is found by its path once more) or `text` (a text and its shell).
     binding: Pinning,
@@ -233,6 +237,7 @@ impl From<Approval> for ApprovalBody {
             script,
             scripts,
             held,
+            input,
             ..
         } = binding;
         Self {
@@ -271,6 +276,7 @@ impl From<Approval> for ApprovalBody {
             consumed_at_ms: resolved.consumed_at,
             revises,
             revised_by,
+            input: input.noteworthy(),
             binding: pinned.pinning,
             binding_detail: pinned.detail,
             scripts: held,

@@ -40,7 +40,7 @@ impl Shown {
     /// Prepares the command of a card.
     pub(super) fn of(card: &ApprovalCard) -> Self {
         let prompt = question::command(card);
-        match &card.binding.command {
+        let mut shown = match &card.binding.command {
             Command::Shell(_) | Command::Patch(_) => Self::new(prompt, &card.segments),
             // The spans of their analysis are those of the canonical text; there is one part, and it is all of them.
             Command::Argv(_) => Self {
@@ -50,7 +50,14 @@ impl Shown {
                     .collect(),
                 ..Self::new(prompt, &serde_json::Value::Null)
             },
-        }
+        };
+        let input = question::open_input(card.binding.input).map(|message| ShownWarning {
+            code: "input-open",
+            message: message.to_owned(),
+        });
+        // It changes what the answer means, and not only how the text reads.
+        shown.warnings.splice(0..0, input);
+        shown
     }
 
     /// `segments` are those of the analysis, with spans in the command as sent.

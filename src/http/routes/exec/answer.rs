@@ -9,7 +9,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::{
-    domain::{ApprovalId, Host, Reason, RunId, UnixMillis},
+    domain::{ApprovalId, CommandInput, Host, Reason, RunId, UnixMillis},
     engine::reply::{EndedRun, ExecReply, PendingRun, RunningRun, Warning},
     http::{
         problem::Problem,
@@ -109,6 +109,10 @@ pub(in crate::http::routes) struct Finished {
     output_bytes: u64,
     cwd: String,
     diverted: bool,
+    /// The call wanted its input open, and it was closed: what covers the command does not include that. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    input_closed: bool,
     warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<ApprovalId>,
@@ -141,6 +145,10 @@ pub(in crate::http::routes) struct Running {
     cwd: String,
     tail: String,
     diverted: bool,
+    /// The call wanted its input open, and it was closed: what covers the command does not include that. Absent otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    input_closed: bool,
     warnings: Vec<WarningBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<ApprovalId>,
@@ -205,6 +213,7 @@ impl From<EndedRun> for Finished {
             output_bytes: run.output_bytes,
             cwd: run.cwd,
             diverted: run.diverted,
+            input_closed: run.input == CommandInput::Withheld,
             warnings: warnings.into_iter().map(WarningBody::from).collect(),
             approval_id: run.approval_id,
         }
@@ -224,6 +233,7 @@ impl From<RunningRun> for Running {
             cwd: run.cwd,
             tail,
             diverted: run.diverted,
+            input_closed: run.input == CommandInput::Withheld,
             warnings: warnings.into_iter().map(WarningBody::from).collect(),
             approval_id: run.approval_id,
         }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::request::ExecBody;
 use crate::{
-    domain::{Ask, Host, HostChoice, Pinning, ScriptHold, Security},
+    domain::{Ask, CommandInput, Host, HostChoice, Pinning, ScriptHold, Security},
     engine::explain::{Explanation, Outcome, SandboxView},
     http::{
         caller::{AgentCaller, ReadOrOwn},
@@ -98,6 +98,11 @@ pub(in crate::http) struct ExplanationBody {
     /// without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     scripts: Option<ScriptHold>,
+    /// What could be written to it once it ran: `pipe`, `terminal`, `guarded-terminal`, or `withheld` where the call wants
+    /// that and what covers the command does not include it. Absent for a command that reads end of file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    input: Option<CommandInput>,
     /// The node that it would run on.
     #[serde(skip_serializing_if = "Option::is_none")]
     node_id: Option<String>,
@@ -274,6 +279,7 @@ impl From<Explanation> for ExplanationBody {
             would_persist,
             pinned,
             scripts,
+            input,
             node,
             sandbox,
             diverted,
@@ -309,6 +315,7 @@ impl From<Explanation> for ExplanationBody {
             binding: pinned.map(|pinned| pinned.pinning),
             binding_detail: pinned.map(|pinned| pinned.detail),
             scripts: scripts.filter(|_| pinned.is_some()),
+            input: input.noteworthy(),
             node_id: node.as_ref().and_then(|node| node.node_id.clone()),
             node: node.map(NodeBody::from),
             sandbox: sandbox.map(SandboxBody::from),

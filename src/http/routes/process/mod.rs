@@ -46,7 +46,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         (status = BAD_REQUEST, description = "invalid-request; also input for a session without an open standard input"),
         (status = FORBIDDEN, description = "forbidden, tool-denied"),
         (status = NOT_FOUND, description = "not-found: the agent has no such session"),
-        (status = CONFLICT, description = "session-ended"),
+        (status = CONFLICT, description = "session-ended, input-closed"),
         (status = SERVICE_UNAVAILABLE, description = "overloaded: the command does not read its input, and nothing was written; storage-unavailable"),
     ),
     security(("token" = ["exec"])),

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{
     domain::{
-        AgentId, ApprovalId, Ask, Backend, Command, DecidedBy, Host, Isolation, Pinning, Reason, Run,
+        AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, Run,
         RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey, UnixMillis,
     },
     http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
@@ -53,6 +53,11 @@ pub(in crate::http) struct RunBody {
     pid: Option<i32>,
     pty: bool,
     background: bool,
+    /// What can be written to it: `pipe`, `terminal`, `guarded-terminal`, or `withheld` where the call wanted that and
+    /// what covers the command does not include it. Absent for a command that reads end of file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    input: Option<CommandInput>,
     diverted: bool,
     isolation: Isolation,
     /// What makes its sandbox: `docker` or `builtin`.
@@ -159,6 +164,7 @@ impl From<Run> for RunBody {
             pid: run.pid,
             pty: run.pty,
             background: run.background,
+            input: run.input.noteworthy(),
             diverted: run.diverted,
             isolation: run.isolation,
             sandbox: run.sandbox,

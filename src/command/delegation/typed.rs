@@ -1,0 +1,180 @@
+//! Programs that run what is typed into them.
+//!
+//! Deny rules and people see the words of a command. What a program like these starts later stands in none of them.
+
+use super::program;
+use crate::command::{
+    inline_eval::{self, InlineEval},
+    names::NameClass,
+    shell,
+};
+
+/// Programs that start others by commands which they read, from a pipe as well as from a terminal.
+const READERS: &[&str] = &[
+    "dc", "expect", "ftp", "gdb", "ghci", "gnuplot", "irb", "isql", "lftp", "lldb", "m4", "mail", "mailx",
+    "mariadb", "maxima", "mutt", "mysql", "ncftp", "octave", "psql", "sftp", "sqlite", "sqlite3", "tclsh",
+    "telnet", "tftp",
+];
+
+/// Programs that page, edit or ask at a terminal, where a key is enough to start another program.
+const AT_TERMINAL: &[&str] = &[
+    "apropos",
+    "apt",
+    "apt-get",
+    "apt-listchanges",
+    "aptitude",
+    "bat",
+    "batcat",
+    "crontab",
+    "delta",
+    "dpkg",
+    "elinks",
+    "emacs",
+    "fzf",
+    "gh",
+    "git",
+    "hg",
+    "info",
+    "jed",
+    "jmacs",
+    "joe",
+    "journalctl",
+    "jpico",
+    "jstar",
+    "kak",
+    "kubectl",
+    "less",
+    "lesspipe",
+    "links",
+    "loginctl",
+    "lv",
+    "lynx",
+    "man",
+    "mc",
+    "mcedit",
+    "micro",
+    "more",
+    "most",
+    "nano",
+    "ncdu",
+    "ne",
+    "nnn",
+    "pager",
+    "pg",
+    "pico",
+    "ranger",
+    "rjoe",
+    "rnano",
+    "ssh",
+    "sudoedit",
+    "svn",
+    "systemctl",
+    "tig",
+    "timedatectl",
+    "vifm",
+    "vipw",
+    "visudo",
+    "w3m",
+    "watch",
+    "whatis",
+    "zless",
+    "zmore",
+];
+
+/// Whether a program may start others by what is typed into it. `names` are all that it may be called by.
+pub fn runs_what_is_typed(names: &[&str], arguments: &[&str], at_terminal: bool) -> bool {
+    let is_one = |list: &[&str]| {
+        names.iter().any(|name| {
+            let name = program(name);
+            list.contains(&name) || (name.starts_with("git-") && list.contains(&"git"))
+        })
+    };
+    is_one(READERS)
+        || super::reads_commands(names)
+        || (at_terminal && is_one(AT_TERMINAL) && !pages_nothing(names, arguments))
+        || matches!(
+            inline_eval::inline_eval(names, arguments),
+            Some(InlineEval::StandardInput)
+        )
+        || names.iter().any(|name| match NameClass::of(name) {
+            NameClass::PayloadShell => shell::reads_input(arguments, true),
+            NameClass::OtherShell => shell::reads_input(arguments, false),
+            NameClass::Carrier | NameClass::Multiplexer => true,
+            NameClass::Program | NameClass::Wrapper | NameClass::RefusedBuiltin => false,
+        })
+}
+
+/// `git --version` and its like. A git without its pager still starts an editor.
+fn pages_nothing(names: &[&str], arguments: &[&str]) -> bool {
+    let is_information = matches!(arguments, ["--version"]);
+    let is_git = names.iter().all(|name| program(name) == "git");
+    let reads_only = || {
+        let [first, subcommand, ..] = arguments else {
+            return false;
+        };
+        matches!(*first, "--no-pager" | "-P")
+            && matches!(
+                *subcommand,
+                "blame"
+                    | "describe"
+                    | "diff"
+                    | "log"
+                    | "ls-files"
+                    | "ls-tree"
+                    | "rev-parse"
+                    | "shortlog"
+                    | "show"
+                    | "status"
+            )
+    };
+    is_information || (is_git && reads_only())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, on_pipe: bool, at_terminal: bool) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let found = |terminal| runs_what_is_typed(&[words[0]], &words[1..], terminal);
+        assert_eq!((found(false), found(true)), (on_pipe, at_terminal), "{line}");
+    }
+
+    #[test]
+    fn readers_run_what_comes_from_a_pipe_and_pagers_what_is_typed() {
+        for line in [
+            "ed",
+            "vim.tiny f",
+            "sqlite3 :memory:",
+            "psql",
+            "python3",
+            "python3 -i",
+            "bash",
+            "sh -s",
+            "gdb x",
+        ] {
+            check(line, true, true);
+        }
+        for line in [
+            "git show",
+            "git --no-pager commit",
+            "git-log",
+            "man ls",
+            "less f",
+            "nano f",
+            "systemctl status",
+        ] {
+            check(line, false, true);
+        }
+        for line in [
+            "cat",
+            "git --no-pager log -p",
+            "git --version",
+            "npm run dev",
+            "make",
+            "grep x f",
+        ] {
+            check(line, false, false);
+        }
+    }
+}
