@@ -100,6 +100,14 @@ impl Control {
         }
     }
 
+    /// Whether its terminal shows what is typed at this moment; `None` where that is not known.
+    pub(super) async fn echoes(&self) -> Option<bool> {
+        match self {
+            Self::Supervisor(control) => control.echoes().await,
+            Self::Node(_) => None,
+        }
+    }
+
     pub(super) fn close_input(&self) {
         match self {
             Self::Supervisor(control) => control.close_input(),

@@ -67,3 +67,25 @@ impl Job for Append {
 
     fn committed(self, (): (), _proof: &Committed) {}
 }
+
+/// An audit record of something that happens only once this is written, and not while room is kept for the ends of what runs.
+pub(super) struct AppendBefore(pub(super) Entry);
+
+impl Job for AppendBefore {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, tuning: &Tuning) -> Durability {
+        tuning.durability
+    }
+
+    fn needs_reserve(&self) -> bool {
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        tx.audit(&self.0)
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
+}

@@ -92,6 +92,12 @@ impl Terminal {
         (modes.local_modes.contains(LocalModes::ICANON) && character != 0).then_some(character)
     }
 
+    /// Whether what is typed appears on the screen.
+    pub(super) fn echoes(&self) -> bool {
+        rustix::termios::tcgetattr(&self.master)
+            .is_ok_and(|modes| modes.local_modes.contains(LocalModes::ECHO))
+    }
+
     /// What the server is to be told about the arrows, once.
     pub(super) fn news(&mut self) -> Option<CursorKeys> {
         let now = self.screen.cursor_keys();

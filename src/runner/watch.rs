@@ -596,6 +596,10 @@ impl<'a> Watch<'a> {
                     terminal.resize(size);
                 }
             }
+            ToSupervisor::AskEcho => {
+                let echoes = self.terminal.as_ref().is_some_and(Terminal::echoes);
+                self.server.outbox.say(&FromSupervisor::Echo(echoes));
+            }
             ToSupervisor::Stored => self.is_stored = true,
         }
     }

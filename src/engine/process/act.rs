@@ -70,7 +70,7 @@ impl Engine {
                     session: Box::new(self.session_view(session)),
                 })
             }
-            ProcessAction::Input { input, .. } => self.hand_input(session, input).await,
+            ProcessAction::Input { input, .. } => self.hand_input(caller, session, input).await,
             ProcessAction::Resize { size, .. } => self.resize(session, size).await,
             ProcessAction::Kill { .. } => self.kill_session(session).await.map(answer),
             ProcessAction::Clear { .. } if session.status() == ProcessStatus::Running => {

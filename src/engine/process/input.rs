@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{ProcessError, ProcessReply};
+use super::{ProcessError, ProcessReply, recording::Written};
 use crate::{
-    domain::{CommandInput, Host, MAX_INPUT_BYTES, ProcessKind, TerminalSize},
+    domain::{CommandInput, Host, MAX_INPUT_BYTES, Principal, ProcessKind, TerminalSize},
     engine::{
         Engine,
         reply::{StorageTrouble, Warning},
@@ -60,6 +60,7 @@ impl Engine {
     /// Cancelled, it has written all or nothing.
     pub(super) async fn hand_input(
         &self,
+        caller: &Principal,
         session: ProcessSession,
         input: Input,
     ) -> Result<ProcessReply, ProcessError> {
@@ -88,6 +89,14 @@ impl Engine {
                 message: format!("more than {MAX_INPUT_BYTES} bytes; write them in several calls"),
             });
         }
+        let written = Written {
+            by: &caller.actor,
+            session: &session,
+            bytes: &typed.bytes,
+            ends: typed.ends,
+        };
+        // Nothing is written that the record does not have.
+        self.record_input(&written, live.control()).await?;
         if typed.ends {
             // First: a server that dies now must not take more for a command that got its end.
             self.ledger
@@ -95,14 +104,17 @@ impl Engine {
                 .await
                 .map_err(StorageTrouble::from)?;
         }
-        let written = tokio::time::timeout(PATIENCE, live.control().write_input(&typed.bytes)).await;
-        match written {
+        match tokio::time::timeout(PATIENCE, live.control().write_input(&typed.bytes)).await {
             Ok(Ok(())) => {}
             Ok(Err(_closed)) => {
+                self.record_refused_input(&written).await;
                 let _ended = live.ended().await;
                 return Err(self.ended(session));
             }
-            Err(_elapsed) => return Err(ProcessError::NotTaken),
+            Err(_elapsed) => {
+                self.record_refused_input(&written).await;
+                return Err(ProcessError::NotTaken);
+            }
         }
         if typed.ends {
             live.control().close_input();

@@ -11,6 +11,7 @@ mod names;
 mod paging;
 mod poll;
 mod reader;
+mod recording;
 mod retention;
 mod session;
 

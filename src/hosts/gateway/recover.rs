@@ -231,6 +231,7 @@ async fn first_word(stream: &UnixStream, inbox: &mut Inbox) -> Option<(i32, u64)
                 | FromSupervisor::Skipped(_)
                 | FromSupervisor::InputTaken(_)
                 | FromSupervisor::CursorKeys(_)
+                | FromSupervisor::Echo(_)
                 | FromSupervisor::Exited { .. }
                 | FromSupervisor::LeftoversEnded
                 | FromSupervisor::NotStarted(_) => return None,

@@ -7,11 +7,12 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use tokio::{
     net::UnixStream,
-    sync::{Notify, Semaphore},
+    sync::{Notify, Semaphore, watch},
 };
 
 use crate::{
@@ -26,6 +27,9 @@ use crate::{
 };
 
 use super::kept::Kept;
+
+/// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
+const ECHO_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A run that was handed to a supervisor.
 #[derive(Debug)]
@@ -112,6 +116,7 @@ impl Supervised {
             input_room: Semaphore::new(INPUT_BYTES),
             lets_go: AtomicBool::new(outlives_server),
             sends_application_keys: AtomicBool::new(false),
+            echoes: watch::Sender::new(false),
             kept: kept.clone(),
         });
         let events = RunEvents {
@@ -170,6 +175,8 @@ struct Link {
     lets_go: AtomicBool,
     /// What its terminal wants from arrows, as far as was reported.
     sends_application_keys: AtomicBool,
+    /// Whether its terminal showed what is typed when that was last asked.
+    echoes: watch::Sender<bool>,
     kept: Kept,
 }
 
@@ -265,6 +272,15 @@ impl RunControl {
     /// Gives its terminal another size, which its programs are told. A run without one ignores it.
     pub fn resize(&self, size: TerminalSize) {
         self.link.send(&ToSupervisor::Resize(size));
+    }
+
+    /// Whether its terminal shows what is typed at this moment. `None` when its supervisor does not say so soon: it ended,
+    /// or is of a version that is never asked.
+    pub async fn echoes(&self) -> Option<bool> {
+        let mut answers = self.link.echoes.subscribe();
+        self.link.send(&ToSupervisor::AskEcho);
+        let answered = tokio::time::timeout(ECHO_PATIENCE, answers.changed()).await;
+        matches!(answered, Ok(Ok(()))).then(|| *answers.borrow())
     }
 
     /// What arrows must send to its terminal, as of the output that was reported so far.
@@ -412,6 +428,10 @@ impl RunEvents {
                     .store(is_application, Ordering::Relaxed);
                 return;
             }
+            FromSupervisor::Echo(shows) => {
+                self.link.echoes.send_replace(shows);
+                return;
+            }
             FromSupervisor::Attached { .. } => return,
             FromSupervisor::Exited {
                 exit,
@@ -525,6 +545,7 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
             FromSupervisor::Output(..)
             | FromSupervisor::Skipped(_)
             | FromSupervisor::CursorKeys(_)
+            | FromSupervisor::Echo(_)
             | FromSupervisor::Attached { .. },
             Stage::Running,
         )
@@ -538,6 +559,7 @@ const fn is_in_place(message: &FromSupervisor, stage: &Stage) -> bool {
             | FromSupervisor::Skipped(_)
             | FromSupervisor::InputTaken(_)
             | FromSupervisor::CursorKeys(_)
+            | FromSupervisor::Echo(_)
             | FromSupervisor::Attached { .. }
             | FromSupervisor::Exited { .. }
             | FromSupervisor::LeftoversEnded
@@ -593,6 +615,7 @@ mod tests {
                 FromSupervisor::CursorKeys(CursorKeys::Normal),
                 [false, true, false, false, false],
             ),
+            (FromSupervisor::Echo(true), [false, true, false, false, false]),
             (attached, [false, true, false, false, false]),
             (FromSupervisor::InputTaken(1), [false, true, true, false, false]),
             (exited, [true, true, false, false, false]),

@@ -43,6 +43,8 @@ pub enum AuditAction {
     DocumentReplaced,
     /// Somebody allowed a command that others have to allow, too.
     ApprovalVoted,
+    /// Something was written to a command that runs.
+    ProcessInput,
     /// Old audit records were removed.
     AuditPruned,
     /// Old runs were removed.
@@ -64,6 +66,7 @@ impl AuditAction {
             Self::ConfigChanged => "config.changed",
             Self::DocumentReplaced => "document.replaced",
             Self::ApprovalVoted => "approval.voted",
+            Self::ProcessInput => "process.input",
             Self::AuditPruned => "audit.pruned",
             Self::RunsPruned => "runs.pruned",
             Self::AuditReset => "audit.reset",

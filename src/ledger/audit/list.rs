@@ -6,7 +6,7 @@ use crate::ledger::{
     error::{Fault, Inconsistency, LedgerError},
     handle::Ledger,
     readers::{Listing, Page},
-    record::Append,
+    record::{Append, AppendBefore},
     tx::list,
 };
 
@@ -33,6 +33,14 @@ impl Ledger {
     /// When the ledger cannot be written.
     pub async fn append_audit(&self, entry: Entry) -> Result<(), LedgerError> {
         self.queue.submit(Append(entry)).await
+    }
+
+    /// Appends a record of something that is to happen next, if there is room for more than the ends of what runs.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written; then it must not happen.
+    pub async fn append_audit_before(&self, entry: Entry) -> Result<(), LedgerError> {
+        self.queue.submit(AppendBefore(entry)).await
     }
 
     /// Audit records, oldest first.

@@ -22,6 +22,8 @@ pub(crate) enum ToSupervisor {
     EndOfInput,
     /// Another size for its terminal.
     Resize(TerminalSize),
+    /// Whether its terminal shows what is typed is to be told.
+    AskEcho,
     /// The outcome and the inline output are stored: nothing of it is needed any more.
     Stored,
 }
@@ -44,6 +46,8 @@ pub(crate) enum FromSupervisor {
     InputTaken(u32),
     /// What arrows must send to its terminal from now on.
     CursorKeys(CursorKeys),
+    /// Whether its terminal shows what is typed, at the moment when that was asked; a run without one shows nothing.
+    Echo(bool),
     /// This much output is in the spool already; what follows was written after it. First word to a new server.
     Attached {
         /// Bytes of both streams in the spool.
@@ -105,6 +109,7 @@ impl ToSupervisor {
             Self::Input(bytes) => message(into, b'W', bytes),
             Self::EndOfInput => message(into, b'E', &[]),
             Self::Resize(size) => message(into, b'Z', &size_bytes(*size)),
+            Self::AskEcho => message(into, b'Q', &[]),
             Self::Stored => message(into, b'A', &[]),
         }
     }
@@ -118,6 +123,7 @@ impl ToSupervisor {
             b'W' => Self::Input(body.to_vec()),
             b'E' => Self::EndOfInput,
             b'Z' => Self::Resize(reader.terminal_size()?),
+            b'Q' => Self::AskEcho,
             b'A' => Self::Stored,
             _ => return None,
         })
@@ -145,6 +151,7 @@ impl FromSupervisor {
                     CursorKeys::Application => 1,
                 }],
             ),
+            Self::Echo(shows) => message(into, b'Q', &[u8::from(*shows)]),
             Self::Attached {
                 kept_bytes,
                 output_bytes,
@@ -190,6 +197,11 @@ impl FromSupervisor {
             b'C' => Self::CursorKeys(match reader.byte()? {
                 0 => CursorKeys::Normal,
                 1 => CursorKeys::Application,
+                _ => return None,
+            }),
+            b'Q' => Self::Echo(match reader.byte()? {
+                0 => false,
+                1 => true,
                 _ => return None,
             }),
             b'R' => Self::Attached {

@@ -114,6 +114,7 @@ fn every_answer() -> Vec<FromSupervisor> {
         ]
         .map(FromSupervisor::NotStarted),
     );
+    answers.extend([false, true].map(FromSupervisor::Echo));
     answers
 }
 
@@ -124,6 +125,7 @@ fn every_command() -> Vec<ToSupervisor> {
         ToSupervisor::Input(b"in".to_vec()),
         ToSupervisor::EndOfInput,
         ToSupervisor::Resize(TerminalSize::new(1, 1000).unwrap()),
+        ToSupervisor::AskEcho,
         ToSupervisor::Stored,
     ]
 }

@@ -7,6 +7,7 @@ mod leftovers;
 mod many;
 mod notices;
 mod output;
+mod recorded;
 mod restart;
 mod retention;
 mod scope;
