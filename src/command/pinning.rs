@@ -121,6 +121,9 @@ impl<'a> Scripts<'a> {
             Some(ScriptHold::ChangesDirectory) => Some(
                 "a script is not held: the command changes directory; it is compared right before the start, and then found by its path",
             ),
+            Some(ScriptHold::NotUnderstood) => Some(
+                "a script is not held: the text could not be taken apart; it is compared right before the start, and then opened once more",
+            ),
             Some(ScriptHold::TooLarge) => Some(
                 "a script is not held: too large; it is compared right before the start, and then opened once more by its interpreter",
             ),
@@ -198,7 +201,9 @@ fn loose_interpreter(script: &BoundScript) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Host, SessionKey, StepJoin};
+    use crate::domain::{
+        AgentId, BoundInterpreter, BoundStep, Command, CommandInput, Host, SessionKey, StepJoin,
+    };
 
     fn identity(path: &str) -> FileIdentity {
         FileIdentity {

@@ -255,7 +255,7 @@ vocabulary! {
 vocabulary! {
     /// Whether the scripts of a run are read as they were judged, and if not, why.
     pub enum ScriptHold("held, or not held: and why") {
-        /// Whatever of the run opens one of them to read gets the content that was judged.
+        /// Interpreters that open one of them to read get the content that was judged.
         Held = "held",
         /// A program of the command is set-uid, set-gid or has capabilities, and the level lets it use them: it must not be
         /// stopped in its calls.
@@ -264,6 +264,8 @@ vocabulary! {
         StartedByAnother = "not held: started by another program",
         /// Its first line names no program that could be started in its place.
         NoInterpreter = "not held: its first line names no program",
+        /// The text was not understood, so that its interpreters are not known.
+        NotUnderstood = "not held: the text could not be taken apart",
         /// The command changes to a directory that is found while it runs.
         ChangesDirectory = "not held: changes directory",
         /// The files are too large to be read before the start.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId, ScriptHold,
-    Security, SessionKey, UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, Host, Isolation, Pinning, Reason, RunId,
+    ScriptHold, Security, SessionKey, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {

@@ -10,8 +10,8 @@ use crate::{
         pinning::Pinned,
     },
     domain::{
-        Backend, Command, CommandInput, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice, InvalidRequest,
-        MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, ScriptHold, Security,
+        Backend, Command, CommandInput, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice,
+        InvalidRequest, MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, ScriptHold, Security,
     },
     engine::{
         Engine,

@@ -863,7 +863,11 @@ impl Judgement {
         // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
         let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
         is_plain.then(|| {
-            let typing = if analysis.lacks_only_input() { "--input " } else { "" };
+            let typing = if analysis.lacks_only_input() {
+                "--input "
+            } else {
+                ""
+            };
             format!(
                 "countersign allowlist add {typing}--agent {} {}",
                 quoted(agent.as_str()),

@@ -41,6 +41,8 @@ impl Subject<'_> {
             ScriptHold::TooLarge
         } else if let Some(why) = self.loose_script() {
             why
+        } else if !self.knows_interpreters() {
+            ScriptHold::NotUnderstood
         } else if self.changes_directory() {
             ScriptHold::ChangesDirectory
         } else {
@@ -58,6 +60,19 @@ impl Subject<'_> {
             let is_program = self.executables.iter().any(|program| program.path == script.path);
             (is_program || script.interpreter.is_some()).then_some(ScriptHold::StartedByAnother)
         })
+    }
+
+    /// Whether every program is known that may read a script.
+    fn knows_interpreters(&self) -> bool {
+        match self.bound {
+            Bound::Exec { .. } | Bound::Plan { .. } => true,
+            Bound::Text { .. }
+            | Bound::Rendered { .. }
+            | Bound::Inside { .. }
+            | Bound::OnNode { .. }
+            | Bound::Patch { .. }
+            | Bound::Elsewhere { .. } => self.analysis.is_some_and(|analysis| analysis.ok),
+        }
     }
 
     /// Whether a directory that is not pinned lies on the way to a script.

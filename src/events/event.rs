@@ -3,9 +3,9 @@
 use serde_json::{Map, Value};
 
 use crate::domain::{
-    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, CommandInput, EntryId, Host, OutputStream,
-    PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, ScriptHold, Security,
-    SessionKey, TerminalReason, TokenId, UnixMillis, name::vocabulary,
+    Actor, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, CommandInput, EntryId, Host,
+    OutputStream, PairingKind, PairingRequest, Pinning, Reason, RunId, RunStatus, RunVerdict, ScriptHold,
+    Security, SessionKey, TerminalReason, TokenId, UnixMillis, name::vocabulary,
 };
 
 vocabulary! {

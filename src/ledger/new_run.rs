@@ -6,8 +6,9 @@ use rusqlite::params;
 
 use crate::{
     domain::{
-        Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, EnvOverrides, Host, Isolation, Pinning,
-        Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey,
+        Actor, AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, EnvOverrides, Host,
+        Isolation, Pinning, Reason, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security,
+        SessionKey,
     },
     events::{Event, EventKind, Subject},
 };

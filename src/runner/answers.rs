@@ -1,4 +1,4 @@
-//! The scripts of a run, held: whoever in the run opens one to read gets the content that was checked.
+//! The scripts of a run, held: an interpreter that opens one to read gets the content that was checked.
 //!
 //! ```text
 //! server ── checked content, sealed ──▶ supervisor ◀── "open(path)?" ── interpreter (waits in the kernel)
@@ -8,7 +8,9 @@
 //! The kernel never looks at the path, so there is no moment at which another file could take its place. A path is told by
 //! its text. Where the text depends on something that can be exchanged too (the name of the working directory, the target
 //! of a link), the question for that is answered here as well, and the answer counts as a name of the script from then
-//! on. A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is left
+//! on. Interpreters are the programs that the run was judged with, and what its first process executes in its own place.
+//! What they start besides reads the disk: `cp` compares what it opens with what it looked at before, and would give up.
+//! A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is left
 //! to the kernel. Invariant: nothing is permitted or refused here because of what stands in a caller's memory.
 //! Entry point: [`Answers`].
 
@@ -31,7 +33,7 @@ use rustix::{
 use crate::sys::{
     fs::{own_position, seal},
     interception::{self, Call, CloseOnExec, Flags, Listener, PATH_BYTES, Wish},
-    process,
+    process::{self, Pid},
     socket::{self, Received},
 };
 
@@ -66,6 +68,8 @@ struct Heard {
     listener: Listener,
     /// Whether the memory of any caller could be read so far.
     was_readable: bool,
+    /// The process that it became from: the first that called.
+    first: Option<Pid>,
 }
 
 impl Answers {
@@ -93,6 +97,11 @@ impl Answers {
     /// A directory that a step of the plan changes to, which is told by its identity.
     pub(super) fn know_directory(&mut self, identity: Identity, name: &[u8]) {
         self.scripts.directories.push((identity, plain(name)));
+    }
+
+    /// A program that the run was judged with.
+    pub(super) fn know_program(&mut self, identity: Identity) {
+        self.scripts.programs.push(identity);
     }
 
     /// Answers in a thread of its own until nothing is left that could ask: a caller can make whoever reads its memory wait,
@@ -136,6 +145,7 @@ impl Answers {
                     self.listeners.push(Some(Heard {
                         listener,
                         was_readable: false,
+                        first: None,
                     }));
                 }
             }
@@ -217,7 +227,8 @@ enum Answer {
 
 impl Heard {
     fn answer(&mut self, call: &Call, scripts: &mut Scripts) {
-        let caller = Caller { call };
+        let first = *self.first.get_or_insert(call.pid);
+        let caller = Caller { call, first };
         let answer = match call.wish {
             None => Ok(Answer::Through),
             Some(wish) => scripts.answer(&caller, wish),
@@ -254,6 +265,8 @@ impl Heard {
 /// The process behind a call, as far as it can be looked at.
 struct Caller<'a> {
     call: &'a Call,
+    /// The first process of its program.
+    first: Pid,
 }
 
 impl Caller<'_> {
@@ -291,6 +304,22 @@ impl Caller<'_> {
         Some((identity(&link).ok()?, name))
     }
 
+    /// Whether it is one of these programs, or what the first process executed in its own place: `env` finds the interpreter
+    /// like that. What cannot be looked at is.
+    fn interprets(&self, programs: &[Identity]) -> bool {
+        let is_known = |program: Identity| programs.contains(&program);
+        self.call.pid == self.first
+            || identity(&self.proc("exe")).map_or(true, is_known)
+            || self.group().is_none_or(|group| group == self.first)
+    }
+
+    /// The process of a thread.
+    fn group(&self) -> Option<Pid> {
+        let status = std::fs::read_to_string(self.proc("status")).ok()?;
+        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
+        group.trim().parse().ok()
+    }
+
     /// What tells its view of the file system from that of others.
     fn view(&self) -> Result<(Identity, Identity), Errno> {
         Ok((identity(&self.proc("root"))?, identity(&self.proc("ns/mnt"))?))
@@ -324,6 +353,8 @@ fn identity(path: &str) -> Result<Identity, Errno> {
 struct Scripts {
     files: Vec<File>,
     bundle: OwnedFd,
+    /// The programs that the run was judged with.
+    programs: Vec<Identity>,
     /// Directories that are told by what they are, whatever they are called by now.
     directories: Vec<(Identity, Vec<u8>)>,
     /// The file system that the names are of: that of the first program.
@@ -364,6 +395,7 @@ impl Scripts {
         Self {
             files: files.collect(),
             bundle,
+            programs: Vec::new(),
             directories: vec![(identity, plain(name))],
             view: None,
         }
@@ -384,7 +416,10 @@ impl Scripts {
                     return Ok(Answer::Through);
                 };
                 Ok(match Opening::of(caller.flags(flags)?) {
-                    Opening::Reads(closes) => Answer::Content(index, closes),
+                    Opening::Reads(closes) if caller.interprets(&self.programs) => {
+                        Answer::Content(index, closes)
+                    }
+                    Opening::Reads(_) => Answer::Through,
                     Opening::Changes => {
                         self.release(index);
                         Answer::Through

@@ -21,6 +21,7 @@ use rustix::{
 use crate::{
     domain::StepJoin,
     sys::{
+        fs::FileStamp,
         hooks,
         process::{
             self, Asks, Ended, Judged, JudgedFile, Launch, LaunchError, Launched, Launcher, Lead, Pid,
@@ -170,6 +171,18 @@ pub(super) fn pinned_directories(plan: &Plan) -> Vec<((u64, u64), Vec<u8>)> {
         found.push((*pinned, directory.clone()));
     }
     found
+}
+
+/// The stamps of everything that a plan was judged with.
+pub(super) fn judged_stamps(plan: &Plan) -> impl Iterator<Item = &FileStamp> {
+    let of_steps = plan.steps.iter().filter_map(|step| match &step.action {
+        Action::Program(program) => program.stamp.as_ref(),
+        Action::ChangeDirectory { .. }
+        | Action::PrintDirectory { .. }
+        | Action::Settle { .. }
+        | Action::ApplyPatch(_) => None,
+    });
+    plan.files.iter().map(|file| &file.stamp).chain(of_steps)
 }
 
 fn executable_of<'a>(program: &Program, executables: &'a [OwnedFd]) -> Result<Option<BorrowedFd<'a>>, Errno> {

@@ -377,6 +377,9 @@ fn answers(plan: &Plan, start: &Start, arrivals: OwnedFd) -> Result<Answers, Err
     for (identity, name) in execute::pinned_directories(plan) {
         answers.know_directory(identity, &name);
     }
+    for stamp in execute::judged_stamps(plan) {
+        answers.know_program((stamp.dev, stamp.ino));
+    }
     Ok(answers)
 }
 

@@ -11,8 +11,8 @@ use crate::{
     command::{pinning::Pinned, quoting},
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
-        Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId, ScriptHold, Security,
-        SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
+        Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId,
+        ScriptHold, Security, SessionKey, ShownEnv, TerminalReason, UnixMillis, Vote, Why,
     },
     http::routes::actor::ActorBody,
 };

@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 use crate::{
     domain::{
-        AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, Host, Isolation, Pinning, Reason, Run,
-        RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey, UnixMillis,
+        AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, Host, Isolation, Pinning,
+        Reason, Run, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey, UnixMillis,
     },
     http::{problem::Problem, routes::actor::ActorBody, schema::RunStatusName},
     output::Captured,
