@@ -10,9 +10,17 @@ use super::{cases, worlds};
 use crate::command_corpus::{self, Case, judge_under};
 
 fn flips(rule: Rule, case: &Case) -> bool {
-    [false, true]
-        .into_iter()
-        .any(|answer| judge_under(RuleSet::forced(rule, answer), case) != case.expect)
+    let alone = Case {
+        without_delegation: true,
+        ..case.clone()
+    };
+    let changes = |case: &Case| {
+        judge_under(RuleSet::ALL, case) == case.expect
+            && [false, true]
+                .into_iter()
+                .any(|answer| judge_under(RuleSet::forced(rule, answer), case) != case.expect)
+    };
+    changes(case) || changes(&alone)
 }
 
 #[test]

@@ -199,12 +199,15 @@ async fn a_guarded_terminal_has_no_pager_and_no_editor_to_type_a_command_into() 
         let running = start(&server, typed).await.expect(202);
         let session = running["sessionId"].as_str().expect("a session");
         shown(&server, session).await;
-        write(&server, session, typed.keys).await;
-        // Only the pager itself stays, and refuses.
+        // Only the pager itself stays, and refuses. It throws away what was typed before it took the terminal.
         let api = server.agent();
+        let typing = json!({ "action": "write", "sessionId": session, "data": typed.keys });
         let session = eventually(
             "the end, or a refusal",
-            || async { api.get(&format!("/v1/process/{session}")).await.expect(200) },
+            || async {
+                drop(api.post("/v1/process", typing.clone()).await);
+                api.get(&format!("/v1/process/{session}")).await.expect(200)
+            },
             |session| session["status"] != "running" || session["tail"].to_string().contains("not available"),
         )
         .await;

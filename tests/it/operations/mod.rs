@@ -289,11 +289,16 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
             let things = Things::make(&server, asker, row).await;
             let request = rightly(&server, api, row, &things).await;
             if scopes.contains(scope) {
-                let answer = if row.streams {
+                let mut answer = if row.streams {
                     begun(request).await
                 } else {
                     api.send(request).await
                 };
+                // The use of an entry was written down in between: the answer says to read again.
+                while answer.status == 412 && matches!(row.body, Body::Tagged(_)) {
+                    let again = rightly(&server, api, row, &things).await;
+                    answer = api.send(again).await;
+                }
                 let what = format!("{scope} {} {}: {}", row.method, row.path, answer.text());
                 assert_eq!(answer.status, row.answers, "{what}");
                 assert_documented(&contract, row, &answer, scope);

@@ -514,7 +514,7 @@ async fn what_others_wrote_is_shown_whole_and_does_nothing() {
     let server = builder().start().await;
     let name = "<img src=x onerror=window.pwned=1> \u{202e}gnp";
     let node = paired(&server, name, ONLY_RUN).await;
-    let attribute = "\" autofocus onfocus=window.pwned=1 x=\"";
+    let attribute = "/opt/\" autofocus onfocus=window.pwned=1 x=\"";
     let markup = format!("{attribute}<script>window.pwned=1<!--");
     write_lists(
         &server,
