@@ -58,6 +58,10 @@ impl CommandInput {
     }
 }
 
+#[expect(
+    clippy::derivable_impls,
+    reason = "the macro that makes the enum marks no variant"
+)]
 impl Default for CommandInput {
     fn default() -> Self {
         Self::Closed

@@ -513,9 +513,8 @@ pub(super) fn gate_input(effective: &Effective, analysis: Option<&Analysis>, too
 /// allowlist includes of what is wanted.
 fn input_by(security: Security, wanted: CommandInput, analysis: Option<&Analysis>) -> CommandInput {
     match (security, analysis) {
-        (Security::Full, _) => wanted,
         (Security::Allowlist | Security::Deny, Some(analysis)) if wanted.is_open() => analysis.input,
-        (Security::Allowlist | Security::Deny, _) => wanted,
+        (Security::Full | Security::Allowlist | Security::Deny, _) => wanted,
     }
 }
 

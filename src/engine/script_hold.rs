@@ -86,8 +86,8 @@ impl Subject<'_> {
                 is_loose || segments.iter().any(|segment| any_change(&segment.segments))
             }
             Bound::Text { text, .. } => !directory_words(text).is_empty() || self.any_segment_changes(),
-            Bound::Rendered { .. } => self.any_segment_changes(),
-            Bound::Exec { .. }
+            Bound::Rendered { .. }
+            | Bound::Exec { .. }
             | Bound::Inside { .. }
             | Bound::OnNode { .. }
             | Bound::Patch { .. }

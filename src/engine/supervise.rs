@@ -184,13 +184,12 @@ impl Engine {
                         None
                     }
                 };
-                let env = match custody.terminal {
-                    None => self.environment.of_command(&path, permit.env(), hidden),
-                    Some(_) => {
-                        let guard = Guard::of(permit.binding().input);
-                        self.environment
-                            .of_command_on_terminal(&path, permit.env(), hidden, guard)
-                    }
+                let env = if custody.terminal.is_none() {
+                    self.environment.of_command(&path, permit.env(), hidden)
+                } else {
+                    let guard = Guard::of(permit.binding().input);
+                    self.environment
+                        .of_command_on_terminal(&path, permit.env(), hidden, guard)
                 };
                 (self.isolation_of(&permit.binding().agent, &settings), env)
             }

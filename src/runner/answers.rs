@@ -419,12 +419,11 @@ impl Scripts {
                     Opening::Reads(closes) if caller.interprets(&self.programs) => {
                         Answer::Content(index, closes)
                     }
-                    Opening::Reads(_) => Answer::Through,
                     Opening::Changes => {
                         self.release(index);
                         Answer::Through
                     }
-                    Opening::Looks => Answer::Through,
+                    Opening::Reads(_) | Opening::Looks => Answer::Through,
                 })
             }
             Wish::Change { directory, path } => {
@@ -658,7 +657,7 @@ fn sealed_part(bundle: &OwnedFd, offset: u64, length: u64, mode: u32) -> Result<
         c"countersign-script",
         MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
     )?;
-    let mut buffer = [0; 64 * 1024];
+    let mut buffer = [0; 16 * 1024];
     let mut done = 0;
     while done < length {
         let room = usize::try_from(length - done)

@@ -171,7 +171,7 @@ async fn every_kind_of_tampering_is_found() {
                 sql(
                     ledger,
                     "UPDATE audit SET action = 'exec.approval.expired' WHERE seq = 3",
-                )
+                );
             },
             "edited",
         ),
@@ -181,7 +181,7 @@ async fn every_kind_of_tampering_is_found() {
                 sql(
                     ledger,
                     "UPDATE runs SET command = 'echo harmless', argv_json = NULL",
-                )
+                );
             },
             "edited",
         ),
@@ -196,7 +196,7 @@ async fn every_kind_of_tampering_is_found() {
                 sql(
                     ledger,
                     "UPDATE runs SET status = 'denied' WHERE status = 'completed'",
-                )
+                );
             },
             "edited",
         ),
@@ -206,7 +206,7 @@ async fn every_kind_of_tampering_is_found() {
                 sql(
                     ledger,
                     "UPDATE runs SET verdict_by = 'policy', approval_id = NULL",
-                )
+                );
             },
             "edited",
         ),
@@ -360,7 +360,7 @@ async fn a_head_without_key_and_history_is_a_start_that_was_cut_off() {
     assert_eq!(server.stop().await, Some(0));
     let place = server.state().join("countersign");
     tamper(&server, |ledger| {
-        sql(ledger, "DELETE FROM audit; DELETE FROM runs")
+        sql(ledger, "DELETE FROM audit; DELETE FROM runs");
     });
     fs::remove_file(place.join("audit.key")).unwrap();
     server.start().await;

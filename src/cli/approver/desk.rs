@@ -380,10 +380,8 @@ impl Desk {
                 ""
             };
             let what = [value::text(rule, "pattern"), value::text(rule, "argPattern")].join(" ");
-            text.push_str(&format!(
-                "\n  {number}{default}  {}",
-                value::visible(what.trim_end())
-            ));
+            let what = value::visible(what.trim_end());
+            text.extend(["\n  ", &number.to_string(), default, "  ", &what]);
         }
         if self.rules().is_empty() {
             text.push_str("\n  what the program that asks proposes (Enter)");

@@ -232,9 +232,9 @@ fn is_plain_npm(call: &Call<'_>) -> bool {
             let mut named = call.operands.iter().filter(|word| word.contains('='));
             let is_pair = call.operands.len() == 2 && !call.operands.iter().any(|word| word.contains('='));
             if is_pair {
-                call.operands.first().is_some_and(|name| is_harmless(name))
+                call.operands.first().is_some_and(&is_harmless)
             } else {
-                named.clone().count() == call.operands.len() && named.all(|word| is_harmless(word))
+                named.clone().count() == call.operands.len() && named.all(is_harmless)
             }
         }
         _ => true,

@@ -213,8 +213,7 @@ fn is_plain_option<'a>(word: &'a str, outputs: &mut Vec<&'a str>) -> bool {
         .split_once('=')
         .map_or((rest, None), |(name, value)| (name, Some(value)));
     match kind {
-        "-W" => is_name(name) && value.is_none_or(is_name),
-        "-g" => is_name(name) && value.is_none_or(is_name),
+        "-W" | "-g" => is_name(name) && value.is_none_or(is_name),
         // `-mllvm` hands the next word on.
         "-m" => !name.starts_with("llvm") && is_name(name) && value.is_none_or(is_name),
         "-f" if name.contains("plugin") || name.contains("module-mapper") => false,

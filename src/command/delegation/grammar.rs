@@ -283,11 +283,11 @@ fn read_cluster<'a>(
                 call.options.push((name, Some(rest)));
                 return Some(());
             }
-            takes if rest.is_empty() => {
+            takes @ (Takes::Value | Takes::Text | Takes::Output) if rest.is_empty() => {
                 call.take_next(name, takes, words, at)?;
                 return Some(());
             }
-            takes => {
+            takes @ (Takes::Value | Takes::Text | Takes::Output) => {
                 call.take(name, takes, rest.strip_prefix('=').unwrap_or(rest));
                 return Some(());
             }

@@ -97,12 +97,9 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
         reader.addresses()?;
         let command = reader.next()?;
         match command {
-            '#' => {
-                reader.line();
-            }
-            '{' => continue,
+            '{' => {}
             '}' | '=' | 'd' | 'D' | 'g' | 'G' | 'h' | 'H' | 'n' | 'N' | 'p' | 'P' | 'x' | 'z' | 'F' => {
-                reader.end()?
+                reader.end()?;
             }
             'l' | 'L' | 'q' | 'Q' => {
                 reader.skip(|c| c == ' ' || c.is_ascii_digit());
@@ -114,7 +111,8 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
             }
             // Text up to a line that does not end in a backslash.
             'a' | 'i' | 'c' => reader.text()?,
-            'r' | 'R' => {
+            // A comment, or the name of a file to read.
+            '#' | 'r' | 'R' => {
                 reader.line();
             }
             'w' => outputs.push(reader.line().trim().to_owned()),

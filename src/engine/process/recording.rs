@@ -107,15 +107,7 @@ struct Recorded {
 /// The beginning of a text, masked like a command before it is cut: a part of a secret may not look like one.
 fn recorded_text(bytes: &[u8]) -> Recorded {
     let source = String::from_utf8_lossy(bytes);
-    let mut text = String::new();
-    let mut from = 0;
-    for secret in redaction::secrets(&source) {
-        text.push_str(source.get(from..secret.start).unwrap_or_default());
-        let chars = source.get(secret.clone()).unwrap_or_default().chars().count();
-        text.push_str(&format!("⟨secret of {chars} characters⟩"));
-        from = secret.end;
-    }
-    text.push_str(source.get(from..).unwrap_or_default());
+    let mut text = redaction::masked(&source);
     let is_cut = text.len() > MAX_TEXT_BYTES;
     if is_cut {
         text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));

@@ -46,6 +46,10 @@ const FRAME_HEAD_BYTES: usize = 512;
 
 /// Everything a supervisor needs to start a run.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, as the plan of the runner has it"
+)]
 pub struct LaunchSpec {
     /// The run.
     pub run_id: RunId,

@@ -3,7 +3,7 @@
 //! The chain proves itself; this proves that a run or an approval that is shown is the one that was recorded. A row
 //! without a record was put in, a record without a row was removed, unless retention says that it forgot it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Row};
 use serde_json::{Map, Value};
@@ -40,8 +40,8 @@ struct Recorded {
 /// What the records say, as they go by.
 #[derive(Debug, Default)]
 pub(super) struct Expected {
-    runs: HashMap<String, Recorded>,
-    approvals: HashMap<String, Recorded>,
+    runs: BTreeMap<String, Recorded>,
+    approvals: BTreeMap<String, Recorded>,
     /// When the oldest record was written: rows from before it may have lost theirs to retention.
     oldest: Option<i64>,
     /// Runs from before this time were forgotten; and those with an approval.
@@ -51,7 +51,7 @@ pub(super) struct Expected {
 impl Expected {
     /// Takes the next record of the chain.
     pub(super) fn record(&mut self, body: &Body) {
-        self.oldest.get_or_insert(body.ts.get());
+        self.oldest.get_or_insert_with(|| body.ts.get());
         let is = |event: EventType| body.action == event.as_str();
         let detail = Members(&body.detail);
         if body.action == AuditAction::RunsPruned.as_str() {
@@ -153,7 +153,7 @@ impl Expected {
                 found.add(run.seq, ProblemKind::Edited, "run", id);
             }
         }
-        for (id, run) in self.runs.drain() {
+        for (id, run) in std::mem::take(&mut self.runs) {
             let before = if run.other.is_some() {
                 self.forgotten.1
             } else {
@@ -195,7 +195,7 @@ impl Expected {
                 found.add(approval.seq, ProblemKind::Edited, "approval", id);
             }
         }
-        for (id, approval) in self.approvals.drain() {
+        for (id, approval) in std::mem::take(&mut self.approvals) {
             if approval.begun.is_some() && approval.ts >= self.forgotten.1 {
                 found.add(approval.seq, ProblemKind::Missing, "approval", id);
             }

@@ -218,11 +218,14 @@ fn walk(connection: &Connection, keys: &Keys, sealed: Option<&Sealed>) -> Result
         let seq: i64 = row.get(0)?;
         walk.first_seq.get_or_insert(seq);
         walk.records += 1;
-        let step = stored(row).map_or(Err(Problem::of_chain(seq, ProblemKind::Edited)), |stored| {
-            let body = follow(&walk.last, &stored, keys, sealed)?;
-            expected.record(&body);
-            Ok(stored.hash)
-        });
+        let step = stored(row).map_or_else(
+            || Err(Problem::of_chain(seq, ProblemKind::Edited)),
+            |stored| {
+                let body = follow(&walk.last, &stored, keys, sealed)?;
+                expected.record(&body);
+                Ok(stored.hash)
+            },
+        );
         match step {
             Ok(hash) => walk.last = ChainHead { seq, hash },
             Err(problem) => {

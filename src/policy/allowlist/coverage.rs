@@ -160,7 +160,7 @@ impl Coverage<'_> {
                     return Some(self.entry_cover(&entry, candidate));
                 }
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => {
-                    missed(miss, Code::ArgPatternMiss)
+                    missed(miss, Code::ArgPatternMiss);
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Coverage<'_> {
                     return Some(self.grant_cover(grant, candidate));
                 }
                 ArgumentRule::Generated(_) | ArgumentRule::Expression(_) => {
-                    missed(miss, Code::ArgPatternMiss)
+                    missed(miss, Code::ArgPatternMiss);
                 }
             }
         }

@@ -17,17 +17,14 @@ enum Fate {
 /// What becomes of a call about `main` with this scope, by a token bound to `main`, or to another agent.
 fn fate(about: About, scope: &str, is_own: bool) -> Fate {
     match about {
-        About::NoAgent => Fate::Forbidden,
         About::Caller => Fate::Answered,
         About::Agent(_) if is_own => Fate::Answered,
-        About::Agent(Foreign::Refused) => Fate::Forbidden,
-        About::Agent(Foreign::Unknown) => Fate::NotFound,
-        About::Agent(Foreign::LeftOut) => Fate::LeftOut,
+        About::NoAgent | About::Agent(Foreign::Refused) => Fate::Forbidden,
         About::Agent(Foreign::RefusedOrLeftOut | Foreign::RefusedOrUnknown) if scope == "exec" => {
             Fate::Forbidden
         }
-        About::Agent(Foreign::RefusedOrLeftOut) => Fate::LeftOut,
-        About::Agent(Foreign::RefusedOrUnknown) => Fate::NotFound,
+        About::Agent(Foreign::LeftOut | Foreign::RefusedOrLeftOut) => Fate::LeftOut,
+        About::Agent(Foreign::Unknown | Foreign::RefusedOrUnknown) => Fate::NotFound,
     }
 }
 

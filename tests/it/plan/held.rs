@@ -13,9 +13,8 @@ use std::{
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use crate::support::{TestServer, eventually, own_variable, skip, write_file, write_file_mode};
+use crate::support::{TestServer, eventually, own_variable, sha256, skip, write_file, write_file_mode};
 
 /// Runs of each kind under a grant, and a tenth of them after a person's answer. `COUNTERSIGN_TEST_RACES` says more.
 const RACES: usize = 120;
@@ -124,7 +123,7 @@ impl Tally {
     fn count(&mut self, run: &Value) {
         let tail = run["tail"]
             .as_str()
-            .or(run["stdout"].as_str())
+            .or_else(|| run["stdout"].as_str())
             .unwrap_or_default();
         match run["status"].as_str() {
             _ if tail.contains("evil") => self.evil += 1,
@@ -143,10 +142,7 @@ fn report(what: &str, tally: &Tally) {
 }
 
 fn grant(pattern: &Path, content: &str) -> Value {
-    let sha256: String = Sha256::digest(content)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let sha256 = sha256(content.as_bytes());
     json!({ "id": "00000000-0000-4000-8000-000000000001", "pattern": pattern, "sha256": sha256,
         "expiresAtMs": 4_102_444_800_000_u64 })
 }

@@ -1,10 +1,9 @@
 //! What is written to a session stands in the audit chain.
 
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::{act, ended, start, start_with, text, wrote};
-use crate::support::{Scratch, SmallDisk, TestServer, only};
+use crate::support::{Scratch, SmallDisk, TestServer, only, sha256};
 
 /// The records of what was written, oldest first.
 async fn recorded(server: &TestServer) -> Vec<Value> {
@@ -13,13 +12,6 @@ async fn recorded(server: &TestServer) -> Vec<Value> {
         .get("/v1/audit?action=process.input&limit=500")
         .await;
     answer.expect(200)["items"].as_array().cloned().expect("items")
-}
-
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 async fn write(server: &TestServer, session: &str, data: &str) {

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 use super::{Invocation, run_program};
@@ -135,6 +136,14 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
         .lines()
         .map(str::to_owned)
         .collect()
+}
+
+/// SHA-256 of some bytes, lower-case hex.
+pub(crate) fn sha256(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest
+        .iter()
+        .fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
 /// Lines as one text.

@@ -81,6 +81,10 @@ impl IntoResponse for ExecAnswer {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ExecFinished)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "members of the answer, each with its own meaning"
+)]
 pub(in crate::http::routes) struct Finished {
     run_id: RunId,
     #[schema(value_type = String)]
