@@ -104,6 +104,11 @@ impl Answers {
         self.scripts.programs.push(identity);
     }
 
+    /// One of them that copies files and interprets none.
+    pub(super) fn know_copier(&mut self, identity: Identity) {
+        self.scripts.copiers.push(identity);
+    }
+
     /// Answers in a thread of its own until nothing is left that could ask: a caller can make whoever reads its memory wait,
     /// and a supervisor never waits. To be called when nothing of the run is forked here any more. Where no thread can be had
     /// every call of the run fails that waits.
@@ -306,11 +311,19 @@ impl Caller<'_> {
 
     /// Whether it is one of these programs, or what the first process executed in its own place: `env` finds the interpreter
     /// like that. What cannot be looked at is.
-    fn interprets(&self, programs: &[Identity]) -> bool {
-        let is_known = |program: Identity| programs.contains(&program);
-        self.call.pid == self.first
-            || identity(&self.proc("exe")).map_or(true, is_known)
-            || self.group().is_none_or(|group| group == self.first)
+    fn interprets(
+        &self,
+        Scripts {
+            programs, copiers, ..
+        }: &Scripts,
+    ) -> bool {
+        let Ok(program) = identity(&self.proc("exe")) else {
+            return true;
+        };
+        !copiers.contains(&program)
+            && (programs.contains(&program)
+                || self.call.pid == self.first
+                || self.group().is_none_or(|group| group == self.first))
     }
 
     /// The process of a thread.
@@ -355,6 +368,8 @@ struct Scripts {
     bundle: OwnedFd,
     /// The programs that the run was judged with.
     programs: Vec<Identity>,
+    /// Those of them that copy files.
+    copiers: Vec<Identity>,
     /// Directories that are told by what they are, whatever they are called by now.
     directories: Vec<(Identity, Vec<u8>)>,
     /// The file system that the names are of: that of the first program.
@@ -396,6 +411,7 @@ impl Scripts {
             files: files.collect(),
             bundle,
             programs: Vec::new(),
+            copiers: Vec::new(),
             directories: vec![(identity, plain(name))],
             view: None,
         }
@@ -416,9 +432,7 @@ impl Scripts {
                     return Ok(Answer::Through);
                 };
                 Ok(match Opening::of(caller.flags(flags)?) {
-                    Opening::Reads(closes) if caller.interprets(&self.programs) => {
-                        Answer::Content(index, closes)
-                    }
+                    Opening::Reads(closes) if caller.interprets(self) => Answer::Content(index, closes),
                     Opening::Changes => {
                         self.release(index);
                         Answer::Through

@@ -185,6 +185,28 @@ pub(super) fn judged_stamps(plan: &Plan) -> impl Iterator<Item = &FileStamp> {
     plan.files.iter().map(|file| &file.stamp).chain(of_steps)
 }
 
+/// Programs that give up when what they open is not what they looked at before. None of them reads a script.
+const COPIERS: &[&[u8]] = &[b"cp", b"install", b"mv"];
+
+/// Which of the judged programs these are, by the names of their files.
+pub(super) fn copiers(plan: &Plan, executables: &[OwnedFd]) -> Vec<FileStamp> {
+    let copies = |path: &[u8]| {
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        COPIERS.contains(&name)
+    };
+    let of_steps = plan.steps.iter().filter_map(|step| {
+        let Action::Program(program) = &step.action else {
+            return None;
+        };
+        // Not by the path that was typed, which a link may have: this very file is what is started.
+        let opened = executable_of(program, executables).ok()??;
+        let path = crate::sys::fs::path_of_descriptor(opened).ok()?;
+        copies(path.to_bytes()).then_some(program.stamp).flatten()
+    });
+    let others = plan.files.iter().filter(|file| copies(file.path.to_bytes()));
+    others.map(|file| file.stamp).chain(of_steps).collect()
+}
+
 fn executable_of<'a>(program: &Program, executables: &'a [OwnedFd]) -> Result<Option<BorrowedFd<'a>>, Errno> {
     let Some(index) = program.executable else {
         return Ok(None);

@@ -380,6 +380,9 @@ fn answers(plan: &Plan, start: &Start, arrivals: OwnedFd) -> Result<Answers, Err
     for stamp in execute::judged_stamps(plan) {
         answers.know_program((stamp.dev, stamp.ino));
     }
+    for stamp in execute::copiers(plan, &start.executables) {
+        answers.know_copier((stamp.dev, stamp.ino));
+    }
     Ok(answers)
 }
 

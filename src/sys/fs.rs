@@ -4,7 +4,7 @@
 //! mode it should have.
 
 use std::{
-    ffi::{CStr, OsStr, OsString},
+    ffi::{CStr, CString, OsStr, OsString},
     fs::{self, File, Metadata},
     io::{self, Read as _, Write as _},
     os::{
@@ -282,6 +282,15 @@ pub fn own_position(file: BorrowedFd<'_>) -> Result<OwnedFd, rustix::io::Errno> 
     use std::os::fd::AsRawFd as _;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Where what a descriptor stands for is at this moment.
+///
+/// # Errors
+/// What the kernel answers.
+pub fn path_of_descriptor(file: BorrowedFd<'_>) -> Result<CString, rustix::io::Errno> {
+    use std::os::fd::AsRawFd as _;
+    rustix::fs::readlink(format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())
 }
 
 /// Where an open file is at this moment.

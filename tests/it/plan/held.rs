@@ -325,6 +325,25 @@ async fn what_a_run_changes_itself_it_finds_changed() {
 }
 
 #[tokio::test]
+async fn a_script_can_be_copied_by_the_command_that_runs_it() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    write_file(&directory.join("x.sh"), "echo ran\n");
+    for command in [
+        json!({ "command": "sh x.sh && cp x.sh y && cat y" }),
+        json!({ "argv": ["/bin/sh", "-c", "sh x.sh; cp x.sh y && cat y"] }),
+        json!({ "command": "sh x.sh && cp x.sh y && mv y x.sh && cat x.sh" }),
+    ] {
+        let mut body = command.clone();
+        body["workdir"] = json!(directory);
+        let pending = server.asked(body).await;
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(run["tail"], "ran\necho ran\n", "{command}: {run}");
+        assert_eq!(run["scripts"], "held", "{command}: {run}");
+    }
+}
+
+#[tokio::test]
 async fn a_script_finds_itself_by_its_name_as_before() {
     let server = TestServer::asking().start().await;
     let directory = server.scratch().dir("work");
