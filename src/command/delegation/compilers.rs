@@ -7,7 +7,8 @@ use super::grammar::{Call, Grammar, Reader};
 
 /// Names of compilers; a target may stand before them (`x86_64-linux-gnu-gcc`).
 pub(super) const COMPILERS: &[&str] = &[
-    "gcc", "g++", "cc", "c++", "cpp", "clang", "clang++", "gfortran", "gcc-cpp",
+    "c89", "c89-gcc", "c99", "c99-gcc", "gcc", "g++", "cc", "c++", "cpp", "clang", "clang++", "gfortran",
+    "gcc-cpp",
 ];
 
 /// Options that are whole words.
@@ -285,6 +286,10 @@ const DEMANGLE: &str =
 pub(super) const LOOKERS: Grammar = Grammar {
     programs: &[
         "nm",
+        "gcc-nm",
+        "llvm-nm",
+        "llvm-objdump",
+        "llvm-readelf",
         "objdump",
         "readelf",
         "size",
@@ -317,7 +322,15 @@ pub(super) const LOOKERS: Grammar = Grammar {
 
 /// Those that write their operands, or what `-o` names.
 pub(super) const WRITERS: Grammar = Grammar {
-    programs: &["ranlib", "strip", "objcopy"],
+    programs: &[
+        "ranlib",
+        "strip",
+        "objcopy",
+        "gcc-ranlib",
+        "llvm-ranlib",
+        "llvm-strip",
+        "llvm-objcopy",
+    ],
     reader: Reader::Anywhere,
     options: &[
         "> -o:o -p --preserve-dates -D --enable-deterministic-archives --disable-deterministic-archives -R: --remove-section: \
