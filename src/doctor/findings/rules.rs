@@ -159,7 +159,7 @@ mod tests {
             first.key,
             "/state/exec-approvals.json#/agents/main/allowlist/id-0"
         );
-        assert_eq!(first.fix, "countersign allowlist remove id-0 --agent \"main\"");
+        assert_eq!(first.fix, "countersign allowlist remove id-0 --agent main");
     }
 
     #[test]
