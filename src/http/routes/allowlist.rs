@@ -427,15 +427,11 @@ impl NewEntryBody {
             max_uses,
             sha256,
         } = self;
+        // Without input there is no terminal to guard, and nothing to lift.
+        let unguarded = unguarded && input;
         check_pattern(&pattern)?;
         check_note("note", note.as_deref())?;
         check_uses(max_uses)?;
-        if unguarded && !input {
-            return Err(Problem::field(
-                "unguarded",
-                "only an entry with input has a terminal to guard",
-            ));
-        }
         Ok(NewPattern {
             pattern,
             arg_pattern,
