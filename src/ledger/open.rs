@@ -86,7 +86,7 @@ impl Ledger {
             has_history(&connection).map_err(|fault| database(&path, LedgerError::from(fault)))?;
         if let Some(new_key) = new_key {
             if !has_history {
-                // The head first: a key without a head, or history without one, then means that somebody removed it.
+                // The head first: a key without a head, or history without one, then means that it was removed.
                 head.seal(&state.chain, clock.now(), &keys)
                     .map_err(|error| unread(io::Error::other(error)))?;
             }

@@ -76,7 +76,7 @@ async fn a_name_that_would_be_a_pattern_or_hides_something_gets_no_hint_to_paste
     }
 }
 
-/// A fix of doctor, for a rule of a document that somebody else wrote.
+/// A fix of doctor, for a rule of a document that another program wrote.
 #[tokio::test]
 async fn a_fix_that_is_pasted_removes_the_rule_and_runs_nothing_else() {
     let owner = "$(touch marker)";
