@@ -234,12 +234,20 @@ pub(super) fn facts(context: &Context, approval: &Value) -> Table {
     table
 }
 
-/// The names of the environment overrides.
+/// The environment overrides: by name, and those that could decide what runs with their values.
 fn variables(table: &mut Table, approval: &Value) {
     let names = approval.get("envNames").and_then(Value::as_array);
-    let names: Vec<&str> = names.into_iter().flatten().filter_map(Value::as_str).collect();
-    if !names.is_empty() {
-        table.fact("environment", &names.join(", "));
+    let names = names.into_iter().flatten().filter_map(Value::as_str);
+    let value = |name: &str| approval.get("envValues")?.get(name)?.as_str();
+    let (shown, named): (Vec<&str>, Vec<&str>) = names.partition(|name| value(name).is_some());
+    for name in shown {
+        table.fact(
+            "environment",
+            &format!("{name}={}", value(name).unwrap_or_default()),
+        );
+    }
+    if !named.is_empty() {
+        table.fact("environment", &named.join(", "));
     }
     if let Some(omitted) = approval.get("envOmitted").and_then(Value::as_u64) {
         table.fact("environment", &format!("{omitted} more variables, not named"));

@@ -1,16 +1,20 @@
 //! What a person is shown of a question, beyond its command: the environment that the command would get.
 //!
-//! Of the overrides the names are shown: values may be secrets, are stored nowhere in clear, and are bound by their hash
-//! (`approvals-store.md` 11). A UI that has only a text shows the names in front of the command, as a shell would be told
-//! them.
+//! Of the overrides the names are kept: values may be secrets, are stored nowhere in clear, and are bound by their hash
+//! (`approvals-store.md` 11). While the question waits, those who may answer are shown the values that could decide what
+//! runs. A UI that has only a text shows the names in front of the command, as a shell would be told them.
 
-use super::{display, prompt::Prompt, quoting};
+use std::collections::BTreeMap;
+
+use super::{display, env_policy, prompt::Prompt, quoting, redaction};
 use crate::domain::{ApprovalCard, ApprovalDecision, Command, CommandInput, EnvOverrides, ShownEnv};
 
 /// Most overrides whose names are shown.
 const MAX_NAMES: usize = 128;
 /// Up to this many characters of names are shown, as many as of a command (V3).
 const MAX_CHARS: usize = super::prompt::WHOLE_CHARS;
+/// Up to this many characters of one value are shown.
+const MAX_VALUE_CHARS: usize = 1024;
 /// What stands for a value.
 const VALUE: &str = "⟨not shown⟩";
 
@@ -32,6 +36,42 @@ pub fn environment(env: &EnvOverrides) -> ShownEnv {
     ShownEnv { names, omitted }
 }
 
+/// Prepares the values that could decide what runs, under the names of [`environment`]: all but those of variables that are
+/// known to be harmless. Nothing in them is hidden, what looks like a secret is masked, and a long one says how much of it
+/// is left out.
+pub fn values(env: &EnvOverrides) -> BTreeMap<String, String> {
+    let mut left = MAX_CHARS;
+    let mut shown = BTreeMap::new();
+    for (name, value) in env.iter().take(MAX_NAMES) {
+        if env_policy::is_harmless(name, value) {
+            continue;
+        }
+        let text = cut(&masked(name, value), left.min(MAX_VALUE_CHARS));
+        left = left.saturating_sub(text.chars().count());
+        shown.insert(display::visible(name), text);
+    }
+    shown
+}
+
+/// A value as the assignment shows it, so that the name counts too where a secret is looked for.
+fn masked(name: &str, value: &str) -> String {
+    let assignment = Prompt::of(&format!("{name}={value}")).text;
+    let name = format!("{}=", Prompt::of(name).text);
+    match assignment.strip_prefix(&name) {
+        Some(value) => value.to_owned(),
+        None => assignment,
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let more = text.chars().count().saturating_sub(most);
+    if more == 0 {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(most).collect();
+    format!("{head}⟨{more} characters more⟩")
+}
+
 /// Prepares the command of a card. Secrets are masked only where it was understood.
 pub fn command(card: &ApprovalCard) -> Prompt {
     let text = quoting::line(&card.binding.command);
@@ -39,6 +79,39 @@ pub fn command(card: &ApprovalCard) -> Prompt {
         Prompt::of(&text)
     } else {
         Prompt::unmasked(&text)
+    }
+}
+
+/// The analysed parts of a card, with the secrets masked that [`command`] masks.
+pub fn parts(card: &ApprovalCard) -> serde_json::Value {
+    let mut parts = card.segments.clone();
+    if card.is_understood {
+        let text = quoting::line(&card.binding.command);
+        let secrets = redaction::secrets(&text);
+        let secrets: Vec<&str> = secrets
+            .into_iter()
+            .filter_map(|secret| text.get(secret))
+            .collect();
+        mask_all(&mut parts, &secrets);
+    }
+    parts
+}
+
+/// Masks these secrets in every text of a value.
+fn mask_all(value: &mut serde_json::Value, secrets: &[&str]) {
+    match value {
+        serde_json::Value::String(text) => {
+            for secret in secrets {
+                if text.contains(secret) {
+                    *text = text.replace(secret, &redaction::mask(secret.chars().count()));
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(|item| mask_all(item, secrets)),
+        serde_json::Value::Object(members) => {
+            members.values_mut().for_each(|member| mask_all(member, secrets));
+        }
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
     }
 }
 
@@ -162,6 +235,41 @@ mod tests {
         assert!(!env.is_whole());
         let env = shown(&[&"N".repeat(MAX_CHARS + 1), "A"]);
         assert_eq!((env.names.len(), env.omitted), (1, 1));
+    }
+
+    #[test]
+    fn values_that_could_decide_what_runs_are_shown() {
+        let pairs = [
+            ("COMPILER_PATH", "/tmp/\u{202e}x"),
+            ("DEPLOY_TOKEN", "abcdefghijkl"),
+            ("EMPTY", ""),
+            ("LANG", "C.UTF-8"),
+        ];
+        let owned = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let shown = values(&EnvOverrides::accepted(BTreeMap::from(owned)));
+        let expected = [
+            ("COMPILER_PATH", "/tmp/\\u{202E}x"),
+            ("DEPLOY_TOKEN", "⟨secret of 12 characters⟩"),
+            ("EMPTY", ""),
+        ];
+        let shown: Vec<(&str, &str)> = shown
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_long_value_says_how_much_is_left_out() {
+        let value = "x".repeat(MAX_VALUE_CHARS + 5);
+        let env = EnvOverrides::accepted(BTreeMap::from([("A".to_owned(), value)]));
+        let shown = values(&env).remove("A").unwrap();
+        assert!(shown.ends_with("x⟨5 characters more⟩"), "{shown}");
+        let many = (0..MAX_NAMES).map(|index| (format!("V{index:03}"), "y".repeat(MAX_VALUE_CHARS)));
+        let shown = values(&EnvOverrides::accepted(many.collect()));
+        let chars: usize = shown.values().map(|value| value.chars().count()).sum();
+        assert!(chars < MAX_CHARS + MAX_NAMES * 40, "{chars}");
+        assert_eq!(shown.len(), MAX_NAMES);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, CommandInput, Host, Quorum, RunId, Security,
-    SessionKey, UnixMillis, Vote, name::vocabulary,
+    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, CommandInput, EnvOverrides, Host, Quorum,
+    RunId, Security, SessionKey, UnixMillis, Vote, name::vocabulary,
 };
 
 vocabulary! {
@@ -575,6 +575,9 @@ pub struct Approval {
     pub run_id: RunId,
     /// What is shown and bound.
     pub card: ApprovalCard,
+    /// The values of the environment overrides, where they were asked for and the question waits; empty otherwise. They are
+    /// part of no record.
+    pub waiting_env: EnvOverrides,
     /// Who asked; never the one who may answer.
     pub requested_by: Actor,
     /// Where it stands.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     approvals::{broker::ApproverGuard, store::DocumentStatus},
-    domain::{AgentId, Approval, ApprovalId, HostChoice, Principal, Run, RunId, Scope},
+    domain::{AgentId, Approval, ApprovalId, EnvOverrides, HostChoice, Principal, Run, RunId, Scope},
     engine::{
         Engine,
         live::LiveRun,
@@ -152,7 +152,8 @@ impl Engine {
         }))
     }
 
-    /// Approvals of the agents that the caller has authority over, newest first.
+    /// Approvals of the agents that the caller has authority over, newest first; with the values of overrides for those who
+    /// may answer.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
@@ -163,10 +164,15 @@ impl Engine {
         page: Page,
     ) -> Result<Listing<Approval>, StorageTrouble> {
         filter.authority.clone_from(&caller.authority);
-        Ok(self.ledger.approvals(filter, page).await?)
+        let Listing { items, next } = self.ledger.approvals(filter, page).await?;
+        let items = items.into_iter().map(|approval| for_eyes_of(caller, approval));
+        Ok(Listing {
+            items: items.collect(),
+            next,
+        })
     }
 
-    /// One approval, if the caller has authority over its agent.
+    /// One approval, if the caller has authority over its agent; with the values of its overrides for those who may answer.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be read.
@@ -175,8 +181,9 @@ impl Engine {
         caller: &Principal,
         id: &ApprovalId,
     ) -> Result<Option<Approval>, StorageTrouble> {
-        let approval = self.ledger.approval(id).await?;
-        Ok(approval.filter(|approval| caller.may_act_for(&approval.card.binding.agent)))
+        let approval = self.ledger.approval_with_env(id).await?;
+        let approval = approval.filter(|approval| caller.may_act_for(&approval.card.binding.agent));
+        Ok(approval.map(|approval| for_eyes_of(caller, approval)))
     }
 
     /// Counts an approver for as long as the guard lives.
@@ -261,6 +268,17 @@ pub(super) fn may_see(caller: &Principal, run: &Run) -> bool {
         || (caller.has(Scope::Approve) && run.approval_id.is_some())
         || is_own(caller, run);
     by_scope && caller.may_act_for(&run.agent)
+}
+
+/// The approval without the values of its overrides, unless they may answer it.
+fn for_eyes_of(caller: &Principal, approval: Approval) -> Approval {
+    if caller.has(Scope::Approve) {
+        return approval;
+    }
+    Approval {
+        waiting_env: EnvOverrides::default(),
+        ..approval
+    }
 }
 
 /// Whether the caller asked for the run.

@@ -1,15 +1,18 @@
 //! Reading approvals.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, Row, types::Value};
 
 use crate::domain::{
-    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, Persist, RunId,
-    SessionKey, TerminalReason, UnixMillis,
+    Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Authority, EnvOverrides, Persist,
+    RunId, SessionKey, TerminalReason, UnixMillis,
 };
 
 use super::{
     error::{Fault, LedgerError},
     handle::Ledger,
+    keys::Keys,
     readers::{Listing, Page, agents_within},
     rows::Columns,
     tx::{fetch, list},
@@ -47,14 +50,23 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, LedgerError> {
-        let stored = self
-            .readers
-            .here(|connection| fetch_stored(connection, id))
-            .await?;
-        Ok(stored.map(|stored| stored.approval))
+        Ok(self.stored_approval(id).await?.map(|stored| stored.approval))
     }
 
-    /// Approvals, newest first.
+    /// One approval, with the values of its overrides while it waits. Reads on the calling thread.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn approval_with_env(&self, id: &ApprovalId) -> Result<Option<Approval>, LedgerError> {
+        let stored = self.stored_approval(id).await?;
+        Ok(stored.map(|stored| stored.opened(&self.keys)))
+    }
+
+    async fn stored_approval(&self, id: &ApprovalId) -> Result<Option<StoredApproval>, LedgerError> {
+        self.readers.here(|connection| fetch_stored(connection, id)).await
+    }
+
+    /// Approvals, newest first, each with the values of its overrides while it waits.
     ///
     /// # Errors
     /// When the ledger cannot be read.
@@ -63,6 +75,7 @@ impl Ledger {
         filter: ApprovalFilter,
         page: Page,
     ) -> Result<Listing<Approval>, LedgerError> {
+        let keys = Arc::clone(&self.keys);
         self.readers
             .apart(move |connection| {
                 let (conditions, params) = filter.conditions(page);
@@ -70,7 +83,7 @@ impl Ledger {
                     "SELECT {COLUMNS}, seq FROM approvals WHERE {conditions} ORDER BY seq DESC LIMIT ?"
                 );
                 let rows = list(connection, &sql, rusqlite::params_from_iter(params), |row| {
-                    Ok((row.get("seq")?, from_row(row)?.approval))
+                    Ok((row.get("seq")?, from_row(row)?.opened(&keys)))
                 })?;
                 Ok(page.listing(rows))
             })
@@ -174,6 +187,27 @@ pub(super) struct StoredApproval {
     pub(super) env_sealed: Option<Vec<u8>>,
 }
 
+impl StoredApproval {
+    /// The values of the environment overrides that it holds, `None` when they are not whole.
+    pub(super) fn env(&self, keys: &Keys) -> Option<EnvOverrides> {
+        match (&self.env_sealed, &self.approval.card.binding.env_hash) {
+            (None, None) => Some(EnvOverrides::default()),
+            (Some(sealed), Some(_)) => keys.open(&self.approval.id, sealed),
+            (None, Some(_)) | (Some(_), None) => None,
+        }
+    }
+
+    /// The approval with those values while it waits.
+    fn opened(self, keys: &Keys) -> Approval {
+        let waits = self.approval.state.status() == ApprovalStatus::Pending;
+        let env = if waits { self.env(keys) } else { None };
+        Approval {
+            waiting_env: env.unwrap_or_default(),
+            ..self.approval
+        }
+    }
+}
+
 /// One approval.
 pub(super) fn fetch_stored(
     connection: &Connection,
@@ -203,6 +237,7 @@ fn from_row(row: &Row<'_>) -> Result<StoredApproval, Fault> {
         id,
         run_id,
         card,
+        waiting_env: EnvOverrides::default(),
         requested_by,
         state,
         chosen_patterns,

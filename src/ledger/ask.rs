@@ -8,7 +8,8 @@ use crate::{
     command::quoting,
     domain::{
         Actor, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Bound,
-        Command, DecidedBy, EntryId, Reason, RunDecision, RunStatus, RunVerdict, TerminalReason, UnixMillis,
+        Command, DecidedBy, EntryId, EnvOverrides, Reason, RunDecision, RunStatus, RunVerdict,
+        TerminalReason, UnixMillis,
     },
     events::{Event, EventKind, Resolution, Subject},
 };
@@ -416,6 +417,7 @@ pub(super) fn record(run: NewRun, approval: NewApproval, state: ApprovalState, n
         id: approval.id,
         run_id: run.id,
         card: approval.card,
+        waiting_env: EnvOverrides::default(),
         requested_by: run.requested_by,
         state,
         chosen_patterns: Vec::new(),

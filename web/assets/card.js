@@ -21,7 +21,7 @@ export function createCard(entry, act) {
   const { approval } = entry;
   const key = approval.id;
   const allows = (decision) => approval.allowedDecisions.includes(decision);
-  const label = brief(approval.command, 60);
+  const label = brief(approval.display.text, 60);
 
   let online = true;
   let current = entry;
@@ -304,12 +304,12 @@ function details(approval, overridesFact) {
 const fact = (name, ...value) => h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, value));
 const mono = (text) => h("code", { dir: "ltr" }, visible(text));
 
-/** What the command gets besides its arguments, by name; the server has spelled out what hides. */
-function variables({ envNames, envOmitted }) {
+/** What the command gets besides its arguments; the server has spelled out what hides and masked secrets. */
+function variables({ envNames, envValues = {}, envOmitted }) {
   if (!envNames.length) return undefined;
   const more = envOmitted > 0 && h("li", {}, h("em", {}, `${envOmitted} more variables, not named`));
   return h("div", { class: "fact environment" }, h("dt", {}, "Environment"), h("dd", {},
-    h("ul", { class: "variables" }, envNames.map((name) => h("li", {}, mono(name))), more)));
+    h("ul", { class: "variables" }, envNames.map((name) => h("li", {}, mono(Object.hasOwn(envValues, name) ? `${name}=${envValues[name]}` : name))), more)));
 }
 
 function stored(approval) {

@@ -84,7 +84,7 @@ function createRow(first) {
   const meta = h("span", { class: "run-meta" });
   const body = h("div", { class: "run-body", id: `run-${run.runId}`, hidden: true });
   const open = h("button", { type: "button", class: "run-head", "aria-expanded": "false", "aria-controls": `run-${run.runId}`, onclick: toggle },
-    badge, h("code", { class: "run-command", dir: "ltr" }, brief(commandOf(run), 160)), meta);
+    badge, h("code", { class: "run-command", dir: "ltr" }, brief(run.displayText, 160)), meta);
   const root = h("li", { class: "run", "data-run": run.runId }, open, body);
 
   function toggle() {
@@ -111,8 +111,6 @@ function createRow(first) {
   update(run);
   return { id: run.runId, root, update, at: run.createdAtMs };
 }
-
-const commandOf = (run) => run.command ?? run.argv.join(" ");
 
 function runMeta(run) {
   const at = new Date(run.createdAtMs);

@@ -30,6 +30,19 @@ struct Row {
     detail: String,
 }
 
+impl Row {
+    /// The first part of its name.
+    fn group(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+
+    fn is_worse(&self, limits: &Limits) -> bool {
+        limits
+            .of(&self.name)
+            .is_some_and(|limit| limits.judge(limit, self.measured) == Verdict::Worse)
+    }
+}
+
 /// The rows so far.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
@@ -68,6 +81,24 @@ impl Report {
         self.skipped.push((names, why));
     }
 
+    /// The groups with a row that is worse than its limit.
+    fn worse_groups(&self, limits: &Limits) -> Vec<&'static str> {
+        let is_worse = |row: &&Row| row.is_worse(limits);
+        let worse: Vec<&Row> = self.rows.iter().filter(is_worse).collect();
+        let has_row = |group: &&str| worse.iter().any(|row| row.group() == *group);
+        GROUPS.into_iter().filter(has_row).collect()
+    }
+
+    /// Takes the second figure of every row that was worse.
+    fn look_again(&mut self, second: Self, limits: &Limits) {
+        for again in second.rows {
+            let first = self.rows.iter_mut().find(|row| row.name == again.name);
+            if let Some(row) = first.filter(|row| row.is_worse(limits)) {
+                *row = again;
+            }
+        }
+    }
+
     /// Compares with the limits; whether no row is worse, none is missing and none is unknown.
     fn judge(&self, limits: &Limits, is_all: bool) -> bool {
         let mut is_good = true;
@@ -104,37 +135,40 @@ impl Report {
     }
 }
 
-/// Measures all rows, or those of the groups that were named, and compares them with the limits.
+/// The groups of rows, in the order of their measurement.
+const GROUPS: [&str; 9] = [
+    "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
+];
+
+async fn measure(group: &str, report: &mut Report, options: &Options) {
+    match group {
+        "exec" => exec::measure(report).await,
+        "decision" => questions::decisions(report).await,
+        "approval" => questions::approval(report, options).await,
+        "list" => questions::list(report).await,
+        "output" => streams::output(report).await,
+        "events" => streams::events(report).await,
+        "calls" => calls::measure(report).await,
+        "memory" => resources::memory(report).await,
+        "start" => resources::start(report).await,
+        other => panic!("{other} is no group"),
+    }
+}
+
+/// Measures all rows, or those of the groups that were named, and compares them with the limits. A group with a row that is
+/// worse is measured once more: what the machine did meanwhile is gone by then, what the program does is not.
 pub(crate) async fn run(options: &Options) -> bool {
     let limits = Limits::parse(LIMITS).unwrap_or_else(|error| panic!("benches/limits.toml: {error}"));
     let mut report = Report::default();
     println!("guard: the figure of each row, its 95 % interval, and what lies behind it");
-    if options.in_gate("exec") {
-        exec::measure(&mut report).await;
+    for group in GROUPS.into_iter().filter(|group| options.in_gate(group)) {
+        measure(group, &mut report, options).await;
     }
-    if options.in_gate("decision") {
-        questions::decisions(&mut report).await;
-    }
-    if options.in_gate("approval") {
-        questions::approval(&mut report, options).await;
-    }
-    if options.in_gate("list") {
-        questions::list(&mut report).await;
-    }
-    if options.in_gate("output") {
-        streams::output(&mut report).await;
-    }
-    if options.in_gate("events") {
-        streams::events(&mut report).await;
-    }
-    if options.in_gate("calls") {
-        calls::measure(&mut report).await;
-    }
-    if options.in_gate("memory") {
-        resources::memory(&mut report).await;
-    }
-    if options.in_gate("start") {
-        resources::start(&mut report).await;
+    for group in report.worse_groups(&limits) {
+        println!("guard: {group} again, since a row of it was worse");
+        let mut second = Report::default();
+        measure(group, &mut second, options).await;
+        report.look_again(second, &limits);
     }
     println!();
     let is_good = report.judge(&limits, options.is_whole_gate());

@@ -100,16 +100,6 @@ async fn unchanged_it_runs_with_the_environment_that_was_asked_for() {
     );
     let body = json!({ "argv": [tool, "a b"], "env": { "GREETING": "hallo" } });
     let pending = asked(&server, body).await;
-    let approval = server
-        .operator()
-        .get(&format!("/v1/approvals/{}", id(&pending, "approvalId")))
-        .await;
-    assert!(
-        !approval.text().contains("hallo"),
-        "values of overrides are not shown: {}",
-        approval.text()
-    );
-    assert_eq!(approval.expect(200)["envNames"], json!(["GREETING"]));
     assert_eq!(
         server.answered(&pending, "allow-once").await["status"],
         "completed"
@@ -118,26 +108,40 @@ async fn unchanged_it_runs_with_the_environment_that_was_asked_for() {
 }
 
 #[tokio::test]
-async fn the_environment_is_named_before_an_answer() {
+async fn the_environment_is_shown_before_an_answer() {
     let server = TestServer::asking().start().await;
-    let env = json!({ "COMPILER_LABEL": "/x", "NOTE": "a b" });
+    let env =
+        json!({ "COMPILER_LABEL": "/x", "LANG": "C", "NOTE": "a b\u{202e}", "SERVICE_TOKEN": "k3y-k3y-k3y" });
     let pending = asked(&server, json!({ "command": "gcc -c hello.c", "env": env })).await;
     let path = format!("/v1/approvals/{}", id(&pending, "approvalId"));
-    let expected = json!(["COMPILER_LABEL", "NOTE"]);
-    assert_eq!(
-        server.operator().get(&path).await.expect(200)["envNames"],
-        expected
-    );
+    let names = json!(["COMPILER_LABEL", "LANG", "NOTE", "SERVICE_TOKEN"]);
+    let values = json!({
+        "COMPILER_LABEL": "/x", "NOTE": "a b\\u{202E}", "SERVICE_TOKEN": "⟨secret of 11 characters⟩",
+    });
+    let shown = server.operator().get(&path).await.expect(200);
+    assert_eq!((&shown["envNames"], &shown["envValues"]), (&names, &values));
+    let listed = server.operator().get("/v1/approvals").await.expect(200);
+    assert_eq!(listed["items"][0]["envValues"], values);
     let terminal = server
         .cli(&["approvals", "show", &id(&pending, "approvalId")])
         .await;
-    assert!(terminal.stdout.contains("COMPILER_LABEL, NOTE"), "{terminal:?}");
-    // The record keeps what was shown.
+    assert!(terminal.stdout.contains("COMPILER_LABEL=/x"), "{terminal:?}");
+    // Those who only read see the names.
+    let (_id, reader) = server
+        .token_with(json!({ "name": "reader", "scopes": ["read"] }))
+        .await;
+    for path in [&path, "/v1/approvals"] {
+        let seen = reader.get(path).await;
+        let (text, body) = (seen.text().to_owned(), seen.expect(200));
+        assert!(
+            text.contains("COMPILER_LABEL") && !text.contains("envValues"),
+            "{body}"
+        );
+    }
+    // The record keeps what was named, and no value.
     server.answered(&pending, "deny").await;
-    assert_eq!(
-        server.operator().get(&path).await.expect(200)["envNames"],
-        expected
-    );
+    let kept = server.operator().get(&path).await.expect(200);
+    assert_eq!((&kept["envNames"], &kept["envValues"]), (&names, &Value::Null));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{answer, ask_body, complains_of_nothing, ended, id, signed_in, steady};
-use crate::support::{Screen, TestServer};
+use crate::support::{Screen, TestServer, only};
 
 /// What is written to deceive whoever reads it, or to become part of the page.
 fn hostile_texts() -> Vec<(&'static str, String)> {
@@ -198,9 +198,43 @@ async fn the_environment_is_on_the_card() {
     let approval = id(&ask_body(&server, body).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     let facts = browser.text(".facts").await;
-    for name in ["COMPILER_LABEL", "NOTE", "SERVICE_TOKEN"] {
-        assert!(facts.contains(name), "{name} in {facts}");
+    for shown in [
+        "COMPILER_LABEL=/x",
+        "NOTE=<b>x</b>\\u{202E}y",
+        "SERVICE_TOKEN=⟨secret of 11 characters⟩",
+    ] {
+        assert!(facts.contains(shown), "{shown} in {facts}");
     }
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn secrets_are_masked_wherever_the_page_shows_a_command() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let argv = json!(["/bin/echo", "--password", "hunter2-hunter2", "a b"]);
+    let pending = ask_body(&server, json!({ "argv": argv })).await;
+    let (approval, run) = (id(&pending, "approvalId"), id(&pending, "runId"));
+    browser.shown(&steady(&approval)).await;
+    let masked = "/bin/echo --password ⟨secret of 15 characters⟩ 'a b'";
+    browser.says("body", masked).await;
+    assert!(!browser.text("body").await.contains("hunter2"));
+    answer(&browser, &approval, "deny").await;
+    browser
+        .says(&format!("[data-run=\"{run}\"] .run-command"), masked)
+        .await;
+    assert!(!browser.text("body").await.contains("hunter2"));
+    let run = server
+        .operator()
+        .get(&format!("/v1/runs/{run}"))
+        .await
+        .expect(200);
+    assert_eq!(
+        only(&run, &["displayText", "argv"]),
+        json!({ "displayText": masked, "argv": argv })
+    );
     complains_of_nothing(&browser).await;
 }
 

@@ -1,6 +1,6 @@
 //! The approval object.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::shown::Shown;
 use crate::{
     approvals::binding::NO_ENV_HASH,
-    command::{pinning::Pinned, quoting},
+    command::{pinning::Pinned, question, quoting},
     domain::{
         AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Ask,
         Binding, Bound, Command, CommandInput, Host, Pattern, PatternWidth, Pinning, Quorum, RunId,
@@ -43,11 +43,17 @@ pub(in crate::http) struct ApprovalBody {
     requested_by: ActorBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_path: Option<String>,
+    /// The analysed parts of the command, with the secrets masked that `display` masks.
     #[schema(value_type = Vec<Object>)]
     segments: serde_json::Value,
-    /// Names of the environment overrides that the command gets, sorted; their values are bound by `boundTo.envHash` and
-    /// shown nowhere.
+    /// Names of the environment overrides that the command gets, sorted; their values are bound by `boundTo.envHash`.
     env_names: Vec<String>,
+    /// The values that could decide what runs, by name: all but those of variables that are known to be harmless, with
+    /// nothing in them hidden, what looks like a secret masked and long ones cut. Only for the scope `approve`, and only while
+    /// it waits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    env_values: BTreeMap<String, String>,
     /// So many more overrides are not named; then only `deny` is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     env_omitted: Option<usize>,
@@ -187,6 +193,7 @@ impl From<Approval> for ApprovalBody {
             id,
             run_id,
             card,
+            waiting_env,
             requested_by,
             state,
             chosen_patterns: _,
@@ -197,6 +204,7 @@ impl From<Approval> for ApprovalBody {
             revised_by,
         } = approval;
         let display = Shown::of(&card);
+        let segments = question::parts(&card);
         let ApprovalCard {
             binding,
             security,
@@ -208,7 +216,7 @@ impl From<Approval> for ApprovalBody {
             allowed_decisions,
             proposed_patterns,
             resolved_path,
-            segments,
+            segments: _,
             is_understood: _,
             env: ShownEnv { names, omitted },
             document_hash: _,
@@ -258,6 +266,7 @@ impl From<Approval> for ApprovalBody {
             resolved_path,
             segments,
             env_names: names,
+            env_values: question::values(&waiting_env),
             env_omitted: Some(omitted).filter(|omitted| *omitted > 0),
             security,
             ask,

@@ -4,6 +4,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
+    command::{quoting, redaction},
     domain::{
         AgentId, ApprovalId, Ask, Backend, Command, CommandInput, DecidedBy, Host, Isolation, Pinning,
         Reason, Run, RunDecision, RunId, RunStatus, RunVerdict, ScriptHold, Security, SessionKey, UnixMillis,
@@ -34,6 +35,8 @@ pub(in crate::http) struct RunBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     tool: Option<&'static str>,
+    /// The command as one line for people, with what looks like a secret masked. The exact text is `command` or `argv`.
+    display_text: String,
     cwd: String,
     env_names: Vec<String>,
     requested_by: ActorBody,
@@ -134,6 +137,7 @@ impl RunBody {
 impl From<Run> for RunBody {
     fn from(run: Run) -> Self {
         let duration_ms = duration_ms(&run);
+        let display_text = redaction::masked(&quoting::line(&run.command));
         let (command, argv, tool) = match run.command {
             Command::Shell(text) => (Some(text), None, None),
             Command::Argv(argv) => (None, Some(argv), None),
@@ -149,6 +153,7 @@ impl From<Run> for RunBody {
             command,
             argv,
             tool,
+            display_text,
             cwd: run.cwd,
             env_names: run.env_names,
             requested_by: run.requested_by.into(),
