@@ -12,7 +12,7 @@ use crate::{
 
 use super::{
     approvals::{self, StoredApproval},
-    audit::{AuditAction, AuditOutcome, Entry},
+    audit::{AuditAction, AuditOutcome, Entry, facts},
     config::{Durability, Tuning},
     elsewhere,
     error::Fault,
@@ -258,7 +258,9 @@ impl Decide {
             (self.approval.as_str(), text(&approval.votes), now.get()),
         )?;
         exactly_one(changed)?;
+        let sealed = facts::of_approval(tx.connection, self.approval.as_str())?;
         let detail = json!({
+            (facts::MEMBER): sealed,
             "decision": self.decision,
             "votes": approval.votes_to_allow(),
             "required": approval.card.quorum.required,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 use super::{
-    audit::{Entry, chain::ChainHead},
+    audit::{Entry, chain::ChainHead, facts},
     config::{PolicyStamp, PolicyWatch},
     error::Fault,
     keys::Keys,
@@ -127,7 +127,11 @@ impl<'open> Tx<'open> {
             ),
         )?;
         if event.kind.is_audited() {
-            self.audit(&Entry::of_event(&event, members, by))?;
+            let mut entry = Entry::of_event(&event, members, by);
+            if let Some(digest) = facts::of_event(self.connection, &event)? {
+                entry.detail.insert(facts::MEMBER.to_owned(), digest.into());
+            }
+            self.audit(&entry)?;
         }
         self.tallies.push(Tally::of(&event.kind));
         self.state.event_head = seq;

@@ -127,7 +127,7 @@ async fn an_untouched_record_verifies_with_and_without_a_server() {
 #[tokio::test]
 async fn every_kind_of_tampering_is_found() {
     type Change = fn(&rusqlite::Connection);
-    let changes: [(&str, Change, &str); 17] = [
+    let changes: [(&str, Change, &str); 24] = [
         (
             "a changed record",
             |ledger| {
@@ -213,6 +213,41 @@ async fn every_kind_of_tampering_is_found() {
         (
             "somebody else who asked",
             |ledger| sql(ledger, "UPDATE runs SET asked_by_name = 'somebody'"),
+            "edited",
+        ),
+        (
+            "another gate in front of a run",
+            |ledger| sql(ledger, "UPDATE runs SET security = 'deny', ask = 'always'"),
+            "edited",
+        ),
+        (
+            "another trust level of a run",
+            |ledger| sql(ledger, "UPDATE runs SET isolation = 'confined'"),
+            "edited",
+        ),
+        (
+            "a policy that decided in place of a person",
+            |ledger| sql(ledger, "UPDATE runs SET verdict_by = 'policy'"),
+            "edited",
+        ),
+        (
+            "another output at the end of a run",
+            |ledger| sql(ledger, "UPDATE runs SET tail = 'all is well'"),
+            "edited",
+        ),
+        (
+            "the order of the runs",
+            |ledger| sql(ledger, "UPDATE runs SET seq = -seq"),
+            "edited",
+        ),
+        (
+            "other people who voted",
+            |ledger| sql(ledger, "UPDATE approvals SET votes_json = '[{}]'"),
+            "edited",
+        ),
+        (
+            "another reason of an answer",
+            |ledger| sql(ledger, "UPDATE approvals SET reason = 'she said so'"),
             "edited",
         ),
         (

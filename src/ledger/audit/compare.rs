@@ -18,6 +18,7 @@ use crate::{
 
 use super::{
     entry::{AuditAction, Body, Target},
+    facts,
     verify::{Problem, ProblemKind},
 };
 
@@ -33,6 +34,8 @@ struct Recorded {
     asked_by: Option<[u8; 32]>,
     /// How it ended; the last record counts.
     ended: Option<[u8; 32]>,
+    /// Everything that its last record seals of it; nothing in records of before.
+    facts: Option<String>,
     /// Its approval, or its run.
     other: Option<String>,
 }
@@ -70,6 +73,7 @@ impl Expected {
         } else if is(EventType::ExecFinished) {
             let run = self.runs.entry(body.target.id.clone()).or_default();
             run.seq = body.seq;
+            run.facts = detail.maybe(facts::MEMBER);
             run.ended = Some(end_of_run(
                 &detail.text("status"),
                 &detail.text("exitCode"),
@@ -79,6 +83,7 @@ impl Expected {
         } else if is(EventType::ExecDenied) {
             let run = self.runs.entry(body.target.id.clone()).or_default();
             run.seq = body.seq;
+            run.facts = detail.maybe(facts::MEMBER);
             run.ended = Some(end_of_run(
                 RunStatus::Denied.as_str(),
                 "",
@@ -99,9 +104,14 @@ impl Expected {
             let approval = self.approvals.entry(body.target.id.clone()).or_default();
             (approval.seq, approval.ts) = (body.seq, body.ts.get());
             (approval.begun, approval.other) = (Some(begun), Some(run));
+            approval.facts = detail.maybe(facts::MEMBER);
+        } else if body.action == AuditAction::ApprovalVoted.as_str() {
+            let approval = self.approvals.entry(body.target.id.clone()).or_default();
+            approval.facts = detail.maybe(facts::MEMBER);
         } else if is(EventType::ApprovalResolved) {
             let approval = self.approvals.entry(body.target.id.clone()).or_default();
             approval.seq = body.seq;
+            approval.facts = detail.maybe(facts::MEMBER);
             approval.ended = Some(end_of_approval(
                 &detail.text("status"),
                 &detail.text("decision"),
@@ -120,11 +130,12 @@ impl Expected {
     }
 
     fn compare_runs(&mut self, connection: &Connection, found: &mut First) -> Result<(), Fault> {
-        let mut statement = connection.prepare(
+        let mut statement = connection.prepare(&format!(
             "SELECT run_id, cwd, agent_id, session_key, host, asked_by_kind, asked_by_id, asked_by_name, \
              status, exit_code, exit_signal, reason, approval_id, created_ms, command, argv_json, tool, \
-             EXISTS (SELECT 1 FROM approvals WHERE id = runs.approval_id AND revises IS NOT NULL) FROM runs",
-        )?;
+             EXISTS (SELECT 1 FROM approvals WHERE id = runs.approval_id AND revises IS NOT NULL), {} FROM runs",
+            facts::OF_RUN
+        ))?;
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
             let id = text(row, 0);
@@ -148,6 +159,9 @@ impl Expected {
                     .asked_by
                     .is_none_or(|recorded| recorded == asked_by || !names_asker)
                 && run.ended == ended
+                && run
+                    .facts
+                    .is_none_or(|sealed| sealed == facts::digest(&text(row, 18)))
                 && run.other.is_none_or(|approval| approval == text(row, 12));
             if !is_same {
                 found.add(run.seq, ProblemKind::Edited, "run", id);
@@ -167,10 +181,11 @@ impl Expected {
     }
 
     fn compare_approvals(&mut self, connection: &Connection, found: &mut First) -> Result<(), Fault> {
-        let mut statement = connection.prepare(
+        let mut statement = connection.prepare(&format!(
             "SELECT id, run_id, card_json, agent_id, session_key, expires_ms, status, decision, terminal_reason, \
-             resolved_kind, resolved_id, resolved_name, created_ms FROM approvals",
-        )?;
+             resolved_kind, resolved_id, resolved_name, created_ms, {} FROM approvals",
+            facts::OF_APPROVAL
+        ))?;
         let system = Actor::system();
         let mut rows = statement.query(())?;
         while let Some(row) = rows.next()? {
@@ -190,7 +205,11 @@ impl Expected {
             };
             let ended =
                 (status != "pending").then(|| end_of_approval(&status, &text(row, 7), &text(row, 8), by));
-            let is_same = approval.begun.is_none_or(|recorded| recorded == begun) && approval.ended == ended;
+            let is_same = approval.begun.is_none_or(|recorded| recorded == begun)
+                && approval.ended == ended
+                && approval
+                    .facts
+                    .is_none_or(|sealed| sealed == facts::digest(&text(row, 13)));
             if !is_same {
                 found.add(approval.seq, ProblemKind::Edited, "approval", id);
             }
@@ -264,6 +283,10 @@ fn digest<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> [u8; 32] {
 struct Members<'a>(&'a Map<String, Value>);
 
 impl Members<'_> {
+    fn maybe(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty())
+    }
+
     /// A member as text; nothing where there is none.
     fn text(&self, name: &str) -> String {
         match self.0.get(name) {

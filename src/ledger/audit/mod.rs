@@ -9,6 +9,7 @@ mod canonical;
 pub(super) mod chain;
 mod compare;
 mod entry;
+pub(super) mod facts;
 pub(super) mod glance;
 pub(super) mod head;
 mod list;
