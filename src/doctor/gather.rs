@@ -29,7 +29,7 @@ use crate::{
         tokens,
     },
     hosts::{
-        confined::Unconfined,
+        confined::{Unconfined, places},
         eyes::Files,
         path_lookup::SystemLookup,
         run_path,
@@ -111,6 +111,7 @@ pub fn gather(
         .map_or_else(Vec::new, |settings| rules(&settings.policy, &document));
     // First: it is tried by a process that has one thread, and looking for a sandbox makes more.
     let isolation = isolation(state_dir, loaded.as_ref().ok(), trials.confining);
+    let replaceable_program = replaceable_program(state_dir, loaded.as_ref().ok(), &isolation, us);
     let agents = with_sandboxes(agents, state_dir, loaded.as_ref().ok(), trials.sandbox);
     let safe_bins = settings
         .as_ref()
@@ -138,6 +139,7 @@ pub fn gather(
         doubtful_tokens: doubtful_tokens(state_dir, settings.as_deref(), now),
         us,
         isolation,
+        replaceable_program,
         socket: settings.as_deref().map_or(SocketState::Fine, |settings| {
             socket_state(settings, &document, state_dir, trials.socket)
         }),
@@ -279,6 +281,36 @@ fn directory(path: &Path, us: u32) -> DirectoryState {
         return DirectoryState::Refused("group or others may write it".to_owned());
     }
     DirectoryState::Usable
+}
+
+/// The program that looks here is the one that serves, or lies where it does. Whether root's commands could replace it is
+/// no question.
+fn replaceable_program(
+    state_dir: &StateDir,
+    loaded: Option<&SettingsStore>,
+    isolation: &IsolationState,
+    us: u32,
+) -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    match isolation {
+        IsolationState::SeparateUser { .. } => {
+            let noted = fs::read_to_string(state_dir.commands_account()).ok()?;
+            let uid = noted.split(' ').next()?.parse().ok()?;
+            places::program_replaceable_by(&program, uid)
+        }
+        IsolationState::Confined { .. } | IsolationState::SameUser { .. } if us == 0 => None,
+        IsolationState::Confined { .. } | IsolationState::SameUser { .. } => {
+            places::replaceable_program(&program, us).or_else(|| {
+                // People start it by name, which may be a link.
+                let path = loaded?.environment().get("PATH")?;
+                let mut named = path
+                    .split(':')
+                    .map(|directory| Path::new(directory).join("countersign"));
+                let named = named.find(|named| named.exists())?;
+                places::replaceable_link(&named, us)
+            })
+        }
+    }
 }
 
 fn isolation(

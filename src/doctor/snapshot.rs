@@ -48,6 +48,8 @@ pub struct Snapshot {
     pub us: u32,
     /// The level that commands on the gateway host reach.
     pub isolation: IsolationState,
+    /// Where the server's program lies, or a link that leads to it, if commands may put something else there.
+    pub replaceable_program: Option<PathBuf>,
     /// The approvals socket.
     pub socket: SocketState,
     /// Whether a server runs on the state directory.

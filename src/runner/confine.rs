@@ -5,7 +5,8 @@
 //! keep the namespaces alive, and ends. Supervisors put commands inside (`sys::namespace`).
 //!
 //! What is covered is decided by whoever calls [`Confinement::make`]; this module does exactly that or fails. It
-//! covers directories, never single files: whoever replaces a file outside takes its cover away.
+//! covers directories, never single files: whoever replaces a file outside takes its cover away. A file can be fixed where
+//! it is, as long as it is not replaced outside.
 
 use std::{
     ffi::{CString, OsStr, OsString},
@@ -77,6 +78,8 @@ pub struct ConfinementPlan {
     /// Directories that cannot be moved or removed inside, outer ones first. Each is mounted on itself, so that a move
     /// from one of them to another copies.
     pub pinned: Vec<PathBuf>,
+    /// Files that can be neither written, moved nor removed inside. Mounted on themselves, like directories.
+    pub fixed: Vec<PathBuf>,
     /// Covered directories, in this order.
     pub masks: Vec<Mask>,
     /// Mounts that cannot be written inside.
@@ -159,6 +162,7 @@ fn answer(socket: BorrowedFd<'_>) -> Result<Confinement, ConfineError> {
 }
 
 const PIN: &str = "pin";
+const FIX: &str = "fix";
 const COVER: &str = "cover";
 const COVER_WRITABLE: &str = "cover-writable";
 const KEEP: &str = "keep";
@@ -174,11 +178,15 @@ impl ConfinementPlan {
         let mut say = |word: &str, path: &Path| arguments.extend([word.into(), path.into()]);
         let Self {
             pinned,
+            fixed,
             masks,
             read_only,
         } = self;
         for path in pinned {
             say(PIN, path);
+        }
+        for path in fixed {
+            say(FIX, path);
         }
         for mask in masks {
             let Mask {
@@ -217,6 +225,7 @@ impl ConfinementPlan {
             }
             match word.to_str()? {
                 PIN => plan.pinned.push(path),
+                FIX => plan.fixed.push(path),
                 word @ (COVER | COVER_WRITABLE) => plan.masks.push(Mask {
                     writable: word == COVER_WRITABLE,
                     ..Mask::over(path)
@@ -292,6 +301,11 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
         for path in &plan.pinned {
             pin(path).map_err(failed_at("cannot pin", path))?;
         }
+        // Within what was pinned: a mount that comes later covers those of before.
+        for path in &plan.fixed {
+            pin(path).map_err(failed_at("cannot pin", path))?;
+            make_read_only(path).map_err(failed_at("cannot write-protect", path))?;
+        }
     }
     if !hooks::protection_off("masks") {
         for mask in &plan.masks {
@@ -305,9 +319,9 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
 }
 
 /// What something is mounted on can be neither renamed nor removed by whoever sees the mount.
-fn pin(directory: &Path) -> io::Result<()> {
-    let held = namespace::hold(directory)?;
-    namespace::put(held.as_fd(), directory)
+fn pin(path: &Path) -> io::Result<()> {
+    let held = namespace::hold(path)?;
+    namespace::put(held.as_fd(), path)
 }
 
 fn cover(mask: &Mask) -> Result<(), Failure> {
@@ -414,6 +428,7 @@ mod tests {
     fn a_plan_is_read_back_whole_or_not_at_all() {
         let plan = ConfinementPlan {
             pinned: vec!["/c".into(), "/c/d".into()],
+            fixed: vec!["/c/d/program".into()],
             masks: vec![
                 Mask {
                     writable: true,

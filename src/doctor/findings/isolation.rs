@@ -1,7 +1,8 @@
 //! What keeps commands on the gateway host from the server.
 
 use crate::{
-    doctor::{AgentRules, Finding, IsolationState, Scopes, ServerAccount, Severity},
+    command::quoting::quoted,
+    doctor::{AgentRules, Finding, IsolationState, Scopes, ServerAccount, Severity, Snapshot},
     domain::Isolation,
 };
 
@@ -55,6 +56,33 @@ pub(super) fn isolation(state: &IsolationState) -> Option<Finding> {
         }
         | IsolationState::Confined { scopes: Scopes::Kept } => None,
     }
+}
+
+/// What runs outside, with the server's rights, when somebody starts it the next time.
+pub(super) fn program(snapshot: &Snapshot) -> Option<Finding> {
+    let path = snapshot.replaceable_program.as_ref()?.display().to_string();
+    let meanwhile = match snapshot.isolation {
+        IsolationState::Confined { .. } => {
+            ". While a server runs from there its confined commands cannot; what they leave behind, and commands of agents \
+             that are taken out, can"
+        }
+        IsolationState::SameUser { .. } | IsolationState::SeparateUser { .. } => "",
+    };
+    Some(Finding {
+        id: "program-replaceable",
+        severity: Severity::Warning,
+        explanation: format!(
+            "commands may write where the program of the server lies: one that runs can put another program there, and \
+             the next countersign that you or a service starts is that one, beside the operator's token{meanwhile}"
+        ),
+        fix: format!(
+            "sudo install -o root -g root -m 0755 {} /usr/local/bin/countersign, remove the one that is there, and start \
+             the server again",
+            quoted(&path)
+        ),
+        key: path,
+        repair: None,
+    })
 }
 
 /// An agent whose commands have more rights than those of others.

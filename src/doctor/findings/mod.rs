@@ -22,6 +22,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(settings::settings(&snapshot.settings));
     found.extend(settings::tls(&snapshot.tls));
     found.extend(isolation::isolation(&snapshot.isolation));
+    found.extend(isolation::program(snapshot));
     found.extend(document::document(snapshot));
     found.extend(document::lock(snapshot));
     found.extend(

@@ -49,6 +49,7 @@ pub(super) fn sound() -> Snapshot {
         doubtful_tokens: Ok(Vec::new()),
         us: 1000,
         isolation: IsolationState::Confined { scopes: Scopes::Kept },
+        replaceable_program: None,
         socket: SocketState::Fine,
         server: ServerState::Running,
         room: Room {

@@ -136,12 +136,14 @@ fn find(
         state_dir.audit_key(),
     ];
     ruling.extend(state_dir.api_socket(server));
+    let program = std::env::current_exe().ok();
     Places::find(&Subject {
         uid,
         home: state_dir.home(),
         state: state_dir.root(),
         open: &open(state_dir),
         ruling: &ruling,
+        program: program.as_deref(),
         environment: &environment.inherited(),
     })
 }

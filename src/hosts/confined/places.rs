@@ -31,6 +31,8 @@ pub struct Subject<'a> {
     pub open: &'a [PathBuf],
     /// Files that rule over the server, wherever they are.
     pub ruling: &'a [PathBuf],
+    /// The program of the server: what runs outside when it is started the next time.
+    pub program: Option<&'a Path>,
     /// The environment of the server.
     pub environment: &'a [(OsString, OsString)],
 }
@@ -98,6 +100,17 @@ impl Places {
         masks.extend(openssh::masks(subject.uid, subject.home));
         // Last, so that nothing above can be in the way of it.
         masks.extend(state_masks(&state, subject.open, &mounts));
+        let program = subject
+            .program
+            .and_then(|program| replaceable_program(program, subject.uid));
+        let above_program = program
+            .iter()
+            .flat_map(|program| movable_ancestors(program, subject.uid));
+        let mut pinned: Vec<PathBuf> = movable_ancestors(&state, subject.uid);
+        pinned.extend(above_program);
+        // Outer ones first.
+        pinned.sort();
+        pinned.dedup();
         let read_only = mounts.iter().filter(|mount| is_control_group(mount));
         let mut read_only: Vec<_> = read_only.map(|mount| mount.at.clone()).collect();
         // A mount that another covers cannot be reached by its path.
@@ -105,7 +118,8 @@ impl Places {
         read_only.dedup();
         Ok(Self {
             plan: ConfinementPlan {
-                pinned: movable_ancestors(&state, subject.uid),
+                pinned,
+                fixed: program.into_iter().collect(),
                 masks,
                 read_only,
             },
@@ -153,8 +167,36 @@ fn movable_ancestors(path: &Path, uid: u32) -> Vec<PathBuf> {
     movable
 }
 
+/// Where a program lies, its links followed, if the account could put another one there: write it, or replace it or a
+/// directory on the way to it.
+pub fn replaceable_program(program: &Path, uid: u32) -> Option<PathBuf> {
+    let real = program.canonicalize().ok()?;
+    let is_replaceable = rustix::fs::access(&real, Access::WRITE_OK).is_ok()
+        || may_replace(&real, uid)
+        || !movable_ancestors(&real, uid).is_empty();
+    is_replaceable.then_some(real)
+}
+
+/// The same for another account than that of this process, as far as owners and modes tell: its groups are not known.
+pub fn program_replaceable_by(program: &Path, uid: u32) -> Option<PathBuf> {
+    const OTHERS_WRITE: u32 = 0o002;
+    const STICKY: u32 = 0o1000;
+    let real = program.canonicalize().ok()?;
+    let meta = |path: &Path| fs::symlink_metadata(path).ok();
+    let may_write =
+        |path: &Path| meta(path).is_some_and(|meta| meta.uid() == uid || meta.mode() & OTHERS_WRITE != 0);
+    let may_replace = |entry: &Path| {
+        entry.parent().is_some_and(|directory| {
+            let is_sticky = meta(directory).is_some_and(|meta| meta.mode() & STICKY != 0);
+            let is_its_own = |path: &Path| meta(path).is_some_and(|meta| meta.uid() == uid);
+            may_write(directory) && (!is_sticky || is_its_own(directory) || is_its_own(entry))
+        })
+    };
+    (may_write(&real) || real.ancestors().any(may_replace)).then_some(real)
+}
+
 /// The first symbolic link that is followed on the way to a path and that the account could replace.
-fn replaceable_link(path: &Path, uid: u32) -> Option<PathBuf> {
+pub fn replaceable_link(path: &Path, uid: u32) -> Option<PathBuf> {
     /// As many as the kernel follows.
     const MOST_LINKS: usize = 40;
     let mut links_left = MOST_LINKS;
@@ -483,6 +525,7 @@ mod tests {
                 state: &home.join("state"),
                 open: &open,
                 ruling,
+                program: Some(&home.join("elsewhere/program")),
                 environment,
             })
         }
@@ -537,11 +580,49 @@ mod tests {
                 state: &by_link,
                 open: &[],
                 ruling: &[],
+                program: None,
                 environment: &[],
             };
             assert!(matches!(Places::find(&subject), Err(Obstacle::Link(path)) if path == link));
             fs::remove_file(&link).unwrap();
         }
+    }
+
+    #[test]
+    fn the_program_is_fixed_where_the_account_may_replace_it() {
+        let home = Home::new();
+        assert_eq!(
+            home.find(&[], &[]).unwrap().plan.fixed,
+            Vec::<PathBuf>::new(),
+            "none is there"
+        );
+        let program = home.path().join("elsewhere/program");
+        fs::File::create(&program).unwrap();
+        let plan = home.find(&[], &[]).unwrap().plan;
+        assert_eq!(plan.fixed, std::slice::from_ref(&program));
+        assert!(
+            plan.pinned.contains(&home.path().join("elsewhere")),
+            "{:?}",
+            plan.pinned
+        );
+        assert!(plan.pinned.is_sorted(), "{:?}", plan.pinned);
+        let uid = rustix::process::geteuid().as_raw();
+        let link = home.path().join("link");
+        std::os::unix::fs::symlink(&program, &link).unwrap();
+        assert_eq!(replaceable_program(&link, uid), Some(program.clone()));
+        // Another account, that owns nothing of it.
+        let other = uid + 1;
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        mode(&program, 0o755);
+        assert_eq!(program_replaceable_by(&program, other), None);
+        assert_eq!(program_replaceable_by(&program, uid), Some(program.clone()));
+        mode(&program, 0o757);
+        assert_eq!(program_replaceable_by(&program, other), Some(program.clone()));
+        mode(&program, 0o755);
+        mode(&home.path().join("elsewhere"), 0o777);
+        assert_eq!(program_replaceable_by(&program, other), Some(program.clone()));
+        mode(&home.path().join("elsewhere"), 0o1777);
+        assert_eq!(program_replaceable_by(&program, other), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod attacks;
 mod fallback;
 mod level;
 mod machine;
+mod program;
 mod terminal;
 mod tools;
 
