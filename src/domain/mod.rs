@@ -47,7 +47,10 @@ pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, S
 pub use precondition::Precondition;
 pub use process::{MAX_INPUT_BYTES, ProcessKind, ProcessStatus};
 pub use reason::Reason;
-pub use request::{Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_PATCH_BYTES};
+pub use request::{
+    Command, EnvOverrides, ExecRequest, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES, MAX_PATCH_BYTES,
+    MAX_WORDS,
+};
 pub use run::{
     DecidedBy, Exit, KillCause, LimitReport, OutputStream, Run, RunDecision, RunEnd, RunStatus, RunVerdict,
     StatusChangeError,

@@ -9,6 +9,12 @@ use super::{AgentId, Ask, HostChoice, Security, SessionKey};
 /// The largest single argument that Linux passes to a program: `MAX_ARG_STRLEN` less its NUL.
 pub const MAX_ARGUMENT_BYTES: usize = 131_071;
 
+/// Most words of an argument vector, the program among them: as many as a node takes.
+pub const MAX_WORDS: usize = 4_096;
+
+/// Most bytes of an argument vector, one counted for the end of each word, as the kernel counts them.
+pub const MAX_ARGV_BYTES: usize = 256 * 1024;
+
 /// Longest text of a patch. A person may have to read it, and records keep it.
 pub const MAX_PATCH_BYTES: usize = 1024 * 1024;
 
@@ -36,6 +42,14 @@ pub enum InvalidRequest {
     /// Longer than a program can be given.
     #[error("longer than {MAX_ARGUMENT_BYTES} bytes cannot be started")]
     TooLong,
+    /// More words than a command may have.
+    #[error("a command has at most {MAX_WORDS} arguments; put the rest into a file that the program reads")]
+    TooManyWords,
+    /// Each word could be passed, but not all of them.
+    #[error(
+        "the arguments of a command have at most {MAX_ARGV_BYTES} bytes together; put them into a file that the program reads"
+    )]
+    TooManyBytes,
     /// Longer than a patch may be.
     #[error("a patch has at most {MAX_PATCH_BYTES} bytes")]
     PatchTooLong,
@@ -55,7 +69,7 @@ impl Command {
     /// An argument vector whose first word is not blank.
     ///
     /// # Errors
-    /// [`InvalidRequest`] for a missing or blank program, a NUL, or an argument that is too long.
+    /// [`InvalidRequest`] for a missing or blank program, a NUL, an argument that is too long, or too much of them.
     pub fn argv(argv: Vec<String>) -> Result<Self, InvalidRequest> {
         let command = Self::Argv(argv);
         command.check()?;
@@ -85,6 +99,22 @@ impl Command {
         Ok(command)
     }
 
+    /// A command out of a record. It was admitted under the limits of then, which may have been wider.
+    ///
+    /// # Errors
+    /// [`InvalidRequest`] for what no limit has ever let through.
+    pub fn recorded(command: Self) -> Result<Self, InvalidRequest> {
+        match command.check() {
+            Ok(()) | Err(InvalidRequest::TooManyWords | InvalidRequest::TooManyBytes) => Ok(command),
+            Err(
+                invalid @ (InvalidRequest::BlankCommand
+                | InvalidRequest::Nul
+                | InvalidRequest::TooLong
+                | InvalidRequest::PatchTooLong),
+            ) => Err(invalid),
+        }
+    }
+
     /// Whether it can be meant and started at all: what the constructors look at. Only something that is explained
     /// and never run may be made without.
     ///
@@ -102,7 +132,7 @@ impl Command {
             Self::Argv(argv) if argv.first().is_none_or(|program| program.trim().is_empty()) => {
                 Err(InvalidRequest::BlankCommand)
             }
-            Self::Argv(argv) => argv.iter().try_for_each(|argument| check_argument(argument)),
+            Self::Argv(argv) => check_argv(argv),
         }
     }
 
@@ -147,6 +177,19 @@ fn short_patch(text: &str) -> String {
         format!(", and {more} more")
     };
     format!("apply_patch: {}{and_more}", named.join(", "))
+}
+
+/// Its size comes last, so that a record which is too large now is known to be nothing worse.
+fn check_argv(argv: &[String]) -> Result<(), InvalidRequest> {
+    argv.iter().try_for_each(|argument| check_argument(argument))?;
+    if argv.len() > MAX_WORDS {
+        return Err(InvalidRequest::TooManyWords);
+    }
+    let bytes: usize = argv.iter().map(|argument| argument.len() + 1).sum();
+    if bytes > MAX_ARGV_BYTES {
+        return Err(InvalidRequest::TooManyBytes);
+    }
+    Ok(())
 }
 
 fn check_argument(text: &str) -> Result<(), InvalidRequest> {
@@ -293,5 +336,25 @@ mod tests {
         assert_eq!(Command::shell("a\0b".to_owned()), Err(InvalidRequest::Nul));
         assert_eq!(Command::shell("x".repeat(131_072)), Err(InvalidRequest::TooLong));
         assert!(Command::shell("x".repeat(131_071)).is_ok());
+    }
+
+    #[test]
+    fn arguments_are_bounded_in_number_and_bytes_and_records_are_not() {
+        let words = |count: usize, bytes: usize| vec!["x".repeat(bytes); count];
+        for (argv, expect) in [
+            (words(MAX_WORDS, 1), Ok(())),
+            (words(MAX_WORDS + 1, 0), Err(InvalidRequest::BlankCommand)),
+            (words(MAX_WORDS + 1, 1), Err(InvalidRequest::TooManyWords)),
+            (words(2, MAX_ARGUMENT_BYTES), Ok(())),
+            (words(3, MAX_ARGUMENT_BYTES), Err(InvalidRequest::TooManyBytes)),
+            (words(4_096, 64), Err(InvalidRequest::TooManyBytes)),
+            (words(4_096, 63), Ok(())),
+        ] {
+            assert_eq!(Command::argv(argv.clone()).map(|_command| ()), expect);
+            let is_known = !matches!(expect, Err(InvalidRequest::BlankCommand));
+            assert_eq!(Command::recorded(Command::Argv(argv)).is_ok(), is_known);
+        }
+        let long = Command::Argv(words(1, MAX_ARGUMENT_BYTES + 1));
+        assert_eq!(Command::recorded(long), Err(InvalidRequest::TooLong));
     }
 }

@@ -19,6 +19,7 @@ use crate::{
         entry_indexes::{EntryIndexes, MIN_INDEXED},
         environment::HostEnvironment,
         judge::{PolicyNow, PolicyView},
+        turns,
     },
     hosts::{
         eyes::{self, Blind},
@@ -116,15 +117,17 @@ impl Engine {
         if let Some(node) = &call.node {
             return self.analyse_on_node(node, call, now, spent);
         }
-        let lookup = self.path_lookup(&call.agent, &now.settings);
-        let files = Files {
-            lookup: &lookup,
-            patterns: &self.patterns,
-            indexes: &self.indexes,
-        };
-        let analysis = self.analyse_with(call, now, spent, files)?;
-        lookup.check()?;
-        Ok(analysis)
+        turns::look(&call.command, || {
+            let lookup = self.path_lookup(&call.agent, &now.settings);
+            let files = Files {
+                lookup: &lookup,
+                patterns: &self.patterns,
+                indexes: &self.indexes,
+            };
+            let analysis = self.analyse_with(call, now, spent, files)?;
+            lookup.check()?;
+            Ok(analysis)
+        })
     }
 
     /// The same, seeing no more files than `files` shows.

@@ -348,7 +348,11 @@ impl Engine {
     ///
     /// # Errors
     /// What [`Engine::exec_delivered`] answers to a call that is refused for another reason than policy.
-    pub fn preview_delivered(&self, caller: &Principal, request: ExecRequest) -> Result<Preview, ExecError> {
+    pub async fn preview_delivered(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+    ) -> Result<Preview, ExecError> {
         let now = self.policy_now();
         let delivery = Delivery {
             answers: Answers::Refused,
@@ -360,11 +364,13 @@ impl Engine {
             pins_scripts: true,
             ..self.prepare_delivered(caller, request, &delivery, &now)?
         };
+        let turn = self.turn(&call, &now).await?;
         let judged = self.judge(&call, &now, &[])?;
         let analysis = match judged.analysis.clone() {
             Some(analysis) => analysis,
             None => self.analyse(&call, &now.counted, &[])?,
         };
+        drop(turn);
         let lookup = self.path_lookup(&call.agent, now.settings());
         let program = match &call.command {
             Command::Argv(argv) => {

@@ -247,7 +247,7 @@ impl Engine {
         let now = self.policy_now();
         if let Some(delivery) = delivery {
             let call = self.prepare_delivered(caller, request, delivery, &now)?;
-            let judged = delivery.hold_to_plan(self.judge(&call, &now, spent)?);
+            let judged = delivery.hold_to_plan(self.judge_in_turn(&call, &now, spent).await?);
             return Ok(Look {
                 now,
                 call: Arc::new(call),
@@ -261,7 +261,7 @@ impl Engine {
         let (now, call, judged) = if call.node.is_some() {
             Box::pin(self.look_on_node(call, now, spent, Purpose::Call)).await?
         } else {
-            let judged = self.judge(&call, &now, spent)?;
+            let judged = self.judge_in_turn(&call, &now, spent).await?;
             (now, call, judged)
         };
         let mut look = Look {
@@ -277,7 +277,7 @@ impl Engine {
             Diversion::Unwanted => {}
             Diversion::Impossible(why) => look.not_diverted = Some(why),
             Diversion::Into(call) => {
-                look.judged = self.judge(&call, &look.now, spent)?;
+                look.judged = self.judge_in_turn(&call, &look.now, spent).await?;
                 look.call = Arc::from(call);
             }
         }

@@ -23,6 +23,7 @@ use crate::{
         reply::ExecError,
         sandboxed::{Diversion, Making, Sight},
         session::Asked,
+        turns,
     },
     hosts::{eyes::Blind, path_lookup::SystemLookup, sandbox::Placement, workdir::Workdir},
     policy::{
@@ -204,7 +205,7 @@ impl Engine {
         if let Some(finding) = blocked_finding(&blocked_env) {
             let analysis = match &call.sandbox {
                 Some(_) => Analysis::of_parts(&call.command),
-                None => self.shown_analysis(caller, &call, &now, &effective, &[])?,
+                None => self.shown_analysis(caller, &call, &now, &effective, &[]).await?,
             };
             return Ok(refused(
                 analysis.reject(finding),
@@ -213,7 +214,7 @@ impl Engine {
             ));
         }
         if call.sandbox.is_some() {
-            let judged = self.judge(&call, &now, &[])?;
+            let judged = self.judge_in_turn(&call, &now, &[]).await?;
             return Ok(Explanation {
                 outcome: outcome(&judged, approver_reachable),
                 passed_env: judged.env.names(),
@@ -224,14 +225,17 @@ impl Engine {
         let (judged, spent) = self.judge_without_spent_grants(&call, &now).await?;
         let analysis = match &judged.analysis {
             Some(analysis) => analysis.clone(),
-            None => self.shown_analysis(caller, &call, &now, &effective, &spent)?,
+            None => {
+                self.shown_analysis(caller, &call, &now, &effective, &spent)
+                    .await?
+            }
         };
         let not_diverted = match self.divert(&call, &judged, &now, Making::Nothing).await {
             Diversion::Unwanted => None,
             Diversion::Impossible(why) => Some(why),
             Diversion::Into(inside) => {
                 // What the analysis found is why it runs there.
-                let judged = self.judge(&inside, &now, &[])?;
+                let judged = self.judge_in_turn(&inside, &now, &[]).await?;
                 let mut explanation = refused(analysis, outcome(&judged, approver_reachable), blocked_env);
                 let host = Spoken::new(Layer::Clamp, "tools.exec.onMiss", Host::Sandbox);
                 explanation.host.put_on_top(host);
@@ -308,7 +312,7 @@ impl Engine {
     ) -> Result<(Judgement, Vec<EntryId>), ExecError> {
         let mut spent: Vec<EntryId> = Vec::new();
         loop {
-            let judged = self.judge(call, now, &spent)?;
+            let judged = self.judge_in_turn(call, now, &spent).await?;
             let before = spent.len();
             for grant in &judged.grants {
                 let uses = self.ledger.grant_uses(&grant.owner, &grant.entry_id).await?;
@@ -327,7 +331,22 @@ impl Engine {
     ///
     /// Where security is deny a call tells its caller nothing about files, so this must not either: a caller who may
     /// not read sees no more than what a name finds on the run PATH.
-    fn shown_analysis(
+    async fn shown_analysis(
+        &self,
+        caller: &Principal,
+        call: &Call,
+        now: &PolicyNow,
+        effective: &Effective,
+        spent: &[EntryId],
+    ) -> Result<Analysis, ExecError> {
+        let _turn = self.turn(call, now).await?;
+        let shown = turns::look(&call.command, || {
+            self.analysis_for(caller, call, now, effective, spent)
+        });
+        Ok(shown?)
+    }
+
+    fn analysis_for(
         &self,
         caller: &Principal,
         call: &Call,
@@ -395,7 +414,10 @@ fn bad_command(command: &Command) -> Option<Finding> {
     Some(of_text.unwrap_or_else(|| {
         let code = match invalid {
             InvalidRequest::Nul => Code::Nul,
-            InvalidRequest::TooLong | InvalidRequest::PatchTooLong => Code::TooLong,
+            InvalidRequest::TooLong
+            | InvalidRequest::TooManyWords
+            | InvalidRequest::TooManyBytes
+            | InvalidRequest::PatchTooLong => Code::TooLong,
             InvalidRequest::BlankCommand => Code::EmptySegment,
         };
         let span = Span::new(0, command.to_text().len());

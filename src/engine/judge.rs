@@ -27,6 +27,7 @@ use crate::{
         preflight,
         reply::ExecError,
         script_hold,
+        turns::{self, Turn},
     },
     hosts::eyes::Blind,
     ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms},
@@ -213,6 +214,27 @@ impl Engine {
         }
     }
 
+    /// [`Self::judge`] when it is the caller's turn. Where a caller can choose the command, this is the way.
+    pub(super) async fn judge_in_turn(
+        &self,
+        call: &Call,
+        now: &PolicyNow,
+        spent: &[EntryId],
+    ) -> Result<Judgement, ExecError> {
+        let _turn = self.turn(call, now).await?;
+        self.judge(call, now, spent)
+    }
+
+    /// The turn of a call's caller to have a big command looked through; a small one needs none.
+    pub(super) async fn turn(&self, call: &Call, now: &PolicyNow) -> Result<Option<Turn>, ExecError> {
+        if !turns::is_big(&call.command) {
+            return Ok(None);
+        }
+        let patience = now.settings().server.limits.queue_timeout;
+        let turn = self.turns.wait(&call.requested_by, patience).await;
+        turn.map(Some).map_err(ExecError::NoTurn)
+    }
+
     /// Judges a call under `now`. `spent` are grants found to have no use left.
     pub(super) fn judge(
         &self,
@@ -220,6 +242,10 @@ impl Engine {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
+        turns::look(&call.command, || self.judge_at_once(call, now, spent))
+    }
+
+    fn judge_at_once(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Result<Judgement, ExecError> {
         if let Some(place) = &call.sandbox {
             return Ok(Self::judge_inside(call, place, now));
         }

@@ -24,6 +24,7 @@ pub mod prompter;
 mod revise;
 mod slots;
 pub mod socket;
+mod turns;
 
 pub mod environment;
 mod live;
@@ -74,6 +75,7 @@ pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
+pub use turns::NoTurn;
 pub use watch::PolicyFiles;
 
 use crate::{
@@ -153,6 +155,7 @@ pub struct Engine {
     live: live::LiveRuns,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
+    turns: Arc<turns::Turns>,
     stats: EngineStats,
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
@@ -228,6 +231,7 @@ impl Engine {
             live: live::LiveRuns::default(),
             process: process::ProcessState::default(),
             slots: Arc::default(),
+            turns: Arc::default(),
             stats: EngineStats::default(),
             use_notes: persist::UseNotes::default(),
             recovered: AtomicBool::new(false),

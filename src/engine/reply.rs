@@ -2,7 +2,7 @@
 
 use crate::{
     domain::{Approval, ApprovalDecision, Reason, Run, RunId},
-    engine::NoSlot,
+    engine::{NoSlot, NoTurn},
     hosts::{eyes::Blind, node::InvokeFailure, workdir::WorkdirError},
     output::Captured,
     patch::Patch,
@@ -229,6 +229,9 @@ pub enum ExecError {
     /// There is no place to run.
     #[error("too many runs")]
     NoPlace(#[source] NoSlot),
+    /// Too many large commands of its caller wait to be looked through.
+    #[error("too many large commands at once")]
+    NoTurn(#[source] NoTurn),
     /// The server has too many pending approvals, or its policy changes all the time.
     #[error("too many runs or pending approvals")]
     Overloaded,

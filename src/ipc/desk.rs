@@ -428,7 +428,7 @@ fn refusal_of(error: &ExecError) -> Refusal {
         | ExecError::ElevatedUnavailable { .. }
         | ExecError::PatchNotAllowed { .. }
         | ExecError::PatchFailed(_) => Refusal::Unavailable("policy does not run commands on this host"),
-        ExecError::NoPlace(_) | ExecError::Overloaded => Refusal::RateLimit,
+        ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => Refusal::RateLimit,
         ExecError::ShuttingDown => Refusal::Unavailable("the server is shutting down"),
         ExecError::Blind(_) | ExecError::Storage(_) => {
             Refusal::Unavailable("the server cannot run commands now")

@@ -365,12 +365,12 @@ pub(super) fn command(columns: &mut Columns<'_>) -> Result<Command, Fault> {
     let argv: Option<Vec<String>> = columns.maybe_json()?;
     let tool: String = columns.take()?;
     let command = match (tool.as_str(), argv) {
-        (EXEC, None) => Command::shell(text),
-        (EXEC, Some(argv)) => Command::argv(argv),
-        (APPLY_PATCH, None) => Command::patch(text),
+        (EXEC, None) => Command::Shell(text),
+        (EXEC, Some(argv)) => Command::Argv(argv),
+        (APPLY_PATCH, None) => Command::Patch(text),
         _ => return columns.contradiction("tool"),
     };
-    command.or_else(|_invalid| columns.contradiction("command"))
+    Command::recorded(command).or_else(|_invalid| columns.contradiction("command"))
 }
 
 fn decision(columns: &mut Columns<'_>) -> Result<Option<RunDecision>, Fault> {

@@ -201,7 +201,7 @@ impl Answer {
             | ExecError::PatchNotAllowed { .. }
             | ExecError::PatchFailed(_)
             | ExecError::IdempotencyMismatch => Self::denied(Denied::Outright, dialect),
-            ExecError::NoPlace(_) | ExecError::Overloaded => {
+            ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => {
                 Self::unavailable("NODE_BUSY: no place to run was free in time")
             }
             ExecError::ShuttingDown => Self::unavailable("NODE_STOPPING: the node is shutting down"),

@@ -262,7 +262,10 @@ impl Host {
         let engine = &self.parts.engine;
         match call.command.as_str() {
             SYSTEM_RUN_PREPARE => match RunCall::parse(params) {
-                Ok(call) => match engine.preview_delivered(&self.gateway, call.to_request(None)) {
+                Ok(call) => match engine
+                    .preview_delivered(&self.gateway, call.to_request(None))
+                    .await
+                {
                     Ok(preview) => Answer::done(run::prepared(&call, &preview)),
                     Err(error) => Answer::of_error(&error, call.cwd.as_deref(), dialect),
                 },
@@ -405,6 +408,7 @@ impl Host {
             .parts
             .engine
             .preview_delivered(&self.gateway, call.to_request(None))
+            .await
             .map_err(|error| fail(&error))?;
         let planned = match &call.plan {
             None => None,

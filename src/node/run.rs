@@ -7,15 +7,13 @@ use serde_json::Value;
 use super::answer::{Answer, Denied, Dialect};
 use crate::{
     domain::{
-        AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, Security,
-        SessionKey, UnixMillis,
+        AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS,
+        Security, SessionKey, UnixMillis,
     },
     engine::{Planned, Preview, PreviewRule},
     protocol::bridge::{ApprovalSource, RunApproval, RunParams, RunPlan, format_argv},
 };
 
-/// Most arguments of one command.
-const MAX_ARGUMENTS: usize = 4_096;
 /// Most environment overrides of one command.
 const MAX_OVERRIDES: usize = 1_024;
 /// The session of a call that names none.
@@ -99,7 +97,7 @@ impl RunCall {
             not_after_ms,
         } = params;
         let env = env.unwrap_or_default();
-        if argv.len() > MAX_ARGUMENTS || env.len() > MAX_OVERRIDES {
+        if argv.len() > MAX_WORDS || env.len() > MAX_OVERRIDES {
             return Err(Answer::invalid(
                 "INVALID_REQUEST: too many arguments or overrides",
             ));
@@ -418,7 +416,7 @@ mod tests {
             "INVALID_REQUEST: must not contain NUL",
         );
         refused(
-            json!({"command": vec!["x"; MAX_ARGUMENTS + 1]}),
+            json!({"command": vec!["x"; MAX_WORDS + 1]}),
             "INVALID_REQUEST: too many arguments or overrides",
         );
     }

@@ -92,6 +92,9 @@ pub const PAUSE_POINTS: &[&str] = &[
     "sup.before-execution",
 ];
 
+/// The point of [`pause`] that only a large command passes, where it is looked through.
+pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
+
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];
 

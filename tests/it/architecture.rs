@@ -192,6 +192,7 @@ fn pause_points_are_listed_and_passed() {
     let listed: BTreeSet<String> = countersign::sys::hooks::PAUSE_POINTS
         .iter()
         .chain(countersign::sys::hooks::PATCH_PAUSES)
+        .chain(countersign::sys::hooks::LOOK_PAUSES)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(passed, listed);

@@ -1,8 +1,13 @@
 //! Limits on how much runs at once and how much is kept.
 
-use serde_json::json;
+use countersign::{
+    domain::{MAX_ARGV_BYTES, MAX_WORDS},
+    sys::hooks,
+};
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use serde_json::{Value, json};
 
-use crate::support::{TestServer, write_file};
+use crate::support::{TestServer, eventually, write_file};
 
 #[tokio::test]
 async fn more_than_the_slots_wait_for_one() {
@@ -145,7 +150,7 @@ async fn a_run_over_its_limits_says_so_in_its_answer_and_its_record() {
         // The limits of this moment count for the next run.
         server.edit_toml("[limits]\nrun_memory_bytes = 0\n[exec]\nlogin_path = false\n");
         let hungry = json!({ "command": "head -c 200M /dev/zero | tail -n 1 | wc -c" });
-        crate::support::eventually(
+        eventually(
             "the limit is gone",
             || async { agent.exec(hungry.clone()).await.expect(200)["warnings"].clone() },
             |warnings| *warnings == json!([]),
@@ -226,7 +231,7 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
         .to_owned();
     let has_spool =
         |server: &TestServer, run: &str| server.state().join("countersign/output").join(run).exists();
-    crate::support::eventually("written", || async { has_spool(&server, &running) }, |is| *is).await;
+    eventually("written", || async { has_spool(&server, &running) }, |is| *is).await;
     let mut finished = Vec::new();
     for _ in 0..3 {
         let answer = agent.exec(json!({ "command": big })).await.expect(200);
@@ -241,7 +246,7 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
             .map(|run| has_spool(&server, run))
             .collect::<Vec<_>>()
     };
-    crate::support::eventually("room is made", kept, |kept| *kept == [false, false, true]).await;
+    eventually("room is made", kept, |kept| *kept == [false, false, true]).await;
     assert!(has_spool(&server, &running));
     let record = server.agent().run(&finished[0]).await;
     assert_eq!(record["status"], "completed", "the record stays");
@@ -271,4 +276,162 @@ async fn a_hundred_commands_at_once_all_answer_their_own_output() {
         let (number, answer) = call.await.unwrap();
         assert_eq!(answer.expect(200)["stdout"], format!("{number}\n"));
     }
+}
+
+/// Each door, with a command for it; the text of its refusal, or its answer if it refuses nothing.
+async fn at_every_door(server: &TestServer, argv: &Value) -> Vec<(&'static str, u16, String)> {
+    let agent = server.agent();
+    let mut answers = Vec::new();
+    for path in ["/v1/exec", "/v1/exec/explain"] {
+        let answer = agent.post(path, json!({ "argv": argv })).await;
+        answers.push((path, answer.status, answer.text()));
+    }
+    let call = json!({ "tool": "exec", "args": { "argv": argv }, "sessionKey": "main" });
+    let answer = agent.post("/tools/invoke", call).await;
+    answers.push(("/tools/invoke", answer.status, answer.text()));
+    answers
+}
+
+#[tokio::test]
+async fn too_many_arguments_are_refused_at_every_door_and_a_long_ordinary_command_runs() {
+    let server = TestServer::full().start().await;
+    let words = json!(vec!["/bin/true"; MAX_WORDS + 1]);
+    let bytes = json!(vec!["x".repeat(1024); MAX_ARGV_BYTES / 1024]);
+    for (argv, limit) in [
+        (&words, "at most 4096 arguments"),
+        (&bytes, "at most 262144 bytes together"),
+    ] {
+        for (door, status, text) in at_every_door(&server, argv).await {
+            assert!(text.contains(limit), "{door}: {status} {text}");
+            assert_eq!(status, 400, "{door}: {text}");
+        }
+        let problem = server.agent().exec(json!({ "argv": argv })).await;
+        assert_eq!(
+            problem.problem(400, "invalid-request")["fields"][0]["path"],
+            "argv"
+        );
+    }
+    let runs = server.agent().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["runs"], json!([]), "nothing of it is on record");
+    // As a build or `git add` may write it.
+    let mut long: Vec<String> = vec!["/bin/echo".to_owned()];
+    long.extend((0..2_000).map(|number| format!("src/module/file-{number}.rs")));
+    for (door, status, text) in at_every_door(&server, &json!(long)).await {
+        assert!(status == 200, "{door}: {status} {text}");
+        assert!(text.contains("file-1999.rs"), "{door}: {text}");
+    }
+    let most = json!(vec!["/bin/true"; MAX_WORDS]);
+    let answer = server.agent().exec(json!({ "argv": most })).await.expect(200);
+    assert_eq!(answer["exitCode"], 0);
+}
+
+#[tokio::test]
+async fn a_revision_with_too_many_arguments_is_refused() {
+    let server = TestServer::asking().start().await;
+    let asked = server.asked(json!({ "argv": ["/bin/true"] })).await;
+    let path = format!("/v1/approvals/{}/revision", asked["approvalId"].as_str().unwrap());
+    let argv = vec!["/bin/true"; MAX_WORDS + 1];
+    let answer = server.operator().post(&path, json!({ "argv": argv })).await;
+    answer.problem(400, "invalid-request");
+    let argv = vec!["/bin/true"; 1_000];
+    server
+        .operator()
+        .post(&path, json!({ "argv": argv }))
+        .await
+        .expect(201);
+}
+
+#[tokio::test]
+async fn large_commands_of_one_token_wait_for_each_other_and_hold_up_nobody_else() {
+    const OF_ONE: usize = 256;
+    const TOO_MANY: usize = 8;
+    let pauses = tempfile::tempdir().unwrap();
+    let server = TestServer::full()
+        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().unwrap())
+        .toml("[limits]\nqueue_timeout_ms = 600000\n")
+        .start()
+        .await;
+    let (_, hostile) = server
+        .token_with(json!({ "name": "hostile", "scopes": ["exec"] }))
+        .await;
+    let (_, other) = server
+        .token_with(json!({ "name": "other", "scopes": ["exec"] }))
+        .await;
+    let large = json!({ "argv": vec!["/bin/echo"; 200] });
+    let [wanted, reached] = ["engine.looking", "engine.looking.reached"].map(|name| pauses.path().join(name));
+    write_file(&wanted, "");
+    let mut calls: FuturesUnordered<_> = (0..OF_ONE + TOO_MANY)
+        .map(|number| {
+            let (hostile, large) = (hostile.clone(), large.clone());
+            let path = if number % 2 == 0 {
+                "/v1/exec"
+            } else {
+                "/v1/exec/explain"
+            };
+            tokio::spawn(async move { hostile.post(path, large).await })
+        })
+        .collect();
+    eventually(
+        "it stands still",
+        || std::future::ready(reached.exists()),
+        |there| *there,
+    )
+    .await;
+    for _ in 0..TOO_MANY {
+        let refused = calls.next().await.unwrap().unwrap();
+        let problem = refused.problem(429, "rate-limited");
+        assert!(
+            problem["detail"].as_str().unwrap().contains("256 large commands"),
+            "{problem}"
+        );
+        assert!(refused.header("retry-after").is_some());
+    }
+    // While none of the others goes on, everybody's small commands do, its own among them.
+    for api in [&other, &hostile] {
+        for path in ["/v1/exec", "/v1/exec/explain"] {
+            api.post(path, json!({ "argv": ["/bin/true"] })).await.expect(200);
+        }
+    }
+    assert!(calls.next().now_or_never().is_none(), "one at a time");
+    std::fs::remove_file(&reached).unwrap();
+    let mut answered = 0;
+    while let Some(answer) = calls.next().await {
+        answer.unwrap().expect(200);
+        answered += 1;
+    }
+    assert_eq!(answered, OF_ONE);
+    other.exec(large.clone()).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_large_command_whose_turn_does_not_come_is_refused() {
+    let pauses = tempfile::tempdir().unwrap();
+    let server = TestServer::full()
+        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().unwrap())
+        .toml("[limits]\nqueue_timeout_ms = 100\n")
+        .start()
+        .await;
+    let agent = server.agent();
+    let large = json!({ "command": format!("echo {}", "word ".repeat(500)) });
+    let [wanted, reached] = ["engine.looking", "engine.looking.reached"].map(|name| pauses.path().join(name));
+    write_file(&wanted, "");
+    let first = tokio::spawn({
+        let (agent, large) = (agent.clone(), large.clone());
+        async move { agent.exec(large).await }
+    });
+    eventually(
+        "it stands still",
+        || std::future::ready(reached.exists()),
+        |there| *there,
+    )
+    .await;
+    let refused = agent.exec(large.clone()).await;
+    let problem = refused.problem(429, "rate-limited");
+    assert!(
+        problem["detail"].as_str().unwrap().contains("within 100 ms"),
+        "{problem}"
+    );
+    std::fs::remove_file(&reached).unwrap();
+    first.await.unwrap().expect(200);
+    agent.exec(large).await.expect(200);
 }

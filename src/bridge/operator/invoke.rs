@@ -391,9 +391,11 @@ fn request(
     let argv = serde_json::from_value::<Vec<String>>(command).unwrap_or_default();
     let command = Command::of_peer(argv.clone()).map_err(|invalid| match invalid {
         InvalidRequest::BlankCommand => said("INVALID_REQUEST", "command required"),
-        InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong => {
-            said("INVALID_REQUEST", &invalid.to_string())
-        }
+        InvalidRequest::Nul
+        | InvalidRequest::TooLong
+        | InvalidRequest::TooManyWords
+        | InvalidRequest::TooManyBytes
+        | InvalidRequest::PatchTooLong => said("INVALID_REQUEST", &invalid.to_string()),
     })?;
     if let Some(raw) = &raw_command {
         let formatted = Command::Argv(argv.clone()).to_text();
@@ -710,6 +712,7 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
         }
         ExecError::Storage(trouble) => refusal::storage(*trouble),
         ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
+        ExecError::NoTurn(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }

@@ -171,7 +171,7 @@ impl Engine {
         purpose: Purpose,
     ) -> Result<(PolicyNow, Call, Judgement), ExecError> {
         let Some(first) = call.node.take() else {
-            let judged = self.judge(&call, &now, spent)?;
+            let judged = self.judge_in_turn(&call, &now, spent).await?;
             return Ok((now, call, judged));
         };
         let mut node = first.again();
@@ -199,7 +199,7 @@ impl Engine {
             let seen = Arc::new(node);
             call.node = Some(Arc::clone(&seen));
             now = now.on_node(Arc::clone(&seen));
-            let judged = self.judge(&call, &now, spent)?;
+            let judged = self.judge_in_turn(&call, &now, spent).await?;
             let unasked = seen.take_unasked();
             if asked < ROUNDS && !unasked.is_empty() && away.is_none() {
                 asked += 1;

@@ -10,7 +10,7 @@ use crate::{
     command::preflight,
     domain::{Approval, Reason},
     engine::{
-        NoSlot,
+        NoSlot, NoTurn,
         allowlist::AllowlistError,
         config::ConfigError,
         document::DocumentError,
@@ -78,6 +78,7 @@ impl From<ExecError> for Problem {
                 "use another Idempotency-Key for another body",
             ),
             ExecError::NoPlace(full) => no_place(full),
+            ExecError::NoTurn(full) => no_turn(full),
             ExecError::Overloaded => Self::new(
                 Code::Overloaded,
                 "too many pending approvals, or changes of policy",
@@ -150,6 +151,16 @@ fn no_place(full: NoSlot) -> Problem {
             )),
     };
     problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+/// Of the caller's own commands one ends before long.
+fn no_turn(full: NoTurn) -> Problem {
+    Problem::new(Code::RateLimited, full.to_string())
+        .with_text_header(HeaderName::from_static("ratelimit"), "\"large-commands\";r=0;t=1")
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+        .with_hint(Some(
+            "send fewer large commands at once, or put their arguments into files".to_owned(),
+        ))
 }
 
 fn patch_failed(failure: PatchFailure) -> Problem {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{AnalysisPolicy, DenyHit, DenyRule, directory::Directory};
+use super::{AnalysisPolicy, DenyHit, DenyRule, directory::Directory, effort::Effort};
 use crate::{
     command::{
         Executable, PathLookup, Span, multi_call,
@@ -19,12 +19,24 @@ pub(super) const MAX_SCANNED_WORDS: usize = 64;
 /// Parts of one word that are looked at.
 const MAX_PARTS: usize = 8;
 
-/// What a rule's argument pattern is tried on.
-#[derive(Debug)]
-pub(super) struct Arguments<'a> {
-    pub(super) values: Vec<Cow<'a, str>>,
-    /// Whether these are what the program gets.
-    pub(super) is_known: bool,
+/// What a rule's argument pattern is tried on. Made of the words only where a rule names the program: most candidates
+/// are named by none, and each has nearly all words of the command behind it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arguments<'a> {
+    /// What the program gets, if the words are literal.
+    Given {
+        /// The values.
+        values: &'a [&'a str],
+        /// Whether these are what the program gets.
+        is_known: bool,
+    },
+    /// The words behind a candidate.
+    Behind {
+        /// The words.
+        words: &'a [Word],
+        /// Whether more come from elsewhere.
+        is_fed: bool,
+    },
 }
 
 /// The outcome of looking at a program, or through what runs something else.
@@ -55,6 +67,8 @@ pub(super) struct Program<'a> {
 pub(super) struct Denial<'a> {
     pub(super) policy: &'a AnalysisPolicy<'a>,
     pub(super) lookup: &'a dyn PathLookup,
+    /// What was spent on words that may be programs.
+    pub(super) effort: &'a Effort,
 }
 
 impl Denial<'_> {
@@ -71,10 +85,10 @@ impl Denial<'_> {
     }
 
     /// The first rule against one program with its arguments.
-    pub(super) fn find(&self, program: &Program<'_>, arguments: &Arguments<'_>, span: Span) -> Scan {
+    pub(super) fn find(&self, program: &Program<'_>, arguments: Arguments<'_>, span: Span) -> Scan {
         let rules = self.policy.deny_rules.iter();
         let mut about_it = rules.filter(|rule| self.names(rule, program)).peekable();
-        let is_open = about_it.peek().is_some() && !arguments.is_known;
+        let is_open = about_it.peek().is_some() && !arguments.is_known();
         match about_it.find(|rule| self.has_arguments(rule, arguments)) {
             Some(rule) => Scan::Hit(DenyHit {
                 owner: rule.owner.to_owned(),
@@ -156,20 +170,23 @@ impl Denial<'_> {
         if !self.has_rules() {
             return Scan::Clear;
         }
-        let given = self.arguments(rest, is_fed);
+        let given = Arguments::Behind { words: rest, is_fed };
         // Where `find -exec` ends.
         let end = rest
             .iter()
             .position(|word| matches!(word.value.as_str(), ";" | "+"));
         let up_to_end = end
             .and_then(|end| rest.get(..end))
-            .map(|rest| self.arguments(rest, is_fed));
+            .map(|words| Arguments::Behind { words, is_fed });
         let mut scan = Scan::Clear;
         for text in texts_of(&word.value, letters) {
+            if !self.effort.spend_steps(1 + self.policy.deny_rules.len()) {
+                return Scan::Opaque;
+            }
             let executable =
                 Executable::resolve(&Word::literal(text, word.span), directory.known(), self.lookup).ok();
             let program = self.program(text, executable.as_ref(), directory);
-            for arguments in std::iter::once(&given).chain(&up_to_end) {
+            for arguments in std::iter::once(given).chain(up_to_end) {
                 match self.find(&program, arguments, word.span) {
                     // An address or a path to something else often ends in the name of a program.
                     Scan::Hit(_) if text.contains('/') && program.is_nowhere() => scan = Scan::Opaque,
@@ -180,22 +197,6 @@ impl Denial<'_> {
             }
         }
         scan
-    }
-
-    fn arguments<'w>(&self, words: &'w [Word], is_fed: bool) -> Arguments<'w> {
-        let home = self.lookup.home();
-        let value = |word: &'w Word| {
-            if word.class.is_below_home() {
-                Cow::Owned(paths::expand_home(&word.value, home))
-            } else {
-                Cow::Borrowed(word.value.as_str())
-            }
-        };
-        let is_other = |word: &Word| word.class.is_dynamic() || word.value.contains("{}");
-        Arguments {
-            values: words.iter().map(value).collect(),
-            is_known: !is_fed && !words.iter().any(is_other),
-        }
     }
 
     fn names(&self, rule: &DenyRule<'_>, program: &Program<'_>) -> bool {
@@ -226,14 +227,39 @@ impl Denial<'_> {
         })
     }
 
-    fn has_arguments(&self, rule: &DenyRule<'_>, arguments: &Arguments<'_>) -> bool {
+    fn has_arguments(&self, rule: &DenyRule<'_>, arguments: Arguments<'_>) -> bool {
         let Some(pattern) = rule.arg_pattern else {
             return true;
         };
-        let values: Vec<&str> = arguments.values.iter().map(AsRef::as_ref).collect();
+        let values = arguments.values(self.lookup.home());
+        let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
         match self.policy.cache.arguments(pattern).as_ref() {
             Ok(pattern) => pattern.matches(&values) != ArgumentMatch::No,
             Err(_) => true,
+        }
+    }
+}
+
+impl<'a> Arguments<'a> {
+    fn is_known(self) -> bool {
+        let is_other = |word: &Word| word.class.is_dynamic() || word.value.contains("{}");
+        match self {
+            Self::Given { values: _, is_known } => is_known,
+            Self::Behind { words, is_fed } => !is_fed && !words.iter().any(is_other),
+        }
+    }
+
+    fn values(self, home: &str) -> Vec<Cow<'a, str>> {
+        let value = |word: &'a Word| {
+            if word.class.is_below_home() {
+                Cow::Owned(paths::expand_home(&word.value, home))
+            } else {
+                Cow::Borrowed(word.value.as_str())
+            }
+        };
+        match self {
+            Self::Given { values, is_known: _ } => values.iter().copied().map(Cow::Borrowed).collect(),
+            Self::Behind { words, is_fed: _ } => words.iter().map(value).collect(),
         }
     }
 }
@@ -300,7 +326,10 @@ pub(super) fn texts_of<'a>(value: &'a str, letters: &str) -> impl Iterator<Item 
         .chain(glued)
         .chain(path)
         .filter_map(|at| value.get(at..))
-        .flat_map(|text| [text, text.trim_start_matches(['!', '|', '+', ':'])])
+        .flat_map(|text| {
+            let bare = text.trim_start_matches(['!', '|', '+', ':']);
+            std::iter::once(text).chain((bare.len() < text.len()).then_some(bare))
+        })
         .filter(|text| !text.is_empty())
 }
 

@@ -81,7 +81,8 @@ fn evaluate(
     policy: &AnalysisPolicy<'_>,
     lookup: &dyn PathLookup,
 ) -> (Analysis, bool) {
-    let mut evaluation = Evaluation::new(rules, request, policy, lookup);
+    let scanning = Effort::default();
+    let mut evaluation = Evaluation::new(rules, request, policy, lookup, &scanning);
     let judged = match read(rules, command) {
         Err(Unread::Rejected(finding)) => return (rejected(finding), false),
         Ok(list) => {
@@ -154,6 +155,8 @@ pub(super) struct Evaluation<'a> {
     pub(super) lookup: &'a dyn PathLookup,
     /// What was spent on paths that may be the server's (P6).
     pub(super) effort: Effort,
+    /// What was spent on words that deny rules are tried on.
+    scanning: &'a Effort,
     segments: usize,
     /// Texts that were looked into.
     pub(super) texts: usize,
@@ -199,6 +202,7 @@ impl<'a> Evaluation<'a> {
         request: &'a AnalysisRequest<'a>,
         policy: &'a AnalysisPolicy<'a>,
         lookup: &'a dyn PathLookup,
+        scanning: &'a Effort,
     ) -> Self {
         Self {
             rules,
@@ -206,6 +210,7 @@ impl<'a> Evaluation<'a> {
             policy,
             lookup,
             effort: Effort::default(),
+            scanning,
             segments: 0,
             texts: 0,
             is_aside: false,
@@ -235,6 +240,7 @@ impl<'a> Evaluation<'a> {
         Denial {
             policy: self.policy,
             lookup: self.lookup,
+            effort: self.scanning,
         }
     }
 

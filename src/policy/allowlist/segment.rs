@@ -1,7 +1,5 @@
 //! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
 use super::{
@@ -333,11 +331,12 @@ impl Evaluation<'_> {
         }
         let denial = self.denial();
         let program = denial.program(work.typed(), work.executable(), work.place.directory);
-        let arguments = Arguments {
-            values: work.arguments().into_iter().map(Cow::Borrowed).collect(),
+        let values = work.arguments();
+        let arguments = Arguments::Given {
+            values: &values,
             is_known: work.has_literal_arguments(),
         };
-        match denial.find(&program, &arguments, work.span()) {
+        match denial.find(&program, arguments, work.span()) {
             Scan::Hit(hit) => work.deny(hit),
             Scan::Opaque => self.opaque = true,
             Scan::Clear => {}

@@ -1,6 +1,8 @@
 //! What a segment hands to others: words that they run as programs, and text that they give to a shell. Deny rules and
 //! strict inline eval look into it, and what neither can see needs a person (`exec-tool.md` 3).
 
+use std::ops::Range;
+
 use super::{
     DenyHit,
     denial::{MAX_SCANNED_WORDS, Scan, is_shell_text, texts_of},
@@ -87,7 +89,8 @@ impl Evaluation<'_> {
         let handed = Handed::all(work.argument_words().len());
         self.look_through(work, &handed, CARRIER_LETTERS, is_fed(&work.names()));
         let words: Vec<&str> = work.values.iter().skip(work.at).map(String::as_str).collect();
-        self.opaque |= changes_place(&work.arguments())
+        self.opaque = self.opaque
+            || changes_place(&work.arguments())
             || reads_commands(&words, |word| self.runs(word, work.place))
             || splits_text(&words);
     }
@@ -99,7 +102,8 @@ impl Evaluation<'_> {
         let is_clear = self.look_through(work, &handed, &letters, false);
         let arguments = work.arguments();
         let behind = arguments.get(handed.programs.start..).unwrap_or_default();
-        self.opaque |= (!is_clear && names_a_runner(&arguments))
+        self.opaque = self.opaque
+            || (!is_clear && names_a_runner(&arguments))
             || runs_what_is_found(&arguments)
             || reads_commands(behind, |word| self.runs(word, work.place));
     }
@@ -226,25 +230,66 @@ impl Evaluation<'_> {
 }
 
 /// Whether a program among the words takes commands from standard input. `runs` says whether a word is something to run.
+///
+/// Each word is looked up once at most, and words are read as often as there are shells among them, of which too many
+/// count as one that does.
 fn reads_commands(words: &[&str], runs: impl Fn(&str) -> bool) -> bool {
+    let is_end = |word: &&str| matches!(*word, ";" | "+");
+    let mut end = 0;
+    let mut runners = 0;
+    let mut next_program = NextProgram::default();
     words.iter().enumerate().any(|(at, word)| {
+        if at >= end {
+            let behind = words.get(at + 1..).unwrap_or_default();
+            end = at + 1 + behind.iter().position(is_end).unwrap_or(behind.len());
+        }
         let name = paths::base_name(word);
-        let behind = words.get(at + 1..).unwrap_or_default();
-        let end = behind.iter().position(|word| matches!(*word, ";" | "+"));
-        let behind = behind.get(..end.unwrap_or(behind.len())).unwrap_or_default();
-        match NameClass::of(name) {
+        let class = NameClass::of(name);
+        if matches!(
+            class,
+            NameClass::PayloadShell | NameClass::OtherShell | NameClass::Carrier
+        ) {
+            runners += 1;
+        }
+        let behind = words.get(at + 1..end).unwrap_or_default();
+        match class {
+            _ if runners > MAX_SCANNED_WORDS => true,
             NameClass::PayloadShell => shell::reads_input(behind, true),
             NameClass::OtherShell => shell::reads_input(behind, false),
             NameClass::Carrier if is_named(name, "xargs") => is_fed_by_xargs(behind),
             NameClass::Carrier => {
                 is_one_of(name, FED)
-                    || (is_one_of(name, SHELL_STARTERS) && !behind.iter().any(|word| runs(word)))
+                    || (is_one_of(name, SHELL_STARTERS) && !next_program.is_within(at + 1..end, words, &runs))
             }
             NameClass::Program | NameClass::Wrapper | NameClass::RefusedBuiltin | NameClass::Multiplexer => {
                 false
             }
         }
     })
+}
+
+/// The first word from some place on that is something to run, looked for from left to right once.
+#[derive(Default)]
+struct NextProgram {
+    /// Every word before was looked at.
+    seen: usize,
+    /// The last one that was found.
+    found: Option<usize>,
+}
+
+impl NextProgram {
+    /// Whether one of these words is. The ranges that are asked for begin ever later.
+    fn is_within(&mut self, wanted: Range<usize>, words: &[&str], runs: impl Fn(&str) -> bool) -> bool {
+        if self.found.is_some_and(|found| wanted.contains(&found)) {
+            return true;
+        }
+        let from = self.seen.max(wanted.start);
+        let ahead = words.get(from..wanted.end).unwrap_or_default();
+        let found = ahead.iter().position(|word| runs(word)).map(|at| from + at);
+        self.seen = found.map_or_else(|| wanted.end.max(from), |found| found + 1);
+        self.found = found;
+        found.is_some()
+    }
 }
 
 /// Whether what `xargs` reads may become more than an argument of the program that it starts.
@@ -370,4 +415,66 @@ fn is_named(name: &str, plain: &str) -> bool {
 
 fn is_one_of(name: &str, names: &[&str]) -> bool {
     names.iter().any(|plain| is_named(name, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same said plainly, with time by the square of the words.
+    fn reads_commands_plainly(words: &[&str], runs: impl Fn(&str) -> bool) -> bool {
+        words.iter().enumerate().any(|(at, word)| {
+            let name = paths::base_name(word);
+            let behind = &words[at + 1..];
+            let end = behind.iter().position(|word| matches!(*word, ";" | "+"));
+            let behind = &behind[..end.unwrap_or(behind.len())];
+            match NameClass::of(name) {
+                NameClass::PayloadShell => shell::reads_input(behind, true),
+                NameClass::OtherShell => shell::reads_input(behind, false),
+                NameClass::Carrier if is_named(name, "xargs") => is_fed_by_xargs(behind),
+                NameClass::Carrier => {
+                    is_one_of(name, FED)
+                        || (is_one_of(name, SHELL_STARTERS) && !behind.iter().any(|word| runs(word)))
+                }
+                NameClass::Program
+                | NameClass::Wrapper
+                | NameClass::RefusedBuiltin
+                | NameClass::Multiplexer => false,
+            }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn reading_each_word_once_finds_the_same(
+            words in proptest::collection::vec(
+                prop::sample::select(vec!["sudo", "screen", "sh", "zsh", "xargs", "-I", "{}", "-c", "x", "rm", ";", "+", "at"]),
+                0..40,
+            ),
+        ) {
+            let runs = |word: &str| matches!(word, "rm" | "sudo");
+            prop_assert_eq!(reads_commands(&words, runs), reads_commands_plainly(&words, runs));
+        }
+    }
+
+    #[test]
+    fn no_word_is_looked_up_twice() {
+        let looked_up = Cell::new(0);
+        let runs = |word: &str| {
+            looked_up.set(looked_up.get() + 1);
+            word == "rm"
+        };
+        let mut words = vec!["screen"; MAX_SCANNED_WORDS];
+        words.extend(vec!["x"; 4_000]);
+        words.push("rm");
+        assert!(!reads_commands(&words, runs));
+        assert!(looked_up.get() <= words.len(), "{}", looked_up.get());
+        // Of too many it is not asked.
+        words.insert(0, "screen");
+        assert!(reads_commands(&words, runs));
+    }
 }

@@ -535,3 +535,16 @@ async fn a_patch_is_asked_about_once_and_its_result_fetched_by_the_same_call() {
     assert_eq!(nonsense["isError"], true);
     assert_eq!(nonsense["structuredContent"]["code"], "invalid-request");
 }
+
+#[tokio::test]
+async fn too_many_arguments_are_refused_and_many_are_not() {
+    let server = TestServer::full().start().await;
+    let client = Client::connect(&server.agent(), json!({})).await;
+    let argv = vec!["/bin/true"; countersign::domain::MAX_WORDS + 1];
+    let refused = client.exec(1, &json!({ "argv": argv })).await;
+    assert_eq!(refused["isError"], true, "{refused}");
+    let texts = texts(&refused).join("\n");
+    assert!(texts.contains("at most 4096 arguments"), "{texts}");
+    let most = client.exec(2, &json!({ "argv": argv[1..] })).await;
+    assert_ne!(most["isError"], true, "{most}");
+}

@@ -24,7 +24,9 @@ use crate::{
 pub(super) struct RevisionBody {
     /// Shell text.
     command: Option<String>,
-    /// A program and its arguments, run without any shell.
+    /// A program and its arguments, run without any shell. At most 256 KiB in all, one byte counted for the end of each.
+    #[serde(default, deserialize_with = "exec::bounded_argv")]
+    #[schema(max_items = 4096)]
     argv: Option<Vec<String>>,
 }
 

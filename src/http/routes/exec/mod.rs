@@ -12,7 +12,9 @@ use answer::Finished;
 
 pub(in crate::http::routes) use answer::{ExecAnswer, Started, WarningBody};
 pub(in crate::http::routes) use explain::ExplanationBody;
-pub(in crate::http::routes) use request::{ExecBody, approval_wait, command, host, identity, workdir};
+pub(in crate::http::routes) use request::{
+    ExecBody, approval_wait, bounded_argv, command, host, identity, workdir,
+};
 
 use crate::{
     engine::{IdempotencyKey, Leaving},

@@ -3,15 +3,15 @@
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 
 use serde::{
-    Deserialize,
-    de::{self, MapAccess, Visitor},
+    Deserialize, Deserializer,
+    de::{self, MapAccess, SeqAccess, Visitor},
 };
 use utoipa::ToSchema;
 
 use crate::{
     domain::{
-        AgentId, Ask, Command, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES, Security,
-        SessionKey,
+        AgentId, Ask, Command, ExecRequest, HostChoice, InvalidRequest, MAX_ARGUMENT_BYTES, MAX_ARGV_BYTES,
+        MAX_WORDS, Security, SessionKey,
     },
     http::{
         problem::{Code, Problem},
@@ -31,7 +31,9 @@ const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 pub(in crate::http::routes) struct ExecBody {
     /// Shell text.
     command: Option<String>,
-    /// A program and its arguments, run without any shell.
+    /// A program and its arguments, run without any shell. At most 256 KiB in all, one byte counted for the end of each.
+    #[serde(default, deserialize_with = "bounded_argv")]
+    #[schema(max_items = 4096)]
     argv: Option<Vec<String>>,
     /// Working directory, absolute or beginning with `~/`; the agent's workspace unless given.
     #[schema(pattern = r"^(/|~/)[^\x00]*$")]
@@ -108,6 +110,48 @@ impl ExecBody {
     }
 }
 
+/// Reads `argv` and stops at the first word too many: what is larger is never held, and costs no more than that.
+pub(in crate::http::routes) fn bounded_argv<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<String>>, D::Error> {
+    let words = Option::<BoundedWords>::deserialize(deserializer)?;
+    Ok(words.map(|BoundedWords(words)| words))
+}
+
+struct BoundedWords(Vec<String>);
+
+impl<'de> Deserialize<'de> for BoundedWords {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Words)
+    }
+}
+
+struct Words;
+
+impl<'de> Visitor<'de> for Words {
+    type Value = BoundedWords;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<BoundedWords, A::Error> {
+        let mut words: Vec<String> = Vec::new();
+        let mut bytes = 0;
+        while let Some(word) = sequence.next_element::<String>()? {
+            bytes += word.len() + 1;
+            words.push(word);
+            if words.len() > MAX_WORDS {
+                return Err(de::Error::custom(InvalidRequest::TooManyWords));
+            }
+            if bytes > MAX_ARGV_BYTES {
+                return Err(de::Error::custom(InvalidRequest::TooManyBytes));
+            }
+        }
+        Ok(BoundedWords(words))
+    }
+}
+
 /// The command of a body that has exactly one of the two.
 pub(in crate::http::routes) fn command(
     text: Option<String>,
@@ -131,7 +175,10 @@ fn explainable_command(text: Option<String>, argv: Option<Vec<String>>) -> Resul
         }
     };
     match command.check() {
-        Err(InvalidRequest::BlankCommand) => check(&command)?,
+        // Too much to be looked at, also for nothing but an explanation.
+        Err(InvalidRequest::BlankCommand | InvalidRequest::TooManyWords | InvalidRequest::TooManyBytes) => {
+            check(&command)?;
+        }
         Err(InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong) | Ok(()) => {}
     }
     Ok(command)
@@ -146,9 +193,11 @@ pub(in crate::http::routes) fn check(command: &Command) -> Result<(), Problem> {
     command.check().map_err(|invalid| match invalid {
         InvalidRequest::BlankCommand => Problem::new(Code::BlankCommand, format!("{path}: {invalid}"))
             .with_field(path, invalid.to_string()),
-        InvalidRequest::Nul | InvalidRequest::TooLong | InvalidRequest::PatchTooLong => {
-            Problem::field(path, invalid.to_string())
-        }
+        InvalidRequest::Nul
+        | InvalidRequest::TooLong
+        | InvalidRequest::TooManyWords
+        | InvalidRequest::TooManyBytes
+        | InvalidRequest::PatchTooLong => Problem::field(path, invalid.to_string()),
     })
 }
 
@@ -251,7 +300,7 @@ pub(in crate::http::routes) fn approval_wait(millis: Option<u64>) -> Result<Dura
 struct Overrides(BTreeMap<String, String>);
 
 impl<'de> Deserialize<'de> for Overrides {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Names;
 
         impl<'de> Visitor<'de> for Names {
