@@ -24,11 +24,14 @@ use crate::{
     bridge::{Bridge, BridgeParts, NodeHub},
     clock::{Clock, Ids},
     domain::{Actor, Isolation, Secret},
-    engine::{Engine, Unstarted, tokens::Tokens},
+    engine::{
+        Engine, Unstarted,
+        tokens::{TokenFileError, Tokens},
+    },
     hosts::node::NodeLink,
     http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
     lifecycle::{self, ServerFile, Signals, Stop},
-    settings::{Server, StateDir},
+    settings::{Server, SettingsStore, StateDir},
     sys::fs::create_private_file,
     tls::LiveTls,
 };
@@ -218,6 +221,11 @@ impl Running {
         tokens
             .ensure_files(&state_dir.operator_token(), &state_dir.gateway_token())
             .await?;
+        tokens
+            .take_offers_of(&state_dir.token_offers())
+            .await
+            .map_err(TokenFileError::from)?;
+        expect_two_owners(&settings, &tokens)?;
         ensure_bridge_token(&state_dir.bridge_token(), &*ids)
             .map_err(StartError::system("bridge.token cannot be written"))?;
         let secret = bridge_secret(&state_dir.bridge_token(), server)
@@ -276,6 +284,15 @@ fn ensure_bridge_token(path: &Path, ids: &dyn Ids) -> std::io::Result<()> {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         created => created,
     }
+}
+
+/// Refuses to start where it takes two people to widen the policy and there is one owner; a later edit of the settings is
+/// held against the same.
+fn expect_two_owners(settings: &SettingsStore, tokens: &Arc<Tokens>) -> Result<(), StartError> {
+    let tokens = Arc::clone(tokens);
+    // What cannot be read is no second owner.
+    let has_two = move || tokens.admin_owners().is_ok_and(|owners| owners.len() > 1);
+    settings.look_for_owners(has_two).map_err(StartError::Settings)
 }
 
 /// The shared secret: the setting, else the file. A file that somebody emptied opens nothing.

@@ -212,13 +212,15 @@ mod tests {
     use crate::{
         auth::{SignInSecret, TokenSecret},
         clock::{Ids, SystemIds},
-        domain::Scope,
+        domain::{Owner, Scope},
     };
 
     fn token(expires_at: Option<UnixMillis>) -> Token {
         Token {
             id: SystemIds.token_id(),
             name: "t".to_owned(),
+            owner: Owner::operator(),
+            proposed_by: None,
             scopes: BTreeSet::from([Scope::Read]),
             agents: None,
             groups: BTreeSet::new(),

@@ -306,7 +306,7 @@ async fn resolve(context: &Context, client: &Client, args: ResolveArgs) -> Resul
                 ", your answer was there already"
             };
             format!(
-                "{} is allowed by {progress}{again}: it waits for another approver",
+                "{} is allowed by {progress}{again}: it waits for an approver of another owner",
                 value::string(decided, "slug")
             )
         } else if answer.get("applied") == Some(&Value::Bool(true)) {

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     clock::SystemIds,
-    domain::{Actor, ActorKind},
+    domain::Actor,
     ledger::audit,
     settings::{SettingsStore, StartOptions, StateDir},
 };
@@ -221,11 +221,7 @@ fn reset(context: &Context, reason: &str) -> Result<ExitStatus, Failure> {
         key: &state_dir.audit_key(),
         head: &state_dir.audit_head(),
     };
-    let by = Actor {
-        kind: ActorKind::Cli,
-        id: "state-directory".to_owned(),
-        name: "owner of the state directory".to_owned(),
-    };
+    let by = Actor::state_directory();
     let done = audit::reset(place, &*context.clock, &SystemIds, &by, reason).map_err(|error| {
         let cause = std::error::Error::source(&error)
             .map(|cause| format!(": {cause}"))

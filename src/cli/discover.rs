@@ -56,6 +56,11 @@ fn token_for(context: &Context, role: Role, url: Option<&str>) -> Result<Option<
     }
 }
 
+/// A client with this token, for the server of the state directory.
+pub(crate) fn client_with(context: &Context, token: &str) -> Result<Client, Failure> {
+    Client::new(&address_of(context, None)?, Secret::new(token.to_owned()))
+}
+
 /// A client without a token, for what anybody may ask of the server that flags, environment or state directory name.
 pub(crate) fn anonymous(context: &Context) -> Result<Client, Failure> {
     Client::anonymous(&address_of(context, named_url(context))?)
@@ -163,7 +168,7 @@ fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
 
 /// A command that an agent runs must not decide with its operator's credentials (`design/trust.md`). This is a
 /// guard rail: the run could read the file itself at the level `same-user`.
-fn refuse_inside_a_run(context: &Context) -> Result<(), Failure> {
+pub(crate) fn refuse_inside_a_run(context: &Context) -> Result<(), Failure> {
     if context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec") {
         return Err(Failure::new(
             "operator-refused",

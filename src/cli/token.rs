@@ -5,17 +5,33 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{
-    client::Client, console::Format, context::Context, discover::Role, duration::parse_duration,
-    exit::ExitStatus, failure::Failure, table::Table, value,
+    client::Client,
+    console::Format,
+    context::Context,
+    discover::{self, Role},
+    duration::parse_duration,
+    exit::ExitStatus,
+    failure::Failure,
+    table::Table,
+    value,
 };
-use crate::domain::{AgentId, Scope, TokenId};
+use crate::{
+    clock::SystemIds,
+    domain::{AgentId, Owner, Scope, TokenId},
+    engine::{
+        offers::{self, OfferError},
+        tokens::TokenRequest,
+    },
+};
 
 /// Make and revoke API tokens
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
   countersign token create ci --scope exec --agent build --expires 7d
   countersign token create phone --scope read,approve
+  countersign token create ann --scope read,approve,admin --owner ann
   countersign token list
+  countersign token accept TOKEN
   countersign token revoke TOKEN
 
 A token that may submit commands can never decide about them: exec goes with none of approve,
@@ -30,6 +46,13 @@ pub(crate) enum TokenCommand {
     #[command(after_help = "Examples:
   countersign token list")]
     List,
+    /// Let a token open what another owner proposed
+    #[command(after_help = "Examples:
+  countersign token accept TOKEN")]
+    Accept {
+        /// Its id
+        id: TokenId,
+    },
     /// Revoke a token at once
     #[command(after_help = "Examples:
   countersign token revoke TOKEN")]
@@ -44,6 +67,9 @@ pub(crate) enum TokenCommand {
 pub(crate) struct CreateArgs {
     /// Its name for people
     name: String,
+    /// Make it for this owner; you must own the state directory
+    #[arg(long, value_name = "OWNER")]
+    owner: Option<Owner>,
     /// What it may do: exec, relay, read, approve, admin; several with commas
     #[arg(long = "scope", required = true, value_delimiter = ',', value_name = "SCOPE")]
     scopes: Vec<Scope>,
@@ -60,10 +86,25 @@ pub(crate) struct CreateArgs {
 
 /// Runs the command.
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<ExitStatus, Failure> {
+    if let TokenCommand::Create(args) = &command
+        && let Some(owner) = &args.owner
+    {
+        offer(context, args, owner).await?;
+        return Ok(ExitStatus::SUCCESS);
+    }
     let client = context.client(Role::Operator)?;
     match command {
         TokenCommand::Create(args) => create(context, &client, args).await?,
         TokenCommand::List => list(context, &client).await?,
+        TokenCommand::Accept { id } => {
+            let token = client
+                .post(&["v1", "tokens", id.as_str(), "accept"], &json!({}))
+                .await?;
+            match context.console.format() {
+                Format::Json => context.console.document(&token)?,
+                Format::People => context.console.line(&format!("accepted {id}"))?,
+            }
+        }
         TokenCommand::Revoke { id } => {
             client.delete(&["v1", "tokens", id.as_str()]).await?;
             match context.console.format() {
@@ -98,9 +139,81 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
         value::visible(value::string(&token, "name")),
         value::text(&token, "scopes")
     ));
+    if token.get("proposedBy").is_some() {
+        context.console.note(&format!(
+            "it opens nothing until an admin of another owner accepts it: countersign token accept {}",
+            value::text(&token, "id")
+        ));
+    }
     context.console.note("its secret is shown this once:");
     // Alone on standard output, so that it can go straight into a file.
     context.console.line(value::string(&token, "secret"))
+}
+
+/// Offers a token of an owner to the server of the state directory, by a file that only who owns that can write. The server
+/// takes it at once when it runs, else when it starts.
+async fn offer(context: &Context, args: &CreateArgs, owner: &Owner) -> Result<(), Failure> {
+    discover::refuse_inside_a_run(context)?;
+    if context.names_a_server() {
+        return Err(Failure::usage(
+            "--owner is for the state directory of this machine, and --url or COUNTERSIGN_URL names a server",
+        )
+        .hint("leave the address out, as the account that owns the state directory"));
+    }
+    let state_dir = context.state_dir()?;
+    let request = TokenRequest {
+        name: args.name.clone(),
+        owner: None,
+        scopes: args.scopes.iter().copied().collect(),
+        agents: (!args.agents.is_empty()).then(|| args.agents.iter().cloned().collect()),
+        groups: args.groups.iter().cloned().collect(),
+        expires_at: args.expires.map(|expires| context.clock.now() + expires),
+    };
+    let (of, offers) = (state_dir.countersign(), state_dir.token_offers());
+    let secret = offers::offer(&of, &offers, request, owner, &SystemIds).map_err(|error| of_offer(&error))?;
+    let is_taken = is_known(context, secret.expose()).await;
+    if context.console.format() == Format::Json {
+        return context.console.document(&json!({
+            "name": args.name, "owner": owner, "scopes": args.scopes, "secret": secret.expose(), "taken": is_taken,
+        }));
+    }
+    context
+        .console
+        .note(&format!("token for {} of {owner}", value::visible(&args.name)));
+    if !is_taken {
+        context
+            .console
+            .note("no server has taken it yet: that of this state directory does when it starts");
+    }
+    context.console.note("its secret is shown this once:");
+    context.console.line(secret.expose())
+}
+
+/// Shows a token to the server of the state directory, which takes an offer when it sees a token that it does not know.
+async fn is_known(context: &Context, token: &str) -> bool {
+    let Ok(client) = discover::client_with(context, token) else {
+        return false;
+    };
+    match client.get(&["v1", "tokens"], &Vec::new()).await {
+        Ok(_) => true,
+        // It may not list tokens, and is one.
+        Err(failure) => failure.code == "forbidden",
+    }
+}
+
+/// Who may offer tokens.
+const AS_OWNER: &str = "run this as the account that owns the state directory, such as: sudo -u ACCOUNT countersign token create";
+
+fn of_offer(error: &OfferError) -> Failure {
+    match error {
+        OfferError::Token(conflict) => Failure::new("scope-conflict", conflict.to_string()),
+        OfferError::File(source) => Failure::new("state-dir", format!("{error}: {source}"))
+            .exit(ExitStatus::CONFIG)
+            .hint(AS_OWNER),
+        OfferError::Directory(_) => Failure::new("state-dir", error.to_string())
+            .exit(ExitStatus::CONFIG)
+            .hint(AS_OWNER),
+    }
 }
 
 async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
@@ -111,21 +224,25 @@ async fn list(context: &Context, client: &Client) -> Result<(), Failure> {
     let mut table = Table::new(&[
         "ID",
         "NAME",
+        "OWNER",
         "SCOPES",
         "AGENTS",
         "LAST USED",
         "EXPIRES",
         "REVOKED",
+        "WAITS",
     ]);
     for token in &items {
         table.row([
             value::text(token, "id"),
             value::text(token, "name"),
+            value::text(token, "owner"),
             value::text(token, "scopes"),
             value::text(token, "agents"),
             value::time(token, "lastUsedAtMs"),
             value::time(token, "expiresAtMs"),
             value::time(token, "revokedAtMs"),
+            value::text(&token["proposedBy"], "name"),
         ]);
     }
     context.console.table(&table, "no tokens")

@@ -1,6 +1,6 @@
 //! Who did something.
 
-use super::{SignInId, TokenId, name::vocabulary};
+use super::{Owner, SignInId, Token, TokenId, name::vocabulary};
 
 vocabulary! {
     /// Through which door somebody came.
@@ -29,15 +29,29 @@ pub struct Actor {
     pub id: String,
     /// Name for people.
     pub name: String,
+    /// Whose it is, where it is not the operator's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub owner: Option<Owner>,
 }
 
 impl Actor {
+    /// Who changes files of the state directory from outside: its owner, by whatever editor.
+    pub fn state_directory() -> Self {
+        Self {
+            kind: ActorKind::Cli,
+            id: "state-directory".to_owned(),
+            name: "owner of the state directory".to_owned(),
+            owner: None,
+        }
+    }
+
     /// The server acting on its own.
     pub fn system() -> Self {
         Self {
             kind: ActorKind::System,
             id: "countersign".to_owned(),
             name: "countersign".to_owned(),
+            owner: None,
         }
     }
 
@@ -48,6 +62,26 @@ impl Actor {
             ActorKind::Session => SignInId::parse(self.id.as_str()).ok()?.token(),
             ActorKind::Bridge | ActorKind::Ipc | ActorKind::Cli | ActorKind::System => None,
         }
+    }
+
+    /// The same with the owner that the record of its token names.
+    #[must_use]
+    pub fn owned(&self, token: Option<&Token>) -> Self {
+        Self {
+            owner: token.map_or_else(|| self.owner.clone(), |token| Some(token.owner.clone())),
+            ..self.clone()
+        }
+    }
+
+    /// The person behind it. Whatever has no token of another owner comes from the state directory: its files, its
+    /// sockets, its command line.
+    pub fn person(&self) -> Owner {
+        self.owner.clone().unwrap_or_else(Owner::operator)
+    }
+
+    /// Whether both are one person where it takes two: one owner has them.
+    pub fn is_same_person(&self, other: &Self) -> bool {
+        self.person() == other.person()
     }
 
     /// Whether both are the same party: a token and the browsers that stand for it are one, so that nobody
@@ -70,6 +104,7 @@ mod tests {
             kind,
             id: id.to_owned(),
             name: "n".to_owned(),
+            owner: None,
         }
     }
 
@@ -80,6 +115,29 @@ mod tests {
         let other_browser = actor(ActorKind::Session, "t-1-00000000000000bb");
         for (one, other) in [(&token, &browser), (&browser, &other_browser), (&token, &token)] {
             assert!(one.is_same_party(other) && other.is_same_party(one));
+        }
+    }
+
+    #[test]
+    fn tokens_of_one_owner_are_one_person_and_two_parties() {
+        let owned = |id: &str, owner: Option<&str>| Actor {
+            owner: owner.map(|owner| Owner::parse(owner).unwrap()),
+            ..actor(ActorKind::Token, id)
+        };
+        let (one, two) = (owned("t-1", Some("ann")), owned("t-2", Some("ann")));
+        assert!(one.is_same_person(&two) && !one.is_same_party(&two));
+        assert!(!one.is_same_person(&owned("t-3", Some("bob"))));
+        // The operator has a token without another owner, the files and the sockets.
+        let operator = owned("t-5", Some("operator"));
+        for own in [
+            owned("t-4", None),
+            Actor::state_directory(),
+            actor(ActorKind::Ipc, "socket-ui"),
+        ] {
+            assert!(
+                own.is_same_person(&operator) && !own.is_same_person(&one),
+                "{own:?}"
+            );
         }
     }
 

@@ -105,7 +105,7 @@ impl Vote {
 impl Quorum {
     /// What a vote is beside those that are there; `groups` are those of whoever casts it.
     fn ballot(&self, votes: &[Vote], vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
-        let is_own = |other: &&Vote| other.by.is_same_party(&vote.by);
+        let is_own = |other: &&Vote| other.by.is_same_person(&vote.by);
         let others = votes
             .iter()
             .filter(|other| other.allows() && !is_own(other))
@@ -121,7 +121,7 @@ impl Quorum {
 
 /// Adds a vote. A person has one: a new one takes the place of theirs.
 fn cast(votes: &mut Vec<Vote>, vote: Vote) {
-    votes.retain(|other| !other.by.is_same_party(&vote.by));
+    votes.retain(|other| !other.by.is_same_person(&vote.by));
     votes.push(vote);
 }
 
@@ -164,7 +164,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::{ActorKind, Answering, ApprovalStanding, ApprovalStatus, PatternWidth};
+    use crate::domain::{ActorKind, Answering, ApprovalStanding, ApprovalStatus, Owner, PatternWidth};
 
     const PENDING: ApprovalStanding = ApprovalStanding {
         status: ApprovalStatus::Pending,
@@ -173,12 +173,16 @@ mod tests {
         is_due: false,
     };
 
+    /// Somebody whose tokens are theirs: each token has an owner of its own.
     fn actor(kind: ActorKind, id: &str) -> Actor {
-        Actor {
+        let actor = Actor {
             kind,
             id: id.to_owned(),
             name: id.to_owned(),
-        }
+            owner: None,
+        };
+        let owner = actor.token().and_then(|token| Owner::parse(token.as_str()).ok());
+        Actor { owner, ..actor }
     }
 
     fn vote(by: Actor, decision: ApprovalDecision, patterns: &[&str]) -> Vote {
@@ -228,6 +232,21 @@ mod tests {
             Answering::Repeats
         );
         assert_eq!(says(actor(ActorKind::Ipc, "socket-ui")), Answering::Settles);
+    }
+
+    #[test]
+    fn two_tokens_of_one_owner_are_one_vote() {
+        use ApprovalDecision::AllowOnce;
+        let (two, none) = (quorum(2, None), BTreeSet::new());
+        let owned = |id: &str, owner: &str| Actor {
+            owner: Some(Owner::parse(owner).unwrap()),
+            ..actor(ActorKind::Token, id)
+        };
+        let mut votes = Vec::new();
+        let mut says = |by| say(&two, &mut votes, vote(by, AllowOnce, &[]), &none);
+        assert_eq!(says(owned("t-1", "ann")), Answering::Counts);
+        assert_eq!(says(owned("t-2", "ann")), Answering::Repeats);
+        assert_eq!(says(owned("t-3", "bob")), Answering::Settles);
     }
 
     #[test]

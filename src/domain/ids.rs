@@ -94,6 +94,10 @@ id!(
     AgentId, is_agent_id, "expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit"
 );
 id!(
+    /// A person who owns tokens: what takes two people takes two owners.
+    Owner, is_agent_id, "expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit"
+);
+id!(
     /// A session of an agent: 1 to 256 characters, none of them a control character.
     SessionKey, is_session_key, "expected 1 to 256 characters without control characters"
 );
@@ -102,6 +106,13 @@ impl AgentId {
     /// The agent that is meant when none is named.
     pub fn main() -> Self {
         Self("main".to_owned())
+    }
+}
+
+impl Owner {
+    /// Who owns the state directory: the files in it, the tokens in them, and every token without another owner.
+    pub fn operator() -> Self {
+        Self("operator".to_owned())
     }
 }
 

@@ -36,7 +36,9 @@ pub use approval::{
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
 pub use deciding::{Deciding, deciding};
-pub use ids::{AgentId, ApprovalId, EntryId, InvalidId, LaunchId, RunId, SessionKey, SignInId, TokenId};
+pub use ids::{
+    AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
+};
 pub use input::CommandInput;
 pub use name::InvalidName;
 pub use pairing::{

@@ -27,6 +27,7 @@ impl SignIn {
             kind: ActorKind::Session,
             id: self.id.to_string(),
             name: token.name.clone(),
+            owner: Some(token.owner.clone()),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Access, Actor, ActorKind, AgentId, Authority, Belongs, TokenId, UnixMillis, name::vocabulary};
+use super::{
+    Access, Actor, ActorKind, AgentId, Authority, Belongs, Owner, TokenId, UnixMillis, name::vocabulary,
+};
 
 vocabulary! {
     /// What a token may do; no scope implies another (`http-api.md`, authentication and scopes).
@@ -27,6 +29,10 @@ pub struct Token {
     pub id: TokenId,
     /// Its name for people.
     pub name: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Who proposed it, as long as it waits for another owner to accept it; it opens nothing until then.
+    pub proposed_by: Option<Actor>,
     /// What it may do.
     pub scopes: BTreeSet<Scope>,
     /// The agents it is bound to; `None` for all.
@@ -46,7 +52,7 @@ pub struct Token {
 impl Token {
     /// Whether it opens anything at `now`.
     pub fn is_live(&self, now: UnixMillis) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|end| now < end)
+        self.revoked_at.is_none() && self.proposed_by.is_none() && self.expires_at.is_none_or(|end| now < end)
     }
 }
 
@@ -69,6 +75,7 @@ impl Principal {
                 kind: ActorKind::Token,
                 id: token.id.to_string(),
                 name: token.name.clone(),
+                owner: Some(token.owner.clone()),
             },
             scopes: token.scopes.clone(),
             authority: Authority::bound_to(token.agents.clone()),

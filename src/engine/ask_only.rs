@@ -395,6 +395,7 @@ mod tests {
                 kind: ActorKind::Ipc,
                 id: "uid-1".to_owned(),
                 name: "x".to_owned(),
+                owner: None,
             },
             id: None,
             session: SessionKey::main_of(&agent),

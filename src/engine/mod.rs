@@ -56,6 +56,7 @@ pub mod allowlist;
 pub mod config;
 pub mod document;
 pub mod lint;
+pub mod offers;
 pub mod preset;
 pub mod sign_in;
 pub mod tokens;

@@ -89,6 +89,14 @@ impl Engine {
             return;
         }
         hooks::reach("engine.before-persist");
+        // Whose it is decides who may accept it where it takes two people.
+        let whom = match self.ledger.with_owner(by).await {
+            Ok(whom) => whom,
+            Err(error) => {
+                tracing::error!(approval.id = %approval.id, %error, "whose answer it was cannot be read; it is remembered at the next start");
+                return;
+            }
+        };
         let entries: Vec<(EntryId, Entry)> = approval
             .chosen_patterns
             .iter()
@@ -99,7 +107,7 @@ impl Engine {
                 )
             })
             .collect();
-        let (agent, whom) = (approval.card.binding.agent.clone(), by.clone());
+        let agent = approval.card.binding.agent.clone();
         let engine = Arc::clone(self);
         let added = tokio::task::spawn_blocking(move || {
             check_writable(agent.as_str())?;

@@ -32,6 +32,7 @@ fn answerer() -> Principal {
             kind: ActorKind::Ipc,
             id: "socket-ui".to_owned(),
             name: "UI at the approvals socket".to_owned(),
+            owner: None,
         },
         scopes: [Scope::Approve].into(),
         authority: Authority::EVERYTHING,

@@ -49,13 +49,17 @@ pub enum LoginLinkError {
     /// A link stands for the operator's token, and that one was revoked or has ended.
     #[error("the operator's token has ended")]
     NoOperator,
+    /// The operator's token is of another owner than the one who asks.
+    #[error("a link signs in as the operator's token, which another owner has")]
+    OtherOwner,
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Storage(#[from] StorageTrouble),
 }
 
 impl Tokens {
-    /// Makes a one-time link that signs a browser in with the rights of the operator's token.
+    /// Makes a one-time link that signs a browser in with the rights of the operator's token, for an admin of the same
+    /// owner: with a link another one would be two people.
     ///
     /// # Errors
     /// [`LoginLinkError`]; there is no link then.
@@ -65,8 +69,11 @@ impl Tokens {
             Some(id) => self.ledger.token(id).await.map_err(StorageTrouble::from)?,
             None => None,
         };
-        if !operator.is_some_and(|operator| operator.is_live(now)) {
+        let Some(operator) = operator.filter(|operator| operator.is_live(now)) else {
             return Err(LoginLinkError::NoOperator);
+        };
+        if operator.owner != by.person() {
+            return Err(LoginLinkError::OtherOwner);
         }
         let code = SignInSecret::generate(SignInSecretKind::Code, &*self.ids);
         let link = NewLoginLink {
@@ -331,12 +338,17 @@ mod tests {
         let server = Server::new().await;
         let request = TokenRequest {
             name: "short".to_owned(),
+            owner: None,
             scopes: BTreeSet::from([Scope::Read]),
             agents: None,
             groups: BTreeSet::new(),
             expires_at: Some(server.clock.now() + MINUTE),
         };
-        let (_token, secret) = server.tokens.create(&Actor::system(), request).await.unwrap();
+        let (_token, secret) = server
+            .tokens
+            .create(&Actor::system(), request, crate::settings::Widening::Apply)
+            .await
+            .unwrap();
         let shown = Shown::Token(Secret::new(secret.expose().to_owned()));
         let browser = server.sign_in(&shown).await.unwrap();
         assert_eq!(browser.sign_in.expires_at, server.clock.now() + MINUTE);

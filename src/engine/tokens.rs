@@ -13,9 +13,10 @@ use std::{
 use crate::{
     auth::{self, Key, Keyring, ScopeConflict, SecretDigest, TokenSecret},
     clock::{Clock, Ids},
-    domain::{Actor, AgentId, Authority, Scope, Token, TokenId, UnixMillis, hex},
+    domain::{Actor, AgentId, Authority, Owner, Scope, Token, TokenId, UnixMillis, hex},
     engine::reply::StorageTrouble,
-    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page},
+    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page, TokenAcceptance},
+    settings::Widening,
     sys,
 };
 
@@ -27,6 +28,8 @@ const MAX_FILE_BYTES: usize = 1024;
 pub struct TokenRequest {
     /// Its name for people.
     pub name: String,
+    /// Whose it is to be; its maker's unless given.
+    pub owner: Option<Owner>,
     /// What it may do.
     pub scopes: BTreeSet<Scope>,
     /// The agents it is bound to; `None` for all.
@@ -43,6 +46,9 @@ pub enum CreateTokenError {
     /// No token may carry these scopes.
     #[error(transparent)]
     Scopes(#[from] ScopeConflict),
+    /// It takes another owner to accept it, and there is none.
+    #[error("it takes another owner to accept this token, and there is no other owner with the scope admin")]
+    NobodyElse,
     /// It would end before it begins.
     #[error("the token would already have ended")]
     AlreadyEnded,
@@ -72,6 +78,9 @@ pub enum TokenFileError {
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Ledger(#[from] LedgerError),
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
 }
 
 /// The API tokens of this server.
@@ -83,6 +92,8 @@ pub struct Tokens {
     pub(super) ids: Arc<dyn Ids>,
     /// The token in `operator.token`, once [`Self::ensure_files`] has seen it.
     pub(super) operator: OnceLock<TokenId>,
+    /// Where the owner of the state directory offers tokens.
+    pub(super) offers: OnceLock<PathBuf>,
 }
 
 impl Tokens {
@@ -94,6 +105,7 @@ impl Tokens {
             clock,
             ids,
             operator: OnceLock::new(),
+            offers: OnceLock::new(),
         }
     }
 
@@ -108,7 +120,7 @@ impl Tokens {
         let now = self.clock.now();
         let key = match self.keyring.get(&digest, now) {
             Some(key) => key,
-            None => match self.look_up(digest, now).await? {
+            None => match self.look_up_or_take(digest, now).await? {
                 Some(key) => key,
                 None => return Ok(None),
             },
@@ -119,7 +131,8 @@ impl Tokens {
         Ok(Some(key))
     }
 
-    /// Makes a token. The secret is shown to nobody but the caller.
+    /// Makes a token of the caller's owner. One of another owner, and any where `widening` says that nobody widens alone,
+    /// opens nothing until another owner accepts it. The secret is shown to nobody but the caller.
     ///
     /// # Errors
     /// [`CreateTokenError`]; nothing was made then.
@@ -127,17 +140,49 @@ impl Tokens {
         &self,
         by: &Actor,
         request: TokenRequest,
+        widening: Widening,
     ) -> Result<(Token, TokenSecret), CreateTokenError> {
         auth::check_scopes(&request.scopes, &Authority::bound_to(request.agents.clone()))?;
         if request.expires_at.is_some_and(|end| end <= self.clock.now()) {
             return Err(CreateTokenError::AlreadyEnded);
         }
+        let own = by.person();
+        let is_of_other = request.owner.as_ref().is_some_and(|owner| *owner != own);
+        let is_held = is_of_other || widening == Widening::Ask;
+        if is_held && !self.admin_owners()?.iter().any(|owner| *owner != own) {
+            return Err(CreateTokenError::NobodyElse);
+        }
         let secret = TokenSecret::generate(&*self.ids);
         let token = self
-            .insert(by, request, &secret)
+            .insert(by, request, is_held.then(|| by.clone()), &secret)
             .await
             .map_err(StorageTrouble::from)?;
         Ok((token, secret))
+    }
+
+    /// Lets a token open what another owner proposed.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then it opens nothing still.
+    pub async fn accept(&self, by: &Actor, id: &TokenId) -> Result<TokenAcceptance, StorageTrouble> {
+        Ok(self.ledger.accept_token(id.clone(), by.clone()).await?)
+    }
+
+    /// The owners that have a live token with `admin`.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be read.
+    pub fn admin_owners(&self) -> Result<BTreeSet<Owner>, StorageTrouble> {
+        Ok(self.ledger.admin_owners(self.clock.now())?)
+    }
+
+    /// Says where the owner of the state directory offers tokens, and takes those that are there.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written.
+    pub async fn take_offers_of(&self, directory: &Path) -> Result<(), StorageTrouble> {
+        self.offers.get_or_init(|| directory.to_owned());
+        self.take_offers().await.map(drop)
     }
 
     /// Tokens in the order of making, revoked ones too.
@@ -204,22 +249,25 @@ impl Tokens {
         }
         let request = TokenRequest {
             name: name.to_owned(),
+            owner: None,
             scopes,
             agents: None,
             groups: BTreeSet::new(),
             expires_at: None,
         };
-        Ok(self.insert(&Actor::system(), request, &secret).await?.id)
+        Ok(self.insert(&Actor::system(), request, None, &secret).await?.id)
     }
 
     async fn insert(
         &self,
         by: &Actor,
         request: TokenRequest,
+        proposed_by: Option<Actor>,
         secret: &TokenSecret,
     ) -> Result<Token, LedgerError> {
         let TokenRequest {
             name,
+            owner,
             scopes,
             agents,
             groups,
@@ -228,6 +276,8 @@ impl Tokens {
         let token = NewToken {
             id: self.ids.token_id(),
             name,
+            owner: owner.unwrap_or_else(|| by.person()),
+            proposed_by,
             sha256: hex(secret.digest().as_bytes()),
             scopes,
             agents,
@@ -235,6 +285,19 @@ impl Tokens {
             expires_at,
         };
         self.ledger.insert_token(token, by.clone()).await
+    }
+
+    /// A token that is not known may have been offered a moment ago.
+    async fn look_up_or_take(
+        &self,
+        digest: SecretDigest,
+        now: UnixMillis,
+    ) -> Result<Option<Arc<Key>>, StorageTrouble> {
+        match self.look_up(digest, now).await? {
+            Some(key) => Ok(Some(key)),
+            None if self.take_offers().await? > 0 => self.look_up(digest, now).await,
+            None => Ok(None),
+        }
     }
 
     async fn look_up(
@@ -424,6 +487,7 @@ mod tests {
         let create = async |scopes: &[Scope], expires_at| {
             let request = TokenRequest {
                 name: "t".to_owned(),
+                owner: None,
                 scopes: scopes.iter().copied().collect(),
                 agents: None,
                 groups: BTreeSet::new(),
@@ -431,7 +495,7 @@ mod tests {
             };
             server
                 .tokens
-                .create(&Actor::system(), request)
+                .create(&Actor::system(), request, Widening::Apply)
                 .await
                 .map(|_made| ())
         };

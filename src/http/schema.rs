@@ -13,8 +13,9 @@ use utoipa::{
 use crate::{
     domain::{
         ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-        HostChoice, Isolation, OnMiss, OutputStream, PatternWidth, Pinning, ProcessStatus, Reason, RunId,
-        RunStatus, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId, UnixMillis,
+        HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
+        RunId, RunStatus, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId,
+        UnixMillis,
     },
     http::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     patch::ChangeKind,
@@ -90,6 +91,7 @@ texts! {
     PairingName: Some("^[a-z0-9-]{1,64}$"), "Id of a pairing request.";
     EntryId: None, "Id of an entry, grant or deny rule; a UUID when countersign made it.";
     AgentId: Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), "Id of an agent, compared exactly.";
+    Owner: Some("^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"), "A person who owns tokens, compared exactly.";
     SessionKey: Some(r"^[^\x00-\x1f\x7f-\x9f]{1,256}$"), "Key of a session: 1 to 256 characters, none of them a control character.";
 }
 

@@ -45,6 +45,7 @@ impl Desk {
                 kind: ActorKind::Ipc,
                 id: format!("uid-{uid}"),
                 name: "approvals socket".to_owned(),
+                owner: None,
             },
             scopes: [Scope::Exec].into(),
             authority: Authority::EVERYTHING,
@@ -146,6 +147,7 @@ impl Desk {
                     kind: ActorKind::Ipc,
                     id: "attached".to_owned(),
                     name: "decision attached by the asker ([ipc] trust_attached)".to_owned(),
+                    owner: None,
                 };
                 (vec![trusted], wanted)
             }

@@ -104,17 +104,17 @@ impl Job for Decide {
             return Ok(DecideOutcome::OwnRequest);
         }
         if approval.state.status() == ApprovalStatus::Pending {
-            forget_revoked(tx, &mut approval.votes)?;
+            settle_voters(tx, &mut approval.votes)?;
         }
         let chosen = self.chosen(&approval);
+        let token = token_of(tx, &self.by)?;
         let vote = Vote {
-            by: self.by.clone(),
+            by: self.by.owned(token.as_ref()),
             decision: self.decision,
             at: tx.now(),
             reason: self.reason.clone(),
             patterns: chosen.clone().unwrap_or_default(),
         };
-        let token = token_of(tx, &self.by)?;
         let is_revoked = token.as_ref().is_some_and(|token| token.revoked_at.is_some());
         let groups = token.map(|token| token.groups).unwrap_or_default();
         let mut ballot = approval.ballot(&vote, &groups);
@@ -326,13 +326,15 @@ fn token_of(tx: &Tx<'_>, by: &Actor) -> Result<Option<Token>, Fault> {
     }
 }
 
-/// Leaves out what was said with a token that has been revoked since: whoever took it back no longer trusts it.
-fn forget_revoked(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
+/// Leaves out what was said with a token that has been revoked since: whoever took it back no longer trusts it. Says of
+/// the others whose their token is: votes of an earlier version do not.
+fn settle_voters(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
     let mut kept = Vec::with_capacity(votes.len());
     for vote in votes.drain(..) {
         let token = token_of(tx, &vote.by)?;
-        if token.is_none_or(|token| token.revoked_at.is_none()) {
-            kept.push(vote);
+        if token.as_ref().is_none_or(|token| token.revoked_at.is_none()) {
+            let by = vote.by.owned(token.as_ref());
+            kept.push(Vote { by, ..vote });
         }
     }
     *votes = kept;

@@ -627,6 +627,7 @@ fn node_actor(node_id: &str, name: Option<&str>) -> Actor {
         kind: ActorKind::Bridge,
         id: node_id.to_owned(),
         name: name.unwrap_or(node_id).to_owned(),
+        owner: None,
     }
 }
 

@@ -67,7 +67,11 @@ impl Readers {
         answer.unwrap_or(Err(LedgerError::Closed))
     }
 
-    fn with<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, LedgerError> {
+    /// Reads on the calling thread without waiting for a place.
+    pub(super) fn with<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, LedgerError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = idle.map_or_else(|| open(&self.path), Ok)?;
         let answer = read(&connection);

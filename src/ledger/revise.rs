@@ -108,7 +108,12 @@ impl Job for Revise {
 
 impl Revise {
     fn deny_old(&self, tx: &mut Tx<'_>, mut old: Box<Approval>) -> Result<Box<Approval>, Fault> {
-        let Actor { kind, id, name } = &self.by;
+        let Actor {
+            kind,
+            id,
+            name,
+            owner: _,
+        } = &self.by;
         let at = tx.now();
         let changed = tx.execute(
             "UPDATE approvals SET status = 'denied', decision = ?2, resolved_ms = ?3, resolved_kind = ?4, \

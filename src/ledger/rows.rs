@@ -97,6 +97,7 @@ impl<'row> Columns<'row> {
             kind: self.word()?,
             id: self.take()?,
             name: self.take()?,
+            owner: None,
         })
     }
 
@@ -106,7 +107,12 @@ impl<'row> Columns<'row> {
         let id: Option<String> = self.take()?;
         let name: Option<String> = self.take()?;
         Ok(match (kind, id, name) {
-            (Some(kind), Some(id), Some(name)) => Some(Actor { kind, id, name }),
+            (Some(kind), Some(id), Some(name)) => Some(Actor {
+                kind,
+                id,
+                name,
+                owner: None,
+            }),
             _ => None,
         })
     }

@@ -53,6 +53,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0012_input.sql",
         include_str!("../../migrations/sqlite/0012_input.sql"),
     ),
+    (
+        "0013_token_owners.sql",
+        include_str!("../../migrations/sqlite/0013_token_owners.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

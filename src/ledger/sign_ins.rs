@@ -333,6 +333,7 @@ impl Job for Failed {
                 kind: ActorKind::Session,
                 id: "unknown".to_owned(),
                 name: "unknown".to_owned(),
+                owner: None,
             },
             address: Some(self.address.clone()),
             action: AuditAction::LoginFailed,

@@ -8,7 +8,7 @@ use std::{
 use rusqlite::{Connection, Row};
 use serde_json::json;
 
-use crate::domain::{Actor, AgentId, Scope, Token, TokenId, UnixMillis};
+use crate::domain::{Actor, AgentId, Owner, Scope, Token, TokenId, UnixMillis};
 
 use super::{
     audit::{AuditAction, Entry},
@@ -29,6 +29,10 @@ pub struct NewToken {
     pub id: TokenId,
     /// Its name for people.
     pub name: String,
+    /// Whose it is.
+    pub owner: Owner,
+    /// Who proposed it, where another owner has to accept it before it opens anything.
+    pub proposed_by: Option<Actor>,
     /// SHA-256 of its secret, lower-case hex.
     pub sha256: String,
     /// What it may do.
@@ -51,6 +55,48 @@ impl Ledger {
     /// [`LedgerError::Refused`] when its id or secret exists, else when the ledger cannot be written.
     pub async fn insert_token(&self, token: NewToken, by: Actor) -> Result<Token, LedgerError> {
         self.queue.submit(Insert { token, by }).await
+    }
+
+    /// Accepts a token that another owner proposed.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn accept_token(&self, id: TokenId, by: Actor) -> Result<TokenAcceptance, LedgerError> {
+        self.queue.submit(Accept { id, by }).await
+    }
+
+    /// Somebody whom a record of the ledger names, with the owner of their token.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn with_owner(&self, actor: &Actor) -> Result<Actor, LedgerError> {
+        let token = match actor.token() {
+            Some(id) => self.token(&id).await?,
+            None => None,
+        };
+        Ok(actor.owned(token.as_ref()))
+    }
+
+    /// The owners that have a live token with `admin` for everything. Reads on the calling thread, and never waits.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub fn admin_owners(&self, now: UnixMillis) -> Result<BTreeSet<Owner>, LedgerError> {
+        self.readers.with(|connection| {
+            let owners = list(
+                connection,
+                "SELECT id, owner FROM tokens WHERE revoked_ms IS NULL AND proposed_json IS NULL AND agents IS NULL \
+                 AND (expires_ms IS NULL OR expires_ms > ?1) \
+                 AND EXISTS (SELECT 1 FROM json_each(scopes) WHERE value = 'admin')",
+                (now.get(),),
+                |row| {
+                    let mut columns = Columns::of("tokens", row);
+                    let _id: String = columns.take()?;
+                    columns.word()
+                },
+            )?;
+            Ok(owners.into_iter().collect())
+        })
     }
 
     /// Revokes a token. `None` when there is none; revoking again changes nothing.
@@ -93,7 +139,7 @@ impl Ledger {
                     format!("SELECT {COLUMNS}, rowid FROM tokens WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
                 let after = page.cursor.map_or(0, Cursor::position);
                 let rows = list(connection, &sql, (after, page.fetch_limit()), |row| {
-                    Ok((row.get(10)?, from_row(row)?))
+                    Ok((row.get(12)?, from_row(row)?))
                 })?;
                 Ok(page.listing(rows))
             })
@@ -150,6 +196,8 @@ impl Job for Insert {
         let NewToken {
             id,
             name,
+            owner,
+            proposed_by,
             sha256,
             scopes,
             agents,
@@ -158,8 +206,8 @@ impl Job for Insert {
         } = &self.token;
         let now = tx.now();
         tx.execute(
-            "INSERT INTO tokens (id, name, sha256, scopes, agents, groups, created_ms, expires_ms) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO tokens (id, name, sha256, scopes, agents, groups, created_ms, expires_ms, owner, proposed_json) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             (
                 id.as_str(),
                 name,
@@ -169,10 +217,18 @@ impl Job for Insert {
                 text(groups),
                 now.get(),
                 expires_at.map(UnixMillis::get),
+                owner.as_str(),
+                proposed_by.as_ref().map(text),
             ),
         )?;
         let action = AuditAction::TokenCreated;
-        let detail = json!({ "name": name, "scopes": scopes, "agents": agents });
+        let detail = json!({
+            "name": name,
+            "owner": owner,
+            "scopes": scopes,
+            "agents": agents,
+            "held": proposed_by.is_some(),
+        });
         tx.audit(&Entry::done(action, "token", id.as_str(), &self.by, detail))?;
         Ok(now)
     }
@@ -181,6 +237,8 @@ impl Job for Insert {
         let NewToken {
             id,
             name,
+            owner,
+            proposed_by,
             sha256: _,
             scopes,
             agents,
@@ -190,6 +248,8 @@ impl Job for Insert {
         Token {
             id,
             name,
+            owner,
+            proposed_by,
             scopes,
             agents,
             groups,
@@ -198,6 +258,56 @@ impl Job for Insert {
             last_used_at: None,
             revoked_at: None,
         }
+    }
+}
+
+/// What became of accepting a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenAcceptance {
+    /// It opens now.
+    Accepted(Box<Token>),
+    /// It takes another owner than the one who proposed it.
+    Own,
+    /// There is none that waits.
+    NotHeld,
+}
+
+struct Accept {
+    id: TokenId,
+    by: Actor,
+}
+
+impl Job for Accept {
+    type Draft = TokenAcceptance;
+    type Answer = TokenAcceptance;
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<TokenAcceptance, Fault> {
+        let found = fetch_token(tx.connection, &self.id)?;
+        let Some((token, proposer)) = found.and_then(|token| Some((token.clone(), token.proposed_by?)))
+        else {
+            return Ok(TokenAcceptance::NotHeld);
+        };
+        if token.revoked_at.is_some() {
+            return Ok(TokenAcceptance::NotHeld);
+        }
+        if proposer.is_same_person(&self.by) {
+            return Ok(TokenAcceptance::Own);
+        }
+        tx.execute(
+            "UPDATE tokens SET proposed_json = NULL WHERE id = ?1",
+            (self.id.as_str(),),
+        )?;
+        let detail = json!({ "name": token.name, "owner": token.owner, "proposedBy": proposer });
+        let (action, id) = (AuditAction::TokenAccepted, self.id.as_str());
+        tx.audit(&Entry::done(action, "token", id, &self.by, detail))?;
+        Ok(TokenAcceptance::Accepted(Box::new(Token {
+            proposed_by: None,
+            ..token
+        })))
+    }
+
+    fn committed(self, draft: TokenAcceptance, _proof: &Committed) -> TokenAcceptance {
+        draft
     }
 }
 
@@ -247,8 +357,7 @@ pub(super) fn fetch_token(connection: &Connection, id: &TokenId) -> Result<Optio
     fetch(connection, &sql, (id.as_str(),), from_row)
 }
 
-const COLUMNS: &str =
-    "id, name, scopes, agents, groups, created_ms, expires_ms, last_used_ms, revoked_ms, sha256";
+const COLUMNS: &str = "id, name, scopes, agents, groups, created_ms, expires_ms, last_used_ms, revoked_ms, owner, proposed_json, sha256";
 
 fn from_row(row: &Row<'_>) -> Result<Token, Fault> {
     let mut columns = Columns::of("tokens", row);
@@ -262,5 +371,7 @@ fn from_row(row: &Row<'_>) -> Result<Token, Fault> {
         expires_at: columns.maybe_time()?,
         last_used_at: columns.maybe_time()?,
         revoked_at: columns.maybe_time()?,
+        owner: columns.word()?,
+        proposed_by: columns.maybe_json()?,
     })
 }

@@ -103,6 +103,7 @@ impl Host {
                 kind,
                 id,
                 name: name.to_owned(),
+                owner: None,
             },
             scopes: scopes.iter().copied().collect(),
             authority: Authority::EVERYTHING,

@@ -41,7 +41,7 @@ impl Proposals {
                     new = now.to_vec();
                 }
                 let has_room = self.0.len() < MAX_PEOPLE;
-                match self.0.iter_mut().find(|known| known.by.is_same_party(&by)) {
+                match self.0.iter_mut().find(|known| known.by.is_same_person(&by)) {
                     Some(known) => known.take(&new),
                     None if has_room => self.0.push(Proposal { by, allows: new }),
                     None => {}
@@ -57,9 +57,9 @@ impl Proposals {
         *self != was
     }
 
-    /// Whether somebody has a part in it, so that it takes another person.
+    /// Whether somebody has a part in it, by any token of the same owner, so that it takes another person.
     pub fn are_of(&self, person: &Actor) -> bool {
-        self.0.len() >= MAX_PEOPLE || self.0.iter().any(|known| known.by.is_same_party(person))
+        self.0.len() >= MAX_PEOPLE || self.0.iter().any(|known| known.by.is_same_person(person))
     }
 
     /// Everybody who has a part in it.
@@ -89,13 +89,14 @@ const fn is_cut(lines: &[String]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ActorKind;
+    use crate::domain::{ActorKind, Owner};
 
     fn person(id: &str) -> Actor {
         Actor {
             kind: ActorKind::Token,
             id: id.to_owned(),
             name: id.to_owned(),
+            owner: Owner::parse(id).ok(),
         }
     }
 
@@ -122,6 +123,20 @@ mod tests {
         assert_eq!(after(&[(Some("a"), "x"), (Some("b"), "x y"), (None, "x")]), ["a"]);
         assert_eq!(after(&[(Some("a"), "x"), (Some("b"), "x y"), (None, "y")]), ["b"]);
         assert_eq!(after(&[(Some("a"), "x"), (None, "")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_second_token_of_a_proposer_is_no_second_person() {
+        let mut proposals = Proposals::default();
+        proposals.note(Some(person("ann")), &[], &lines("x"));
+        let second = Actor {
+            id: "t-2".to_owned(),
+            ..person("ann")
+        };
+        assert!(proposals.are_of(&second) && !proposals.are_of(&person("bob")));
+        assert!(!proposals.are_of(&Actor::state_directory()));
+        proposals.note(Some(Actor::state_directory()), &lines("x"), &lines("x y"));
+        assert!(proposals.are_of(&person("operator")));
     }
 
     #[test]

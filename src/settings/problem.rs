@@ -72,6 +72,12 @@ impl std::error::Error for SettingsProblem {}
 /// What is wrong with a file, a key or a value. Never repeats the value, which may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
+    /// It takes two people, and there is one.
+    #[error(
+        "ask takes two owners with a token of scope admin, and there is one: make the other first, with countersign token \
+         create NAME --scope admin --owner OWNER"
+    )]
+    OneOwner,
     /// No such key.
     #[error("unknown key, the nearest known one is {nearest}")]
     UnknownKey {

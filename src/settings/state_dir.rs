@@ -242,6 +242,11 @@ impl StateDir {
         self.countersign().join("operator.token")
     }
 
+    /// Where the owner of this directory offers tokens to the server.
+    pub fn token_offers(&self) -> PathBuf {
+        self.countersign().join("token-offers")
+    }
+
     /// The gateway's token.
     pub fn gateway_token(&self) -> PathBuf {
         self.countersign().join("gateway.token")

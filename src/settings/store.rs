@@ -4,16 +4,17 @@
 //! so that policy can be tightened while `countersign.toml` is broken.
 
 use std::{
+    fmt,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 use arc_swap::ArcSwap;
 
 use super::{
     Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
-    Source, StateDir, config_file,
+    Source, StateDir, Widening, config_file,
     policy_config::{self, ParsedPolicy},
     server::ServerKey,
     server_sources::{self, Given, ServerValues},
@@ -115,6 +116,17 @@ pub struct SettingsStore {
     policy_file: NamedFile,
     current: ArcSwap<Settings>,
     watched: Mutex<Watched>,
+    /// Says whether there are two owners, once that can be told.
+    owners: OnceLock<TwoOwners>,
+}
+
+/// Whether two owners have a token with `admin`.
+struct TwoOwners(Box<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for TwoOwners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TwoOwners").finish()
+    }
 }
 
 #[derive(Debug)]
@@ -200,6 +212,7 @@ impl SettingsStore {
             policy_file,
             current: ArcSwap::from_pointee(settings),
             watched: Mutex::new(watched),
+            owners: OnceLock::new(),
         })
     }
 
@@ -322,6 +335,33 @@ impl SettingsStore {
         files.into_iter().filter_map(rejected).collect()
     }
 
+    /// Says how to find out whether there are two owners. Asked when `[approvals] widening` becomes `ask`.
+    ///
+    /// # Errors
+    /// What is wrong with the settings that are in force: they demand two owners, and there is one.
+    pub fn look_for_owners(
+        &self,
+        has_two: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> Result<(), Vec<SettingsProblem>> {
+        self.owners.get_or_init(|| TwoOwners(Box::new(has_two)));
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        self.expect_two_owners(&self.current().server, &watched.server_values)
+    }
+
+    /// Refuses what takes two people where there is one.
+    fn expect_two_owners(&self, server: &Server, values: &ServerValues) -> Result<(), Vec<SettingsProblem>> {
+        const KEY: &str = "approvals.widening";
+        let has_two = || self.owners.get().is_none_or(|TwoOwners(has_two)| has_two());
+        match server.approvals.widening {
+            Widening::Ask if !has_two() => Err(vec![SettingsProblem::at(
+                values.source(KEY),
+                KEY,
+                Problem::OneOwner,
+            )]),
+            Widening::Ask | Widening::Apply => Ok(()),
+        }
+    }
+
     fn reload_server(&self, watched: &mut Watched) -> Result<Server, Vec<SettingsProblem>> {
         let others = [self.variables.clone(), self.flags.clone()];
         let running = watched.server_values.clone();
@@ -329,6 +369,10 @@ impl SettingsStore {
             |(mut values, _typed)| {
                 let restart_needed = values.keep_until_restart(&running);
                 let typed = to_server(&values, &self.places)?;
+                // What is in force stays so, whoever left since.
+                if self.current().server.approvals.widening == Widening::Apply {
+                    self.expect_two_owners(&typed, &values)?;
+                }
                 Ok((values, typed, restart_needed))
             },
         );

@@ -11,11 +11,11 @@ const TWO: &str = "[[approvals.rules]]\napprovals_required = 2\n";
 
 /// People with tokens of their own: names, and the groups of their tokens.
 async fn people<const N: usize>(server: &TestServer, who: [(&str, &[&str]); N]) -> [Api; N] {
-    let tokens = who.map(|(name, groups)| {
-        server.token_with(json!({ "name": name, "scopes": ["read", "approve"], "groups": groups }))
+    let tokens = who.map(|(name, groups)| async move {
+        let groups = groups.iter().flat_map(|group| ["--group", *group]);
+        server.token_of_member(name, &["read", "approve"], groups).await
     });
-    let tokens = join_all(tokens).await;
-    let apis: Vec<Api> = tokens.into_iter().map(|(_id, api)| api).collect();
+    let apis: Vec<Api> = join_all(tokens).await;
     apis.try_into().expect("one for each")
 }
 
@@ -304,9 +304,8 @@ async fn the_last_votes_of_two_people_at_once_start_it_once() {
 async fn a_vote_of_a_token_that_was_revoked_does_not_count() {
     let server = TestServer::asking_with(TWO).start().await;
     let [bob] = people(&server, [("bob", &[])]).await;
-    let (mallory_id, mallory) = server
-        .token_with(json!({ "name": "mallory", "scopes": ["approve"] }))
-        .await;
+    let [mallory] = people(&server, [("mallory", &[])]).await;
+    let mallory_id = server.token_id("mallory").await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
     mallory.decide(id(&pending), "allow-once").await.expect(200);
     let revoked = server
@@ -605,6 +604,8 @@ async fn the_command_line_says_that_another_person_is_needed() {
         "ops",
         "--group",
         "dba",
+        "--owner",
+        "bob",
     ];
     let made = server.cli(&arguments).await;
     assert_eq!(made.code, Some(0), "{made:?}");
@@ -626,9 +627,7 @@ async fn chat_text_counts_as_the_token_that_brings_it() {
         }))
         .start()
         .await;
-    let (_, relay) = server
-        .token_with(json!({ "name": "bot", "scopes": ["relay", "approve"] }))
-        .await;
+    let relay = server.token_of("bot", &["relay", "approve"]).await;
     let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
     let slug = &id(&pending)[..8];
     let say = async |sender: &str| {

@@ -123,6 +123,8 @@ mod operations;
 #[cfg(test)]
 mod oracles;
 #[cfg(test)]
+mod owners;
+#[cfg(test)]
 mod packaging;
 #[cfg(test)]
 mod page;

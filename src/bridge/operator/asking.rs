@@ -71,6 +71,7 @@ mod tests {
             kind: ActorKind::Token,
             id: id.to_owned(),
             name: "asker".to_owned(),
+            owner: None,
         }
     }
 

@@ -49,6 +49,9 @@ pub(super) struct Copy {
     /// Who proposed what is held.
     #[serde(skip_serializing_if = "Proposals::is_empty", default)]
     proposals: Proposals,
+    /// The hash of what is held.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    held: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -88,6 +91,7 @@ impl Copy {
             }),
             lost: lost.to_vec(),
             proposals: watched.proposals.clone(),
+            held: watched.known.clone(),
         })
     }
 
@@ -103,6 +107,7 @@ impl Copy {
                 writer: None,
             }),
             proposals: std::mem::take(&mut self.proposals),
+            known: self.held.take(),
             hold: Hold::of(Some(content(self))),
         }
     }
@@ -127,6 +132,7 @@ impl Copy {
                     coming: None,
                     lost: Vec::new(),
                     proposals: Proposals::default(),
+                    held: None,
                 })
             }
         }

@@ -20,6 +20,8 @@ pub(super) struct Watched<T> {
     pub(super) announced: Option<Announced>,
     /// Who proposed what is held.
     pub(super) proposals: Proposals,
+    /// The hash of what was held last, by this server or the one before: seeing it again is nobody's change.
+    pub(super) known: Option<String>,
 }
 
 /// A content of ours that is about to be put in place.
@@ -56,6 +58,7 @@ impl<T> Default for Watched<T> {
             hold: Hold::default(),
             announced: None,
             proposals: Proposals::default(),
+            known: None,
         }
     }
 }
@@ -85,9 +88,15 @@ impl<T> Watched<T> {
             Step::Same => false,
             Step::Held => {
                 let now = self.told();
-                self.proposals.note(by, &before, &now)
+                let held = self.hold.held().map(|held| held.content.hash.clone());
+                let is_other = self.known != held;
+                self.known = held;
+                self.proposals.note(by, &before, &now) || is_other
             }
-            Step::Accepted => self.forget_proposals(),
+            Step::Accepted => {
+                self.known = None;
+                self.forget_proposals()
+            }
         };
         (step, is_new)
     }
@@ -105,6 +114,7 @@ impl<T> Watched<T> {
         let is_accepted = step == Step::Accepted;
         if is_accepted {
             self.proposals = Proposals::default();
+            self.known = None;
         }
         is_accepted
     }
@@ -149,21 +159,23 @@ impl<T> Watched<T> {
         })
     }
 
-    /// Whoever is to be remembered when a content is held: nobody for one that only takes from what is held.
+    /// Whoever is to be remembered when a content is held: nobody for one that only takes from what is held. What was
+    /// changed from outside is of the owner of the state directory, where it takes two.
     fn proposer(
         &self,
         origin: Origin,
         content: &Content<T>,
         allows: impl Fn(&T, &T) -> Vec<String>,
     ) -> Option<Actor> {
-        let announced = self
-            .announcement(&content.hash)
-            .filter(|_| origin == Origin::Proposed)?;
+        if origin != Origin::Proposed || self.known.as_ref() == Some(&content.hash) {
+            return None;
+        }
         let widens = |held: &Held<T>| !allows(&held.content.value, &content.value).is_empty();
-        announced
-            .by
-            .clone()
-            .filter(|_| self.hold.held().is_none_or(widens))
+        let by = match self.announcement(&content.hash) {
+            Some(announced) => announced.by.clone(),
+            None => Some(Actor::state_directory()),
+        };
+        by.filter(|_| self.hold.held().is_none_or(widens))
     }
 
     /// What the edit that is held would newly allow.

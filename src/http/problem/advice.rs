@@ -41,7 +41,7 @@ impl Code {
                 "Tool policy of this agent forbids the tool (`tools.allow`, `tools.deny`; for patches also `tools.exec.applyPatch.enabled`)."
             }
             Self::OwnRequest => {
-                "Whoever asked for the run cannot decide about it, nor whoever proposed a change of policy accept it. Somebody else has to."
+                "The token that asked for the run cannot decide about it, and no token of the owner who proposed a change of policy or a token can accept that. Use another approver's token, or that of an admin of another owner."
             }
             Self::PatchNotAllowed => {
                 "`tools.exec.applyPatch.allowModels` lists the models that may send patches. Name one of them in `model`."

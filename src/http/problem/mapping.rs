@@ -379,6 +379,12 @@ impl From<CreateTokenError> for Problem {
             CreateTokenError::Scopes(
                 conflict @ (ScopeConflict::AsksAndAnswers(_) | ScopeConflict::BoundAdmin),
             ) => Self::new(Code::ScopeConflict, conflict.to_string()),
+            none @ CreateTokenError::NobodyElse => {
+                Self::new(Code::Forbidden, none.to_string()).with_hint(Some(
+                    "as the account that owns the state directory: countersign token create NAME --scope admin --owner OWNER"
+                        .to_owned(),
+                ))
+            }
             CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
             CreateTokenError::Storage(trouble) => trouble.into(),
         }
@@ -395,6 +401,11 @@ impl From<LoginLinkError> for Problem {
             .with_hint(Some(
                 "sign in with another token, or remove operator.token and start the server again".to_owned(),
             )),
+            LoginLinkError::OtherOwner => Self::new(
+                Code::Forbidden,
+                "a link signs in as the token in operator.token, and your token has another owner",
+            )
+            .with_hint(Some("sign in on the page with your own token".to_owned())),
             LoginLinkError::Storage(trouble) => trouble.into(),
         }
     }

@@ -15,7 +15,14 @@ pub(in crate::http) struct ActorBody {
 }
 
 impl From<Actor> for ActorBody {
-    fn from(Actor { kind, id, name }: Actor) -> Self {
+    fn from(actor: Actor) -> Self {
+        let Actor {
+            kind,
+            id,
+            name,
+            // The list of tokens says whose a token is.
+            owner: _,
+        } = actor;
         Self { kind, id, name }
     }
 }

@@ -210,8 +210,8 @@ async fn accept(
         Acceptance::InForce(view) => Ok(JsonReply((*view).into())),
         Acceptance::OwnProposal => Err(Problem::new(
             Code::OwnRequest,
-            "you proposed a part of this change, and [approvals] widening says that it takes a second person; another \
-             admin accepts it",
+            "a token of your owner proposed a part of this change, and [approvals] widening says that it takes two \
+             owners; an admin of another owner accepts it",
         )),
         Acceptance::Other { current } => Err(Problem::new(
             Code::BaseHashMismatch,

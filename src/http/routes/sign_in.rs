@@ -88,6 +88,7 @@ struct SessionBody {
     post, path = "/v1/login-links", tag = "sign-in", operation_id = "create_login_link",
     responses(
         (status = CREATED, body = LoginLinkBody),
+        (status = FORBIDDEN, description = "forbidden (also: the operator's token has ended, or another owner has it)"),
         (status = PAYLOAD_TOO_LARGE, description = "body-too-large"),
         (status = UNSUPPORTED_MEDIA_TYPE, description = "unsupported-media-type: nothing or `{}` is sent"),
     ),

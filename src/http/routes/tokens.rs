@@ -12,18 +12,21 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    domain::{AgentId, Scope, Token, TokenId, UnixMillis},
+    domain::{AgentId, Owner, Scope, Token, TokenId, UnixMillis},
     engine::tokens::TokenRequest,
     http::{
         caller::{Admin, Caller},
-        extract::{AtPath, JsonBody, QueryOf, not_null},
+        extract::{AtPath, EmptyBody, JsonBody, QueryOf, not_null},
         list::{ListName, PageQuery},
-        problem::Problem,
+        problem::{Code, Problem},
         reply::{JsonReply, Page},
         schema::Label,
         state::AppState,
     },
+    ledger::TokenAcceptance,
 };
+
+use super::actor::ActorBody;
 
 const MAX_NAME_CHARS: usize = 100;
 const MAX_LIST: usize = 1000;
@@ -34,6 +37,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(revoke))
+        .routes(routes!(accept))
 }
 
 /// A token, without its secret.
@@ -43,6 +47,11 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 struct TokenBody {
     id: TokenId,
     name: String,
+    /// Whose it is: where it takes two people, tokens of one owner are one.
+    owner: Owner,
+    /// Who proposed it; it opens nothing until another owner accepts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    proposed_by: Option<ActorBody>,
     scopes: BTreeSet<Scope>,
     /// The agents it is bound to; absent for all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,6 +87,10 @@ struct TokenRequestBody {
     /// Its name for people.
     #[schema(value_type = Label)]
     name: String,
+    /// Whose it is to be; that of the token that makes it unless given. Another owner has to accept one of another owner.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = Owner, required = false)]
+    owner: Option<Owner>,
     /// `exec` never stands with `approve`, `admin` or `relay`.
     #[schema(min_items = 1, value_type = Vec<Scope>)]
     scopes: BTreeSet<Scope>,
@@ -110,12 +123,14 @@ async fn list(
     Ok(JsonReply(Page::of(LIST, tokens, TokenBody::from)))
 }
 
-/// Makes a token. Its secret is in this answer and nowhere else.
+/// Makes a token. Its secret is in this answer and nowhere else. With `proposedBy` it opens nothing until another owner
+/// accepts it.
 #[utoipa::path(
     post, path = "/v1/tokens", tag = "tokens", operation_id = "create_token",
     request_body = TokenRequestBody,
     responses(
         (status = CREATED, body = NewTokenBody),
+        (status = FORBIDDEN, description = "forbidden (also: it takes another owner to accept it, and there is none)"),
         (status = UNPROCESSABLE_ENTITY, description = "scope-conflict"),
     ),
     security(("token" = ["admin"])),
@@ -127,12 +142,47 @@ async fn create(
     JsonBody(body): JsonBody<TokenRequestBody>,
 ) -> Result<Response, Problem> {
     let request = body.into_request()?;
-    let (token, secret) = state.tokens().create(&caller.actor, request).await?;
+    let (token, secret) = state
+        .tokens()
+        .create(
+            &caller.actor,
+            request,
+            state.engine().settings().current().server.approvals.widening,
+        )
+        .await?;
     let body = NewTokenBody {
         token: token.into(),
         secret: secret.expose().to_owned(),
     };
     Ok((StatusCode::CREATED, JsonReply(body)).into_response())
+}
+
+/// Accepts a token that another owner proposed. It opens something once this is answered.
+#[utoipa::path(
+    post, path = "/v1/tokens/{id}/accept", tag = "tokens", operation_id = "accept_token",
+    params(("id" = TokenId, Path)),
+    responses(
+        (status = OK, body = TokenBody),
+        (status = FORBIDDEN, description = "forbidden, own-request"),
+        (status = NOT_FOUND, description = "not-found: there is none that waits"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn accept(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    _: EmptyBody,
+) -> Result<JsonReply<TokenBody>, Problem> {
+    match state.tokens().accept(&caller.actor, &id).await? {
+        TokenAcceptance::Accepted(token) => Ok(JsonReply((*token).into())),
+        TokenAcceptance::Own => Err(Problem::new(
+            Code::OwnRequest,
+            "a token of your owner proposed this one; an admin of another owner accepts it",
+        )),
+        TokenAcceptance::NotHeld => Err(Problem::not_found("token that waits to be accepted")),
+    }
 }
 
 /// Revokes a token. It opens nothing more once this is answered.
@@ -158,6 +208,7 @@ impl TokenRequestBody {
     fn into_request(self) -> Result<TokenRequest, Problem> {
         let Self {
             name,
+            owner,
             scopes,
             agents,
             groups,
@@ -187,6 +238,7 @@ impl TokenRequestBody {
         }
         Ok(TokenRequest {
             name,
+            owner,
             scopes,
             agents,
             groups,
@@ -206,6 +258,8 @@ impl From<Token> for TokenBody {
         let Token {
             id,
             name,
+            owner,
+            proposed_by,
             scopes,
             agents,
             groups,
@@ -217,6 +271,8 @@ impl From<Token> for TokenBody {
         Self {
             id,
             name,
+            owner,
+            proposed_by: proposed_by.map(ActorBody::from),
             scopes,
             agents,
             groups,

@@ -150,12 +150,17 @@ impl TestFront {
     async fn token_until(&self, scopes: &[Scope], expires_at: Option<UnixMillis>) -> String {
         let request = TokenRequest {
             name: "test".to_owned(),
+            owner: None,
             scopes: scopes.iter().copied().collect(),
             agents: None,
             groups: BTreeSet::new(),
             expires_at,
         };
-        let (_token, secret) = self.tokens.create(&Actor::system(), request).await.unwrap();
+        let (_token, secret) = self
+            .tokens
+            .create(&Actor::system(), request, crate::settings::Widening::Apply)
+            .await
+            .unwrap();
         secret.expose().to_owned()
     }
 

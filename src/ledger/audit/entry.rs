@@ -31,6 +31,8 @@ pub enum AuditAction {
     TokenCreated,
     /// A token was revoked.
     TokenRevoked,
+    /// Another owner accepted a token.
+    TokenAccepted,
     /// A node got another name.
     NodeRenamed,
     /// Somebody signed in.
@@ -60,6 +62,7 @@ impl AuditAction {
             Self::Event(event_type) => event_type.as_str(),
             Self::TokenCreated => "token.created",
             Self::TokenRevoked => "token.revoked",
+            Self::TokenAccepted => "token.accepted",
             Self::NodeRenamed => "node.renamed",
             Self::Login => "login",
             Self::LoginFailed => "login.failed",

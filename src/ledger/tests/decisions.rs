@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::*;
 use crate::ledger::NotAllowed;
 use crate::{
-    domain::{ApprovalState, DecidedBy, Persist, Reason, RunDecision, RunVerdict, Scope, TerminalReason},
+    domain::{
+        ApprovalState, DecidedBy, Owner, Persist, Reason, RunDecision, RunVerdict, Scope, TerminalReason,
+    },
     ledger::{
         CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Page, Revise, ReviseOutcome,
         Undecided,
@@ -132,6 +134,7 @@ async fn a_browser_that_stands_for_the_asking_token_cannot_answer_either() {
         kind: ActorKind::Session,
         id: browser.to_string(),
         name: "somebody".to_owned(),
+        owner: None,
     };
     assert_eq!(
         opened.ledger.decide(decide.clone()).await.unwrap(),
@@ -468,6 +471,7 @@ async fn ask_several(opened: &Opened, required: u64, groups: Option<&[&str]>) ->
 async fn say(opened: &Opened, asked: &Approval, token: &str, decision: ApprovalDecision) -> DecideOutcome {
     let mut decide = decision_of(&asked.id, decision);
     decide.by.id = token.to_owned();
+    decide.by.owner = Owner::parse(token).ok();
     opened.ledger.decide(decide).await.unwrap()
 }
 
@@ -475,6 +479,8 @@ async fn has_token(opened: &Opened, id: &str, groups: &[&str]) {
     let token = NewToken {
         id: id.parse().unwrap(),
         name: id.to_owned(),
+        owner: Owner::parse(id).unwrap(),
+        proposed_by: None,
         sha256: format!("{id}-sha256"),
         scopes: [Scope::Approve].into(),
         agents: None,
@@ -595,6 +601,7 @@ async fn a_pattern_that_is_named_often_is_kept_once() {
     // Who names each once says the same.
     let mut once = decision_of(&asked.id, ApprovalDecision::AllowAlways);
     once.by.id = "t-2".to_owned();
+    once.by.owner = Owner::parse("t-2").ok();
     once.patterns = Some(vec![chosen("/bin/echo-exact"), chosen("/bin/echo")]);
     let outcome = opened.ledger.decide(once).await.unwrap();
     let DecideOutcome::Decided {

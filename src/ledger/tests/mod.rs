@@ -284,6 +284,7 @@ pub(super) fn asker() -> Actor {
         kind: ActorKind::Token,
         id: "t-asker".to_owned(),
         name: "gateway".to_owned(),
+        owner: None,
     }
 }
 
@@ -292,6 +293,7 @@ pub(super) fn approver() -> Actor {
         kind: ActorKind::Token,
         id: "t-approver".to_owned(),
         name: "operator".to_owned(),
+        owner: None,
     }
 }
 

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::{
-    domain::Scope,
+    domain::{Owner, Scope},
     ledger::{LedgerError, NewToken, Page, audit::AuditFilter},
 };
 
 fn token(id: &str) -> NewToken {
     NewToken {
+        owner: Owner::operator(),
+        proposed_by: None,
         id: id.parse().unwrap(),
         name: "gateway".to_owned(),
         sha256: format!("hash-of-{id}"),

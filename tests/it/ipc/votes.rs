@@ -35,8 +35,9 @@ fn allows() -> Deed {
 }
 
 async fn person(server: &TestServer) -> Api {
-    let person = json!({ "name": "ann", "scopes": ["approve"], "groups": ["ops"] });
-    server.token_with(person).await.1
+    server
+        .token_of_member("ann", &["approve"], ["--group", "ops"])
+        .await
 }
 
 #[tokio::test]
@@ -60,10 +61,16 @@ async fn the_ui_at_the_socket_alone_starts_nothing_that_takes_two() {
         json!({ "kind": "ipc", "id": "socket-ui" })
     );
     assert_eq!(lines(&file), Vec::<String>::new());
+    // The socket is in the operator's hands: both are one.
+    let own = pending["approvalId"].as_str().unwrap();
+    let again = server.operator().decide(own, "allow-once").await.expect(200);
     assert_eq!(
-        server.answered(&pending, "allow-once").await["status"],
-        "completed"
+        (&again["applied"], &again["approval"]["status"]),
+        (&json!(false), &json!("pending"))
     );
+    person(&server).await.decide(own, "allow-once").await.expect(200);
+    let run = server.agent().finished(pending["runId"].as_str().unwrap()).await;
+    assert_eq!(run["status"], "completed");
     assert_eq!(lines(&file), ["ran"]);
 }
 
@@ -132,9 +139,8 @@ async fn an_attached_decision_of_a_revoked_token_counts_no_more() {
         .start()
         .await;
     let asker = Asker::of(&server);
-    let (ann_id, ann) = server
-        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
-        .await;
+    let ann = server.token_of("ann", &["approve"]).await;
+    let ann_id = server.token_id("ann").await;
     let asked = tokio::spawn({
         let asker = asker.clone();
         async move { asker.ask(&json!({ "command": "uname", "cwd": "/tmp" })).await }

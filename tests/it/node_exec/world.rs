@@ -115,6 +115,7 @@ fn principal(id: &str, scopes: &[Scope]) -> Principal {
             kind: ActorKind::Token,
             id: id.to_owned(),
             name: id.to_owned(),
+            owner: None,
         },
         scopes: scopes.iter().copied().collect::<BTreeSet<_>>(),
         authority: Authority::EVERYTHING,

@@ -488,6 +488,14 @@ pub(super) const TABLE: &[Row] = &[
         201,
     ),
     row(
+        "POST",
+        "/v1/tokens/{id}/accept",
+        ADMIN,
+        About::NoAgent,
+        Body::None,
+        404,
+    ),
+    row(
         "DELETE",
         "/v1/tokens/{id}",
         ADMIN,

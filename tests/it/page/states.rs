@@ -184,9 +184,7 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     let Some(browser) = signed_in(&server, Screen::PHONE).await else {
         return;
     };
-    let (_, ann) = server
-        .token_with(json!({ "name": "ann", "scopes": ["approve"] }))
-        .await;
+    let ann = server.token_of("ann", &["approve"]).await;
     let approval = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     browser.says(".votes", "Allowed by 0 of 2").await;

@@ -35,6 +35,7 @@ pub(crate) struct ServerBuilder {
     wrappers: Vec<Wrapper>,
     owner: Option<u32>,
     socket: bool,
+    second_owner: bool,
 }
 
 /// A program that starts another one, with its arguments before that.
@@ -56,6 +57,7 @@ impl ServerBuilder {
             wrappers: Vec::new(),
             owner: None,
             socket: false,
+            second_owner: false,
         }
     }
 
@@ -80,6 +82,12 @@ impl ServerBuilder {
     /// The approvals document as text, valid or not.
     pub(crate) fn document_text(mut self, text: &str) -> Self {
         self.document = Some(text.to_owned());
+        self
+    }
+
+    /// With a token of scope `admin` that is another owner's than the operator's.
+    pub(crate) fn second_owner(mut self) -> Self {
+        self.second_owner = true;
         self
     }
 
@@ -171,6 +179,7 @@ impl ServerBuilder {
             wrappers,
             owner,
             socket,
+            second_owner,
         } = self;
         if !socket {
             env.push(("COUNTERSIGN_IPC__ROLE".to_owned(), "off".to_owned()));
@@ -218,7 +227,7 @@ impl ServerBuilder {
                 std::os::unix::fs::chown(&path, Some(owner), Some(owner)).expect("giving a file away");
             }
         }
-        TestServer {
+        let server = TestServer {
             scratch,
             home,
             state,
@@ -227,7 +236,15 @@ impl ServerBuilder {
             wrappers,
             running: None,
             kept: Vec::new(),
+        };
+        if second_owner {
+            let made = [
+                "token", "create", "second", "--scope", "admin", "--owner", "second",
+            ];
+            let made = run_program(&server.invocation(&made));
+            assert_eq!(made.code, Some(0), "{made:?}");
         }
+        server
     }
 }
 
@@ -519,6 +536,38 @@ impl TestServer {
             token["id"].as_str().expect("an id").to_owned(),
             self.operator().with_token(Some(secret)),
         )
+    }
+
+    /// A token of another owner, made by the owner of the state directory, as its holder sees the API.
+    pub(crate) async fn token_of(&self, owner: &str, scopes: &[&str]) -> Api {
+        self.token_of_member(owner, scopes, []).await
+    }
+
+    /// The id of the token of this name.
+    pub(crate) async fn token_id(&self, name: &str) -> String {
+        let tokens = self.operator().get("/v1/tokens").await.expect(200)["items"].clone();
+        let tokens = tokens.as_array().expect("tokens");
+        let token = tokens.iter().find(|token| token["name"] == name);
+        token.expect("a token of this name")["id"]
+            .as_str()
+            .expect("an id")
+            .to_owned()
+    }
+
+    /// The same with more arguments.
+    pub(crate) async fn token_of_member<'a>(
+        &self,
+        owner: &'a str,
+        scopes: &[&str],
+        more: impl IntoIterator<Item = &'a str>,
+    ) -> Api {
+        let scopes = scopes.join(",");
+        let more: Vec<String> = more.into_iter().map(str::to_owned).collect();
+        let mut arguments = vec!["token", "create", owner, "--scope", &scopes, "--owner", owner];
+        arguments.extend(more.iter().map(String::as_str));
+        let made = self.cli(&arguments).await;
+        assert_eq!(made.code, Some(0), "{made:?}");
+        self.operator().with_token(Some(made.stdout.trim()))
     }
 
     /// A token that is bound to an agent, as its holder sees the API. Written into the ledger behind the server's back,

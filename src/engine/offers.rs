@@ -1,0 +1,195 @@
+//! Tokens that the owner of the state directory makes without asking the server: the way to a new owner.
+//!
+//! The command line writes an offer, a private file with the digest of the secret, into the state directory. The server
+//! takes it when it starts, or when a caller shows a token that it does not know. Only the owner of the directory can write
+//! there, and no scope of the API stands for that. Entry points: [`offer`], [`Tokens::take_offers`].
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::tokens::{TokenRequest, Tokens};
+use crate::{
+    auth::{self, TokenSecret},
+    clock::Ids,
+    domain::{Actor, AgentId, Authority, Owner, Scope, UnixMillis, hex},
+    engine::reply::StorageTrouble,
+    ledger::{LedgerError, NewToken},
+    sys,
+};
+
+/// Far more than an offer with a thousand agents has.
+const MAX_OFFER_BYTES: usize = 256 * 1024;
+/// The permission bits of everyone but the owner.
+const OF_OTHERS: u32 = 0o077;
+/// Offers taken at once.
+const MOST_OFFERS: usize = 1000;
+
+/// An offer as it is written.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Offer {
+    name: String,
+    owner: String,
+    scopes: BTreeSet<Scope>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<BTreeSet<String>>,
+    groups: BTreeSet<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at_ms: Option<i64>,
+    sha256: String,
+}
+
+/// Why nothing was offered.
+#[derive(Debug, thiserror::Error)]
+pub enum OfferError {
+    /// No token may be like this.
+    #[error(transparent)]
+    Token(#[from] auth::ScopeConflict),
+    /// The offer cannot be written.
+    #[error("the offer cannot be written")]
+    File(#[from] io::Error),
+    /// The directory belongs to another account, or must not be used for another reason.
+    #[error(transparent)]
+    Directory(#[from] sys::fs::PrivateDirError),
+}
+
+/// Offers a token to the server of a state directory; `directory` is where its offers are, in the directory of the server
+/// `of`. Returns the secret.
+///
+/// # Errors
+/// [`OfferError`]; nothing was offered.
+pub fn offer(
+    of: &Path,
+    directory: &Path,
+    request: TokenRequest,
+    owner: &Owner,
+    ids: &dyn Ids,
+) -> Result<TokenSecret, OfferError> {
+    let TokenRequest {
+        name,
+        owner: _,
+        scopes,
+        agents,
+        groups,
+        expires_at,
+    } = request;
+    auth::check_scopes(&scopes, &Authority::bound_to(agents.clone()))?;
+    sys::fs::ensure_private_dir(of)?;
+    sys::fs::ensure_private_dir(directory)?;
+    let secret = TokenSecret::generate(ids);
+    let offer = Offer {
+        name,
+        owner: owner.as_str().to_owned(),
+        scopes,
+        agents: agents.map(|agents| agents.into_iter().map(String::from).collect()),
+        groups,
+        expires_at_ms: expires_at.map(UnixMillis::get),
+        sha256: hex(secret.digest().as_bytes()),
+    };
+    let path = directory.join(format!("{}.json", ids.token_id()));
+    let text = serde_json::to_vec(&offer).map_err(io::Error::from)?;
+    sys::fs::create_private_file(&path, &text)?;
+    Ok(secret)
+}
+
+impl Tokens {
+    /// Takes the offers of the owner of the state directory, if there are any. Says how many became tokens. What is no
+    /// offer is removed, with a line in the log.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then the offers stay.
+    pub async fn take_offers(&self) -> Result<usize, StorageTrouble> {
+        let Some(directory) = self.offers.get() else {
+            return Ok(0);
+        };
+        let Ok(entries) = fs::read_dir(directory) else {
+            return Ok(0);
+        };
+        let mut taken = 0;
+        for path in entries.flatten().map(|entry| entry.path()).take(MOST_OFFERS) {
+            match read(&path, &*self.ids) {
+                Ok(token) => match self.ledger.insert_token(token, Actor::state_directory()).await {
+                    // One that is there already was taken before a crash, or by another call a moment ago.
+                    Ok(_) | Err(LedgerError::Refused(_)) => taken += 1,
+                    Err(error) => return Err(error.into()),
+                },
+                // Another call took it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    taken += 1;
+                    continue;
+                }
+                Err(error) => {
+                    tracing::warn!(file.path = %path.display(), %error, "what is no offer of a token was removed");
+                }
+            }
+            if let Err(error) = fs::remove_file(&path) {
+                tracing::warn!(file.path = %path.display(), %error, "an offer that was taken cannot be removed");
+            }
+        }
+        Ok(taken)
+    }
+}
+
+/// Reads an offer that the account of this process wrote.
+fn read(path: &Path, ids: &dyn Ids) -> io::Result<NewToken> {
+    let file = sys::fs::open_regular(path)?;
+    expect_private(&file)?;
+    let offer: Offer = serde_json::from_slice(&sys::fs::read_all(&file, MAX_OFFER_BYTES)?)?;
+    let Offer {
+        name,
+        owner,
+        scopes,
+        agents,
+        groups,
+        expires_at_ms,
+        sha256,
+    } = offer;
+    let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    let agents = agents
+        .map(|agents| {
+            agents
+                .into_iter()
+                .map(AgentId::parse)
+                .collect::<Result<BTreeSet<_>, _>>()
+        })
+        .transpose()
+        .map_err(|invalid| wrong(invalid.to_string()))?;
+    let authority = Authority::bound_to(agents.clone());
+    auth::check_scopes(&scopes, &authority).map_err(|conflict| wrong(conflict.to_string()))?;
+    let is_digest = sha256.len() == 64 && sha256.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_digest {
+        return Err(wrong("sha256: expected 64 hex digits".to_owned()));
+    }
+    Ok(NewToken {
+        id: ids.token_id(),
+        name,
+        owner: Owner::parse(owner).map_err(|invalid| wrong(invalid.to_string()))?,
+        proposed_by: None,
+        sha256,
+        scopes,
+        agents,
+        groups,
+        expires_at: expires_at_ms.map(UnixMillis::new),
+    })
+}
+
+/// Refuses a file that another account wrote or may read.
+fn expect_private(file: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    if is_own && metadata.mode() & OF_OTHERS == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "it is not a private file of this account",
+        ))
+    }
+}

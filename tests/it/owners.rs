@@ -1,0 +1,319 @@
+//! Whose tokens are whose: what takes two people takes two owners, and nobody becomes two by making a token.
+
+use serde_json::{Value, json};
+
+use crate::support::{Api, TestServer, eventually, run_program, sha256, write_file_mode};
+
+const ALL: [&str; 3] = ["read", "approve", "admin"];
+const ASK: &str = "[approvals]\nwidening = \"ask\"\n";
+const TWO_PEOPLE: &str = "[[approvals.rules]]\napprovals_required = 2\n";
+
+/// A token that somebody makes over the API for themselves.
+async fn made_by(by: &Api, name: &str) -> (String, Api) {
+    let made = by
+        .post("/v1/tokens", json!({ "name": name, "scopes": ALL }))
+        .await
+        .expect(201);
+    let text = |member: &str| made[member].as_str().expect(member).to_owned();
+    (text("id"), by.with_token(Some(&text("secret"))))
+}
+
+async fn owner_of(server: &TestServer, name: &str) -> Value {
+    let tokens = server.operator().get("/v1/tokens").await.expect(200)["items"].clone();
+    let tokens = tokens.as_array().expect("tokens");
+    let token = tokens
+        .iter()
+        .find(|token| token["name"] == name)
+        .expect("the token");
+    token["owner"].clone()
+}
+
+async fn allow(by: &Api, asked: &Value) -> Value {
+    let approval = asked["approvalId"].as_str().expect("an approval");
+    by.decide(approval, "allow-once").await.expect(200)
+}
+
+#[tokio::test]
+async fn a_token_belongs_to_the_owner_of_the_one_that_made_it() {
+    let server = TestServer::full().start().await;
+    made_by(&server.operator(), "second").await;
+    let ann = server.token_of("ann", &ALL).await;
+    made_by(&ann, "third").await;
+    for (name, owner) in [
+        ("operator", "operator"),
+        ("gateway", "operator"),
+        ("second", "operator"),
+        ("ann", "ann"),
+        ("third", "ann"),
+    ] {
+        assert_eq!(owner_of(&server, name).await, owner, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn two_tokens_of_one_owner_are_one_vote_and_those_of_two_are_two() {
+    let server = TestServer::asking().toml(TWO_PEOPLE).start().await;
+    let operator = server.operator();
+    let (_, second) = made_by(&operator, "second").await;
+    let asked = server.asked(json!({ "argv": ["/bin/true"] })).await;
+    assert_eq!(allow(&operator, &asked).await["approval"]["status"], "pending");
+    let again = allow(&second, &asked).await;
+    assert_eq!(
+        (&again["applied"], &again["approval"]["status"]),
+        (&json!(false), &json!("pending"))
+    );
+
+    let ann = server.token_of("ann", &ALL).await;
+    let settled = allow(&ann, &asked).await;
+    assert_eq!(
+        (&settled["applied"], &settled["approval"]["status"]),
+        (&json!(true), &json!("allowed"))
+    );
+}
+
+#[tokio::test]
+async fn a_proposer_accepts_nothing_with_a_second_token() {
+    let server = TestServer::allowlist_only()
+        .toml(ASK)
+        .second_owner()
+        .start()
+        .await;
+    let operator = server.operator();
+    let (id, second) = made_by(&operator, "second").await;
+    let ann = server.token_of("ann", &ALL).await;
+
+    // It opens nothing until another owner accepts it, and then it is the proposer's still.
+    second.get("/v1/tokens").await.problem(401, "unauthorized");
+    let accept = format!("/v1/tokens/{id}/accept");
+    operator
+        .post(&accept, json!({}))
+        .await
+        .problem(403, "own-request");
+    ann.post(&accept, json!({})).await.expect(200);
+    ann.post(&accept, json!({})).await.problem(404, "not-found");
+    second.get("/v1/tokens").await.expect(200);
+
+    let entry = json!({ "pattern": "/**/id" });
+    operator
+        .post("/v1/agents/main/allowlist", entry)
+        .await
+        .expect(201);
+    let effective = operator.get("/v1/policy/effective").await.expect(200);
+    let hash = json!({ "hash": effective["document"]["held"]["hash"] });
+    let accept = "/v1/policy/document/accept";
+    second
+        .post(accept, hash.clone())
+        .await
+        .problem(403, "own-request");
+    ann.post(accept, hash).await.expect(200);
+    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_token_of_another_owner_waits_for_another_owner() {
+    let server = TestServer::full().start().await;
+    let operator = server.operator();
+    let wanted = json!({ "name": "bob", "scopes": ["read"], "owner": "bob" });
+    let refused = operator.post("/v1/tokens", wanted.clone()).await;
+    let hint = refused.problem(403, "forbidden")["hint"].clone();
+    assert!(
+        hint.as_str().is_some_and(|hint| hint.contains("--owner")),
+        "{hint}"
+    );
+    // The same of one's own is made at once.
+    operator
+        .post(
+            "/v1/tokens",
+            json!({ "name": "own", "scopes": ["read"], "owner": "operator" }),
+        )
+        .await
+        .expect(201);
+
+    let ann = server.token_of("ann", &ALL).await;
+    let made = operator.post("/v1/tokens", wanted).await.expect(201);
+    assert_eq!(made["proposedBy"]["name"], "operator", "{made}");
+    let bob = operator.with_token(made["secret"].as_str());
+    bob.get("/v1/runs").await.problem(401, "unauthorized");
+    let accept = format!("/v1/tokens/{}/accept", made["id"].as_str().expect("an id"));
+    operator
+        .post(&accept, json!({}))
+        .await
+        .problem(403, "own-request");
+    ann.post(&accept, json!({})).await.expect(200);
+    bob.get("/v1/runs").await.expect(200);
+}
+
+#[tokio::test]
+async fn one_owner_cannot_demand_two() {
+    let mut server = TestServer::allowlist_only().toml(ASK).prepare();
+    assert_ne!(server.start_fails().await, Some(0));
+    assert!(server.log().contains("takes two owners"), "{}", server.log());
+    server.edit_toml("");
+    server.start().await;
+    // Nor in a running server: the edit is rejected, and the settings that are in force stay.
+    server.edit_toml(ASK);
+    let entry = async |pattern: &str| {
+        let operator = server.operator();
+        let body = json!({ "pattern": pattern });
+        operator.post("/v1/agents/main/allowlist", body).await.expect(201)
+    };
+    entry("/**/id").await;
+    server.agent().exec(json!({ "argv": ["id"] })).await.expect(200);
+    let ready = server.anonymous().get("/readyz").await.expect(200);
+    assert_eq!(ready["checks"]["config"]["ok"], false, "{ready}");
+
+    server.token_of("ann", &ALL).await;
+    server.edit_toml(&format!("{ASK}\n"));
+    entry("/**/uname").await;
+    let answer = server.agent().exec(json!({ "argv": ["uname"] })).await;
+    answer.problem(403, "exec-denied");
+}
+
+#[tokio::test]
+async fn an_offer_that_others_could_have_written_makes_no_token() {
+    let server = TestServer::full().start().await;
+    let offers = server.state().join("countersign/token-offers");
+    std::fs::create_dir_all(&offers).expect("a directory");
+    let secret = format!("cst_{}", "A".repeat(43));
+    let digest = sha256(secret.as_bytes());
+    let offer = json!({ "name": "x", "owner": "x", "scopes": ["read"], "groups": [], "sha256": digest });
+    let ours = offers.join("ours.json");
+    for (mode, status) in [(0o644, 401), (0o600, 200)] {
+        write_file_mode(&ours, offer.to_string(), mode);
+        let shown = server.operator().with_token(Some(&secret)).get("/v1/runs").await;
+        assert_eq!(shown.status, status, "{mode:o}");
+        assert!(!ours.exists(), "it is taken or thrown away");
+    }
+}
+
+#[tokio::test]
+async fn the_owner_of_the_state_directory_makes_an_owner_with_and_without_a_server() {
+    let mut server = TestServer::full().prepare();
+    let arguments = |owner| {
+        [
+            "token",
+            "create",
+            owner,
+            "--scope",
+            "read,admin",
+            "--owner",
+            owner,
+            "--json",
+        ]
+    };
+    let made = run_program(&server.invocation(&arguments("ann")));
+    let ann: Value = serde_json::from_str(&made.stdout).expect("a token");
+    assert_eq!((&ann["owner"], &ann["taken"]), (&json!("ann"), &json!(false)));
+    server.start().await;
+    let made = server.cli(&arguments("bob")).await;
+    let bob: Value = serde_json::from_str(&made.stdout).expect("a token");
+    assert_eq!((&bob["owner"], &bob["taken"]), (&json!("bob"), &json!(true)));
+    for (name, token) in [("ann", &ann), ("bob", &bob)] {
+        let api = server.operator().with_token(token["secret"].as_str());
+        api.get("/v1/tokens").await.expect(200);
+        assert_eq!(owner_of(&server, name).await, name);
+    }
+    // A command that an agent runs makes none.
+    let inside = server.invocation(&arguments("eve")).env("OPENCLAW_SHELL", "exec");
+    let refused = TestServer::finish(inside).await;
+    assert_ne!(refused.code, Some(0), "{refused:?}");
+    assert!(refused.stderr.contains("operator-refused"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn tokens_of_an_earlier_version_belong_to_the_operator() {
+    let mut server = TestServer::asking().toml(TWO_PEOPLE).start().await;
+    let old = server.token_of("old", &ALL).await;
+    assert_eq!(owner_of(&server, "old").await, "old");
+    server.stop().await;
+    // As version 12 of the schema left it.
+    let ledger = rusqlite::Connection::open(server.database()).expect("the ledger");
+    ledger
+        .execute_batch(
+            "ALTER TABLE tokens DROP COLUMN owner; ALTER TABLE tokens DROP COLUMN proposed_json; \
+             PRAGMA user_version = 12;",
+        )
+        .expect("the schema of before");
+    drop(ledger);
+    server.start().await;
+    for name in ["operator", "gateway", "old"] {
+        assert_eq!(owner_of(&server, name).await, "operator", "{name}");
+    }
+    let old = server.operator().with_token(old.token());
+    let asked = server.asked(json!({ "argv": ["/bin/true"] })).await;
+    assert_eq!(
+        allow(&server.operator(), &asked).await["approval"]["status"],
+        "pending"
+    );
+    assert_eq!(allow(&old, &asked).await["applied"], false);
+    // One of another owner is the second.
+    let ann = server.token_of("ann", &ALL).await;
+    assert_eq!(allow(&ann, &asked).await["approval"]["status"], "allowed");
+}
+
+#[tokio::test]
+async fn an_admin_of_another_owner_gets_no_link_to_sign_in_as_the_operator() {
+    let server = TestServer::full().start().await;
+    let ann = server.token_of("ann", &ALL).await;
+    let (_, second) = made_by(&server.operator(), "second").await;
+    let refused = ann.post("/v1/login-links", json!({})).await;
+    let hint = refused.problem(403, "forbidden")["hint"].clone();
+    assert!(
+        hint.as_str().is_some_and(|hint| hint.contains("your own token")),
+        "{hint}"
+    );
+    for own in [server.operator(), second] {
+        own.post("/v1/login-links", json!({})).await.expect(201);
+    }
+}
+
+#[tokio::test]
+async fn what_an_answer_remembers_is_a_proposal_of_the_owner_who_answered() {
+    let mut server = TestServer::asking_with("widening = \"ask\"")
+        .second_owner()
+        .start()
+        .await;
+    let [ann, bob] = [
+        server.token_of("ann", &ALL).await,
+        server.token_of("bob", &ALL).await,
+    ];
+    let (id, second) = made_by(&ann, "second of ann").await;
+    bob.post(&format!("/v1/tokens/{id}/accept"), json!({}))
+        .await
+        .expect(200);
+    let asked = server.asked(json!({ "argv": ["uname"] })).await;
+    let approval = asked["approvalId"].as_str().expect("an approval");
+    ann.decide(approval, "allow-always").await.expect(200);
+    let held = async |server: &TestServer| {
+        server.operator().get("/v1/policy/effective").await.expect(200)["document"]["held"].clone()
+    };
+    let waits = eventually(
+        "the entry waits",
+        || held(&server),
+        |edit| edit["hash"].is_string(),
+    )
+    .await;
+    server
+        .agent()
+        .finished(asked["runId"].as_str().expect("a run"))
+        .await;
+    // A server that finds it waiting takes it for nobody's else.
+    server.stop().await;
+    server.start().await;
+    let hash = json!({ "hash": waits["hash"] });
+    let [ann, second] = [ann, second].map(|api| server.operator().with_token(api.token()));
+    for own in [&ann, &second] {
+        let accept = own.post("/v1/policy/document/accept", hash.clone()).await;
+        accept.problem(403, "own-request");
+    }
+    server
+        .operator()
+        .post("/v1/policy/document/accept", hash)
+        .await
+        .expect(200);
+    server
+        .agent()
+        .exec(json!({ "argv": ["uname"] }))
+        .await
+        .expect(200);
+}
