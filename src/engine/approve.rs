@@ -68,7 +68,12 @@ impl Engine {
                 quorum,
                 ..judged.to_card(spec)
             },
-            timeout: decide_by.unwrap_or(settings.server.approvals.timeout),
+            timeout: self
+                .waits_for(
+                    &call.requested_by,
+                    decide_by.unwrap_or(settings.server.approvals.timeout),
+                )
+                .await?,
             revises: None,
         };
         let mut prompt = None;
@@ -260,7 +265,11 @@ impl Engine {
             DecideOutcome::Expired(approval) | DecideOutcome::Due(approval) => {
                 Err(DecideError::Expired(approval))
             }
-            DecideOutcome::Cancelled(approval) => Err(DecideError::Cancelled(approval)),
+            DecideOutcome::Cancelled(approval) => {
+                // It may have ended a moment ago, with the token that asked.
+                self.broker.touch(&approval.run_id);
+                Err(DecideError::Cancelled(approval))
+            }
             DecideOutcome::NotAllowedDecision(why) => Err(DecideError::NotAllowed {
                 detail: not_allowed(why, decision).to_owned(),
             }),

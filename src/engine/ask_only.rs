@@ -240,7 +240,12 @@ impl Engine {
         let approval = NewApproval {
             id: id.unwrap_or_else(|| self.ids.approval_id()),
             card,
-            timeout: timeout.map_or(longest, |timeout| timeout.min(longest)),
+            timeout: self
+                .waits_for(
+                    &run.requested_by,
+                    timeout.map_or(longest, |timeout| timeout.min(longest)),
+                )
+                .await?,
             revises: None,
         };
         let is_routed = match route {

@@ -65,7 +65,10 @@ impl Engine {
             }
             ReviseOutcome::Resolved(old) => Err(DecideError::AlreadyResolved(old).into()),
             ReviseOutcome::Expired(old) | ReviseOutcome::Due(old) => Err(DecideError::Expired(old).into()),
-            ReviseOutcome::Cancelled(old) => Err(DecideError::Cancelled(old).into()),
+            ReviseOutcome::Cancelled(old) => {
+                self.broker.touch(&old.run_id);
+                Err(DecideError::Cancelled(old).into())
+            }
             ReviseOutcome::OwnRequest => Err(DecideError::OwnRequest.into()),
             ReviseOutcome::NotFound => Err(DecideError::NotFound.into()),
         }
@@ -165,7 +168,13 @@ impl Engine {
             approval: NewApproval {
                 id: self.ids.approval_id(),
                 card,
-                timeout: decide_by.unwrap_or(now.settings().server.approvals.timeout),
+                timeout: self
+                    .waits_for(
+                        &old.requested_by,
+                        decide_by.unwrap_or(now.settings().server.approvals.timeout),
+                    )
+                    .await
+                    .map_err(ExecError::from)?,
                 revises: Some(old.id.clone()),
             },
             by: caller.actor.clone(),

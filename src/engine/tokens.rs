@@ -8,14 +8,15 @@ use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use crate::{
     auth::{self, Key, Keyring, ScopeConflict, SecretDigest, TokenSecret},
     clock::{Clock, Ids},
     domain::{Actor, AgentId, Authority, Owner, Scope, Token, TokenId, UnixMillis, hex},
-    engine::reply::StorageTrouble,
-    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page, TokenAcceptance},
+    engine::{Engine, reply::StorageTrouble},
+    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page, RevokedToken, TokenAcceptance},
     settings::Widening,
     sys,
 };
@@ -199,11 +200,12 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Revokes a token; `None` when there is none. It opens nothing more once this returns.
+    /// Revokes a token; `None` when there is none. It opens nothing more once this returns, and what it asked is
+    /// withdrawn; [`Engine::revoke_token`] also tells the callers who wait for that.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
-    pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<Token>, StorageTrouble> {
+    pub async fn revoke(&self, by: &Actor, id: &TokenId) -> Result<Option<RevokedToken>, StorageTrouble> {
         let revoked = self.ledger.revoke_token(id.clone(), by.clone()).await?;
         self.keyring.remove(id);
         Ok(revoked)
@@ -317,6 +319,47 @@ impl Tokens {
                 return Ok(Some(key));
             }
         }
+    }
+}
+
+impl Engine {
+    /// Revokes a token; `None` when there is none. Its questions end, and the callers who wait for an answer get theirs.
+    ///
+    /// # Errors
+    /// [`StorageTrouble`] when the ledger cannot be written; then the token still opens.
+    pub async fn revoke_token(
+        self: &Arc<Self>,
+        tokens: &Arc<Tokens>,
+        by: &Actor,
+        id: &TokenId,
+    ) -> Result<Option<Token>, StorageTrouble> {
+        let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
+        let (by, id) = (by.clone(), id.clone());
+        // In a task of its own: what is in the ledger is followed up even if the caller left.
+        let task = self.tasks.spawn(async move {
+            let revoked = tokens.revoke(&by, &id).await?;
+            Ok(revoked.map(|RevokedToken { token, denied }| {
+                for run in &denied {
+                    engine.broker.touch(run);
+                }
+                token
+            }))
+        });
+        task.await.unwrap_or(Err(StorageTrouble::Unavailable))
+    }
+
+    /// How long a question of this asker waits: no longer than the token that asks.
+    pub(super) async fn waits_for(
+        &self,
+        asker: &Actor,
+        wanted: Duration,
+    ) -> Result<Duration, StorageTrouble> {
+        let token = match asker.token() {
+            Some(id) => self.ledger.token(&id).await?,
+            None => None,
+        };
+        let end = token.and_then(|token| token.expires_at);
+        Ok(end.map_or(wanted, |end| wanted.min(end.since(self.clock.now()))))
     }
 }
 

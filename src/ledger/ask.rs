@@ -15,6 +15,7 @@ use crate::{
 };
 
 use super::{
+    approvals,
     config::{Durability, Tuning},
     error::Fault,
     expire::Fallback,
@@ -24,6 +25,7 @@ use super::{
     new_run::{Entrance, NewRun, json},
     queue::Job,
     tx::{Committed, Tx, fetch},
+    withdraw,
 };
 
 /// An approval on its way into the ledger.
@@ -113,6 +115,12 @@ impl Job for Asking {
                 },
                 &run.requested_by,
             )?;
+            // Its token may have ended while the call was on its way.
+            if withdraw::why_gone(tx, &run.requested_by)?.is_some()
+                && let Some(stored) = approvals::fetch_stored(tx.connection, &approval.id)?
+            {
+                withdraw::of_gone_asker(tx, &stored)?;
+            }
             Ok(AskDraft::Asked(now))
         })
     }

@@ -22,6 +22,7 @@ use super::{
     queue::Job,
     runs, tokens,
     tx::{Committed, Tx},
+    withdraw,
 };
 
 /// A decision on its way into the ledger.
@@ -99,6 +100,9 @@ impl Job for Decide {
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
             return Ok(DecideOutcome::NotFound);
         };
+        if let Some(approval) = withdraw::of_gone_asker(tx, &stored)? {
+            return Ok(DecideOutcome::Cancelled(approval));
+        }
         let mut approval = Box::new(stored.approval);
         if approval.requested_by.is_same_party(&self.by) {
             return Ok(DecideOutcome::OwnRequest);

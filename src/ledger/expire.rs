@@ -15,6 +15,7 @@ use super::{
     queue::Job,
     runs,
     tx::{Committed, Tx},
+    withdraw,
 };
 
 /// What happens to a run that a person should have been asked about and was not.
@@ -79,7 +80,7 @@ pub enum ExpireOutcome {
     UsedUp(EntryId),
     /// Its deadline has not come; nothing was written.
     NotDue(Box<Approval>),
-    /// It had ended before; nothing was written.
+    /// It had ended before, or ends with the token that asked.
     Ended(Box<Approval>),
     /// No such approval.
     NotFound,
@@ -113,6 +114,9 @@ impl Job for Expire {
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
             return other(ExpireOutcome::NotFound);
         };
+        if let Some(approval) = withdraw::of_gone_asker(tx, &stored)? {
+            return other(ExpireOutcome::Ended(approval));
+        }
         let now = tx.now();
         // Whom nobody can reach waits for no deadline.
         let standing = stored.approval.standing(now);

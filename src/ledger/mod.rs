@@ -37,6 +37,7 @@ mod record;
 mod revise;
 mod sign_ins;
 mod tokens;
+mod withdraw;
 
 mod agents;
 mod approvals;
@@ -82,4 +83,4 @@ pub use runs::{RunFilter, StoredOutput};
 pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
-pub use tokens::{NewToken, TokenAcceptance, doubtful_tokens};
+pub use tokens::{NewToken, RevokedToken, TokenAcceptance, doubtful_tokens};

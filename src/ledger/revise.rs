@@ -19,6 +19,7 @@ use super::{
     new_run::{Entrance, NewRun},
     queue::Job,
     tx::{Committed, Tx},
+    withdraw,
 };
 
 /// A revision on its way into the ledger.
@@ -77,6 +78,9 @@ impl Job for Revise {
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.revises)? else {
             return refused(ReviseOutcome::NotFound);
         };
+        if let Some(old) = withdraw::of_gone_asker(tx, &stored)? {
+            return refused(ReviseOutcome::Cancelled(old));
+        }
         let old = Box::new(stored.approval);
         if old.requested_by.is_same_party(&self.by) {
             return refused(ReviseOutcome::OwnRequest);

@@ -8,7 +8,7 @@ use std::{
 use rusqlite::{Connection, Row};
 use serde_json::json;
 
-use crate::domain::{Actor, AgentId, Owner, Scope, Token, TokenId, UnixMillis};
+use crate::domain::{Actor, AgentId, Owner, RunId, Scope, Token, TokenId, UnixMillis};
 
 use super::{
     audit::{AuditAction, Entry},
@@ -20,6 +20,7 @@ use super::{
     rows::Columns,
     sign_ins,
     tx::{Committed, Tx, fetch, list},
+    withdraw,
 };
 
 /// A token on its way into the ledger.
@@ -99,11 +100,11 @@ impl Ledger {
         })
     }
 
-    /// Revokes a token. `None` when there is none; revoking again changes nothing.
+    /// Revokes a token and withdraws what it asked. `None` when there is none; revoking again changes nothing.
     ///
     /// # Errors
     /// When the ledger cannot be written.
-    pub async fn revoke_token(&self, id: TokenId, by: Actor) -> Result<Option<Token>, LedgerError> {
+    pub async fn revoke_token(&self, id: TokenId, by: Actor) -> Result<Option<RevokedToken>, LedgerError> {
         self.queue.submit(Revoke { id, by }).await
     }
 
@@ -311,32 +312,50 @@ impl Job for Accept {
     }
 }
 
+/// A token that was revoked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RevokedToken {
+    /// The token.
+    pub token: Token,
+    /// The runs that waited for an answer to a question of this token, and were denied.
+    pub denied: Vec<RunId>,
+}
+
 struct Revoke {
     id: TokenId,
     by: Actor,
 }
 
 impl Job for Revoke {
-    type Draft = Option<Token>;
-    type Answer = Option<Token>;
+    type Draft = Option<RevokedToken>;
+    type Answer = Option<RevokedToken>;
 
-    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Token>, Fault> {
+    fn is_long(&self) -> bool {
+        // It may have asked for much.
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<RevokedToken>, Fault> {
         let now = tx.now();
         let changed = tx.execute(
             "UPDATE tokens SET revoked_ms = ?2 WHERE id = ?1 AND revoked_ms IS NULL",
             (self.id.as_str(), now.get()),
         )?;
-        let token = fetch_token(tx.connection, &self.id)?;
-        if let (1, Some(token)) = (changed, &token) {
+        let Some(token) = fetch_token(tx.connection, &self.id)? else {
+            return Ok(None);
+        };
+        let mut denied = Vec::new();
+        if changed == 1 {
+            denied = withdraw::of_token(tx, &self.id, &self.by)?;
             sign_ins::end_with_token(tx, &self.id)?;
             let (action, id) = (AuditAction::TokenRevoked, self.id.as_str());
             let detail = json!({ "name": token.name });
             tx.audit(&Entry::done(action, "token", id, &self.by, detail))?;
         }
-        Ok(token)
+        Ok(Some(RevokedToken { token, denied }))
     }
 
-    fn committed(self, draft: Option<Token>, _proof: &Committed) -> Option<Token> {
+    fn committed(self, draft: Option<RevokedToken>, _proof: &Committed) -> Option<RevokedToken> {
         draft
     }
 }

@@ -185,7 +185,7 @@ async fn accept(
     }
 }
 
-/// Revokes a token. It opens nothing more once this is answered.
+/// Revokes a token. It opens nothing more once this is answered, and what it asked is withdrawn: `approval-cancelled`.
 #[utoipa::path(
     delete, path = "/v1/tokens/{id}", tag = "tokens", operation_id = "revoke_token",
     params(("id" = TokenId, Path)),
@@ -198,7 +198,11 @@ async fn revoke(
     State(state): State<AppState>,
     _query: QueryOf<()>,
 ) -> Result<StatusCode, Problem> {
-    match state.tokens().revoke(&caller.actor, &id).await? {
+    match state
+        .engine()
+        .revoke_token(state.tokens(), &caller.actor, &id)
+        .await?
+    {
         Some(_revoked) => Ok(StatusCode::NO_CONTENT),
         None => Err(Problem::not_found("token")),
     }

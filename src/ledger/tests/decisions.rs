@@ -1,12 +1,13 @@
 //! Decisions, deadlines and cancellations: one of any number wins.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use super::*;
 use crate::ledger::NotAllowed;
 use crate::{
     domain::{
-        ApprovalState, DecidedBy, Owner, Persist, Reason, RunDecision, RunVerdict, Scope, TerminalReason,
+        ApprovalState, ApprovalStatus, DecidedBy, Owner, Persist, Reason, RunDecision, RunVerdict, Scope,
+        TerminalReason,
     },
     ledger::{
         CancelOutcome, ChosenPattern, Expire, ExpireOutcome, Fallback, NewToken, Page, Revise, ReviseOutcome,
@@ -676,4 +677,50 @@ async fn the_same_answer_again_repeats_what_came_to_less_together() {
     say(&opened, &asked, "t-2", Deny).await;
     let again = say(&opened, &asked, "t-1", AllowOnce).await;
     assert!(matches!(again, DecideOutcome::Conflict(_)), "{again:?}");
+}
+
+#[tokio::test]
+async fn nothing_is_asked_or_allowed_for_a_token_that_opens_nothing() {
+    let opened = Opened::new();
+    let token = NewToken {
+        id: asker().id.parse().unwrap(),
+        name: asker().name,
+        owner: Owner::operator(),
+        proposed_by: None,
+        sha256: "asker-sha256".to_owned(),
+        scopes: [Scope::Exec].into(),
+        agents: None,
+        groups: BTreeSet::new(),
+        expires_at: Some(UnixMillis::new(START + 30_000)),
+    };
+    opened.ledger.insert_token(token, approver()).await.unwrap();
+    let withdrawn = async |asked: &Approval| {
+        let kept = opened.ledger.approval(&asked.id).await.unwrap().unwrap();
+        assert!(matches!(kept.state, ApprovalState::Cancelled { .. }), "{kept:?}");
+        let run = opened.ledger.run(&asked.run_id).await.unwrap().unwrap();
+        let denied = (RunStatus::Denied, Some(Reason::ApprovalCancelled));
+        assert_eq!((run.status, run.reason), denied);
+    };
+    let (answered, fallen_back, allowed) = (opened.ask().await, opened.ask().await, opened.allowed().await);
+
+    opened.clock.set(UnixMillis::new(START + 30_000));
+    let late = opened.decide(&answered.id, ApprovalDecision::AllowOnce).await;
+    assert!(matches!(late, DecideOutcome::Cancelled(_)), "{late:?}");
+    let expire = Expire {
+        approval: fallen_back.id.clone(),
+        fallback: Fallback::deny(Reason::ApprovalTimeout),
+        why: Undecided::NoRoute,
+    };
+    let ended = opened.ledger.expire(expire).await.unwrap();
+    assert!(matches!(ended, ExpireOutcome::Ended(_)), "{ended:?}");
+    // A call that was on its way.
+    let late = opened.ask().await;
+    for asked in [&answered, &fallen_back, &late] {
+        withdrawn(asked).await;
+    }
+    // What was allowed while it lived stays so.
+    let kept = opened.ledger.approval(&allowed.id).await.unwrap().unwrap();
+    assert_eq!(kept.state.status(), ApprovalStatus::Allowed);
+    assert_eq!(opened.ledger.counters().await.unwrap().pending_approvals, 0);
+    assert!(opened.is_chain_whole().await);
 }

@@ -43,7 +43,7 @@ async fn a_token_is_found_by_its_hash_and_revoked_once() {
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(revoked.revoked_at, Some(UnixMillis::new(START + 5)));
+        assert_eq!(revoked.token.revoked_at, Some(UnixMillis::new(START + 5)));
     }
     let unknown = opened
         .ledger

@@ -5,6 +5,7 @@ mod decisions;
 mod expiry;
 mod restart;
 mod revisions;
+mod withdrawn;
 
 use std::path::Path;
 
