@@ -192,6 +192,7 @@ mod tests {
             kind: ActorKind::Token,
             id: id.to_owned(),
             name: "n".to_owned(),
+            owner: None,
         }
     }
 
