@@ -312,7 +312,7 @@ async fn too_many_arguments_are_refused_at_every_door_and_a_long_ordinary_comman
         );
     }
     let runs = server.agent().get("/v1/runs").await.expect(200);
-    assert_eq!(runs["runs"], json!([]), "nothing of it is on record");
+    assert_eq!(runs["items"], json!([]), "nothing of it is on record");
     // As a build or `git add` may write it.
     let mut long: Vec<String> = vec!["/bin/echo".to_owned()];
     long.extend((0..2_000).map(|number| format!("src/module/file-{number}.rs")));

@@ -142,9 +142,10 @@ impl Stage {
             .expect(201);
         let rule = json!({ "pattern": "example" });
         let rule = operator.post("/v1/agents/*/denylist", rule).await.expect(201);
-        let (token, _) = server
-            .token_with(json!({ "name": "example", "scopes": ["read"] }))
-            .await;
+        // It waits for the operator, who is another owner than ann.
+        let ann = server.token_of("ann", &["admin"]).await;
+        let token = json!({ "name": "example", "scopes": ["read"], "owner": "operator" });
+        let token = ann.post("/v1/tokens", token).await.expect(201);
         for file in ["answers.txt", "text.txt"] {
             write_file_mode(&home.join(file), "yes\n", 0o644);
         }
@@ -160,7 +161,7 @@ impl Stage {
             ("1a2b3c4d", text(&asked, "approvalSlug")),
             ("ENTRY", text(&entry, "id")),
             ("3f2a9c14", text(&rule, "id")),
-            ("TOKEN", token),
+            ("TOKEN", text(&token, "id")),
             ("4f1c9a52", asked_in.request),
         ];
         Self {
