@@ -82,18 +82,16 @@ pub fn command(card: &ApprovalCard) -> Prompt {
     }
 }
 
-/// The analysed parts of a card, with the secrets masked that [`command`] masks.
+/// The analysed parts of a card whose [`command`] has masks, with the same secrets masked.
 pub fn parts(card: &ApprovalCard) -> serde_json::Value {
+    let text = quoting::line(&card.binding.command);
+    let secrets = redaction::secrets(&text);
+    let secrets: Vec<&str> = secrets
+        .into_iter()
+        .filter_map(|secret| text.get(secret))
+        .collect();
     let mut parts = card.segments.clone();
-    if card.is_understood {
-        let text = quoting::line(&card.binding.command);
-        let secrets = redaction::secrets(&text);
-        let secrets: Vec<&str> = secrets
-            .into_iter()
-            .filter_map(|secret| text.get(secret))
-            .collect();
-        mask_all(&mut parts, &secrets);
-    }
+    mask_all(&mut parts, &secrets);
     parts
 }
 

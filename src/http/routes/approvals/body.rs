@@ -204,7 +204,7 @@ impl From<Approval> for ApprovalBody {
             revised_by,
         } = approval;
         let display = Shown::of(&card);
-        let segments = question::parts(&card);
+        let masked = display.masks_secrets().then(|| question::parts(&card));
         let ApprovalCard {
             binding,
             security,
@@ -216,7 +216,7 @@ impl From<Approval> for ApprovalBody {
             allowed_decisions,
             proposed_patterns,
             resolved_path,
-            segments: _,
+            segments,
             is_understood: _,
             env: ShownEnv { names, omitted },
             document_hash: _,
@@ -264,7 +264,7 @@ impl From<Approval> for ApprovalBody {
             session_key: session,
             requested_by: requested_by.into(),
             resolved_path,
-            segments,
+            segments: masked.unwrap_or(segments),
             env_names: names,
             env_values: question::values(&waiting_env),
             env_omitted: Some(omitted).filter(|omitted| *omitted > 0),

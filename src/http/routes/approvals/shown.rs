@@ -36,6 +36,9 @@ struct ShownWarning {
     message: String,
 }
 
+/// The code of the warning that says so.
+const SECRETS_MASKED: &str = "secrets-masked";
+
 impl Shown {
     /// Prepares the command of a card.
     pub(super) fn of(card: &ApprovalCard) -> Self {
@@ -58,6 +61,11 @@ impl Shown {
         // It changes what the answer means, and not only how the text reads.
         shown.warnings.splice(0..0, input);
         shown
+    }
+
+    /// Whether there is a mask in the text, so that the parts need one, too.
+    pub(super) fn masks_secrets(&self) -> bool {
+        self.warnings.iter().any(|warning| warning.code == SECRETS_MASKED)
     }
 
     /// `segments` are those of the analysis, with spans in the command as sent.
@@ -91,7 +99,7 @@ impl ShownWarning {
                 "long runs of blanks are shown as their number".to_owned(),
             ),
             Notice::SecretsMasked(count) => (
-                "secrets-masked",
+                SECRETS_MASKED,
                 format!("what looks like a secret is masked in {count} places; the exact text is in command"),
             ),
             Notice::Omitted(chars) => (
