@@ -112,6 +112,22 @@ pub fn deciding(path: &str) -> Option<Deciding> {
     found.or_else(|| is_system().then_some(Deciding::Other))
 }
 
+/// Whether a path leads to a directory that holds such a file under a name that counts only there, so that what is put
+/// into it, or in its place, may be one.
+pub fn may_hold_deciding(path: &str) -> bool {
+    let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    INNER_DIRECTORIES
+        .iter()
+        .chain(INNER_FILES)
+        .any(|(outer, _)| outer.eq_ignore_ascii_case(name))
+}
+
+/// The last parts of the paths of the list. Some of them count only in one directory.
+pub fn deciding_names() -> impl Iterator<Item = &'static str> {
+    let inner = INNER_DIRECTORIES.iter().chain(INNER_FILES).map(|(_, name)| *name);
+    DIRECTORIES.iter().chain(FILES).copied().chain(inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,7 +35,7 @@ pub use approval::{
 };
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};
-pub use deciding::{Deciding, deciding};
+pub use deciding::{Deciding, deciding, deciding_names, may_hold_deciding};
 pub use ids::{
     AgentId, ApprovalId, EntryId, InvalidId, LaunchId, Owner, RunId, SessionKey, SignInId, TokenId,
 };

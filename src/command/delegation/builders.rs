@@ -1,9 +1,10 @@
-//! What package managers and build tools may be told, as grammars: cargo, npm and go.
+//! What package managers and build tools may be told, as grammars: cargo, npm, go, make and pip.
 //!
 //! They run the workspace's own code (build scripts, tests, `scripts` of a package), as a bare entry for them says. What
 //! they may not be told is which program, configuration or toolchain they work with.
 
 use super::grammar::{Call, Grammar, Reader};
+use crate::command::inline_eval::is_input;
 
 const BUILD: &str = "-p: --package: --workspace --exclude: --all --lib --bins --bin: --examples --example: --tests --test: \
      --benches --bench: --all-targets -F: --features: --all-features --default-features -r --release --profile: -j: --jobs: \
@@ -17,7 +18,7 @@ pub(super) const CARGO: Grammar = Grammar {
     programs: &["cargo"],
     reader: Reader::Anywhere,
     options: &[
-        "-V --version --list --explain: -v --verbose -q --quiet --color: --locked --offline --frozen -h --help -C:",
+        "-V --version --list --explain: -v --verbose -q --quiet --color: --locked --offline --frozen -h --help -C:d",
     ],
     commands: &[
         (
@@ -28,12 +29,15 @@ pub(super) const CARGO: Grammar = Grammar {
             ],
         ),
         (
-            "audit,deny,machete,outdated,udeps,sort,hack check",
+            "audit,deny,machete,outdated,udeps,sort",
             &["=check,list -w --workspace --json --depth: --check"],
         ),
         (
             "bench,b,build,c,check,d,doc,t,test",
-            &[BUILD, "--no-run --doc --deps --document-private-items"],
+            &[
+                BUILD,
+                "--no-run --no-fail-fast --doc --deps --document-private-items",
+            ],
         ),
         ("clean", &[BUILD, "--doc -n --dry-run"]),
         (
@@ -50,6 +54,14 @@ pub(super) const CARGO: Grammar = Grammar {
         (
             "fmt",
             &["--all --check -p: --package: --manifest-path: --message-format:"],
+        ),
+        (
+            "hack check,hack build,hack test",
+            &[
+                BUILD,
+                "--feature-powerset --each-feature --depth: --skip: --exclude-features: --include-features: --optional-deps? \
+                 --no-default-features --exclude-no-default-features --exclude-all-features --clean-per-run --no-fail-fast",
+            ],
         ),
         ("help,version,info,search", &["--limit:"]),
         ("init,new", &["> --lib --bin --name: --edition: --vcs:"]),
@@ -145,7 +157,7 @@ fn are_lints(words: &[&str]) -> bool {
 const NPM_INSTALL: &str = "-S --save -P --save-prod -D --save-dev -O --save-optional -B --save-bundle -E --save-exact -g \
      --global --production --omit: --include: --only: --legacy-peer-deps --strict-peer-deps --force -f --ignore-scripts \
      --audit --fund --prefer-offline --prefer-online --offline --package-lock --package-lock-only --dry-run --link \
-     --install-strategy: --foreground-scripts --bin-links --save-peer --prefer-dedupe --engine-strict --depth:";
+     --install-strategy: --cache:o --foreground-scripts --bin-links --save-peer --prefer-dedupe --engine-strict --depth:";
 
 /// Settings that `npm config set` may write: they say how npm talks, and name no program and no place.
 const NPM_SETTINGS: &[&str] = &[
@@ -162,12 +174,24 @@ const NPM_SETTINGS: &[&str] = &[
     "update-notifier",
 ];
 
+/// Keys of a package that `npm pkg set` may write: they describe it, and name nothing that is started or loaded.
+const NPM_DESCRIPTIONS: &[&str] = &[
+    "author",
+    "description",
+    "homepage",
+    "license",
+    "name",
+    "private",
+    "type",
+    "version",
+];
+
 pub(super) const NPM: Grammar = Grammar {
     programs: &["npm"],
     reader: Reader::Anywhere,
     options: &[
         "-v --version -h --help -l --long -s --silent -q --quiet -d -dd -ddd --verbose --loglevel: --json --parseable -p \
-         --color? --progress --prefix: -C: -w: --workspace: --workspaces --ws --include-workspace-root --if-present \
+         --color? --progress --prefix:d -C:d -w: --workspace: --workspaces --ws --include-workspace-root --if-present \
          --ignore-scripts --yes -y --update-notifier --timing --unicode --foreground-scripts --offline --prefer-offline",
     ],
     commands: &[
@@ -211,6 +235,7 @@ pub(super) const NPM: Grammar = Grammar {
             &["--access: --tag: --dry-run --otp: --provenance --pack-destination:o"],
         ),
         ("pkg get,pkg fix", &[""]),
+        ("pkg set", &[""]),
         ("run,run-script,rum,urn,start,stop,restart,test,t,tst", &[""]),
         (
             "version",
@@ -237,17 +262,21 @@ fn is_plain_npm(call: &Call<'_>) -> bool {
                 named.clone().count() == call.operands.len() && named.all(is_harmless)
             }
         }
+        "pkg set" => call.operands.iter().all(|word| {
+            let name = word.split_once('=').map(|(name, _)| name);
+            name.is_some_and(|name| NPM_DESCRIPTIONS.contains(&name))
+        }),
         _ => true,
     }
 }
 
-const GO_BUILD: &str = "-C: -a -n -p: -race -msan -asan -cover -covermode: -coverpkg: -v -work -x -buildmode: -buildvcs: \
+const GO_BUILD: &str = "-C:d -a -n -p: -race -msan -asan -cover -covermode: -coverpkg: -v -work -x -buildmode: -buildvcs: \
      -gcflags: -json -ldflags:t -mod: -tags: -trimpath -linkshared";
 
 pub(super) const GO: Grammar = Grammar {
     programs: &["go"],
     reader: Reader::Names,
-    options: &["-h -help -C:"],
+    options: &["-h -help -C:d"],
     commands: &[
         ("build,install", &["+", GO_BUILD, "-o:o"]),
         ("clean", &["-n -x -i -r -cache -testcache -modcache -fuzzcache"]),
@@ -278,6 +307,7 @@ pub(super) const GO: Grammar = Grammar {
                  -fuzztime: -fuzzminimizetime: -vet: -args",
             ],
         ),
+        ("tool", &["."]),
         ("tool cover", &["-func: -html: -mode: -o:o"]),
         ("vet", &["+", GO_BUILD, "-c:"]),
         ("work use,work sync,work init,work vendor", &["-r -v"]),
@@ -312,4 +342,216 @@ fn are_linker_flags(flags: &str) -> bool {
         }
     }
     true
+}
+
+/// Targets and variables, as a person types them. Another file with rules (`-f`, `-I`) is left out.
+pub(super) const MAKE: Grammar = Grammar {
+    programs: &["make", "gmake", "bmake", "pmake", "remake"],
+    reader: Reader::Anywhere,
+    options: &[
+        "> -b -B --always-make -C:d --directory:d -d --debug? -h --help -i --ignore-errors -j? --jobs? -k --keep-going -S \
+         --stop -l? --load-average? -L --check-symlink-times -m -n --just-print --dry-run --recon -O? --output-sync? -p \
+         --print-data-base -q --question -r --no-builtin-rules -R --no-builtin-variables -s --silent --quiet -t --touch \
+         --trace -v --version -w --print-directory --warn-undefined-variables --shuffle?",
+    ],
+    commands: &[],
+    check: is_plain_make,
+};
+
+/// Variables that makefiles use for places and things. Others may be programs, so that they get no path.
+const MAKE_PLACES: &[&str] = &[
+    "BINDIR",
+    "BUILDDIR",
+    "BUILD_DIR",
+    "D",
+    "DATADIR",
+    "DESTDIR",
+    "DIR",
+    "DOCDIR",
+    "FILE",
+    "FILES",
+    "HOST",
+    "IMAGE",
+    "INCLUDEDIR",
+    "LIBDIR",
+    "MANDIR",
+    "O",
+    "OUT",
+    "OUTDIR",
+    "OUTPUT",
+    "OUT_DIR",
+    "PACKAGE",
+    "PKG",
+    "PREFIX",
+    "REGISTRY",
+    "SYSCONFDIR",
+    "TARGET",
+    "TEST",
+    "TESTS",
+    "URL",
+];
+
+/// Variables whose value is a program, of make's own rules and by custom.
+const MAKE_PROGRAMS: &[&str] = &[
+    "AR",
+    "AS",
+    "BASH",
+    "BROWSER",
+    "CARGO",
+    "CC",
+    "CHECKER",
+    "CMAKE",
+    "CO",
+    "CPP",
+    "CROSS_COMPILE",
+    "CTANGLE",
+    "CWEAVE",
+    "CXX",
+    "DOCKER",
+    "EDITOR",
+    "ENV",
+    "FC",
+    "GET",
+    "GIT",
+    "GO",
+    "HOSTCC",
+    "HOSTCXX",
+    "INSTALL",
+    "LD",
+    "LEX",
+    "LINT",
+    "LN",
+    "M2C",
+    "MKDIR",
+    "MV",
+    "NODE",
+    "NPM",
+    "NPX",
+    "OBJC",
+    "OBJCOPY",
+    "PAGER",
+    "PC",
+    "PIP",
+    "PYTEST",
+    "PYTHON",
+    "PYTHON3",
+    "RANLIB",
+    "RM",
+    "RUBY",
+    "RUN",
+    "RUNNER",
+    "RUSTC",
+    "SH",
+    "SHELL",
+    "STRIP",
+    "SUDO",
+    "TANGLE",
+    "TEX",
+    "WEAVE",
+    "WRAPPER",
+    "YACC",
+];
+
+/// Compilers that may take each other's place.
+const MAKE_COMPILERS: &[&str] = &["c++", "cc", "clang", "clang++", "g++", "gcc"];
+
+fn is_plain_make(call: &Call<'_>) -> bool {
+    let consists_of = |text: &str, marks: &[u8]| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || marks.contains(&byte))
+    };
+    call.operands.iter().all(|word| match word.split_once('=') {
+        None => consists_of(word, b"_./%+@,:~-") && *word != "-",
+        Some((name, value)) => {
+            let upper = name.to_ascii_uppercase();
+            let is_name = !name.is_empty() && consists_of(name, b"_");
+            let is_program = MAKE_PROGRAMS.contains(&upper.as_str())
+                || upper.starts_with("MAKE")
+                || ["FLAGS", "MAKE", "SHELL", "_CMD", "_BIN"]
+                    .iter()
+                    .any(|ending| upper.ends_with(ending));
+            let is_compiler = matches!(name, "CC" | "CXX") && MAKE_COMPILERS.contains(&value);
+            let is_word = consists_of(value, b"_.:,+@-") && !value.starts_with('-');
+            let is_place = MAKE_PLACES.contains(&upper.as_str()) && consists_of(value, b"_./:,+@~-");
+            is_compiler || (is_name && !is_program && (is_word || is_place))
+        }
+    })
+}
+
+const PIP_INSTALL: &str = "-r: --requirement: -c: --constraint: -e: --editable: -U --upgrade --upgrade-strategy: --user --pre --deps \
+     --force-reinstall -I --ignore-installed --ignore-requires-python --build-isolation --use-pep517 --compile \
+     --warn-script-location --warn-conflicts --break-system-packages --no-binary: --only-binary: --prefer-binary \
+     --require-hashes --dry-run --clean --root-user-action: --platform: --python-version: --implementation: --abi:";
+
+/// What installs runs its own code, from the index that is configured. Another interpreter, place, index or address is
+/// left out.
+pub(super) const PIP: Grammar = Grammar {
+    programs: &["pip"],
+    reader: Reader::Anywhere,
+    options: &[
+        "-h --help -V --version -v --verbose -q --quiet --isolated --require-virtualenv --no-input --no-color \
+         --disable-pip-version-check --no-cache-dir --cache-dir:o --timeout: --retries: --exists-action: \
+         --no-python-version-warning --progress-bar:",
+    ],
+    commands: &[
+        ("install", &[PIP_INSTALL]),
+        ("download", &[PIP_INSTALL, "-d:o --dest:o"]),
+        ("wheel", &[PIP_INSTALL, "-w:o --wheel-dir:o"]),
+        (
+            "uninstall",
+            &["-y --yes -r: --requirement: --break-system-packages"],
+        ),
+        (
+            "list",
+            &[
+                "-o --outdated -u --uptodate -e --editable -l --local --user --pre --format: --not-required --exclude: \
+                 --include-editable --exclude-editable",
+            ],
+        ),
+        ("show", &["-f --files"]),
+        (
+            "freeze",
+            &["-r: --requirement: -l --local --user --all --exclude: --exclude-editable"],
+        ),
+        ("index versions", &["--pre --json"]),
+        ("hash", &["-a: --algorithm:"]),
+        (
+            "check,help,inspect,debug,config list,config get,config debug,cache dir,cache info,cache list,cache remove,cache purge",
+            &["--user --site --global --local --format:"],
+        ),
+    ],
+    check: is_plain_pip,
+};
+
+fn is_plain_pip(call: &Call<'_>) -> bool {
+    let is_file = |file: &str| !file.contains("://") && !is_input(file);
+    let mut lists = call.values(&["r", "requirement", "c", "constraint"]);
+    let mut own = call.values(&["e", "editable"]);
+    let takes_names = matches!(call.command, "install" | "download" | "wheel");
+    lists.all(is_file)
+        && own.all(is_own_package)
+        && (!takes_names
+            || call
+                .operands
+                .iter()
+                .all(|word| is_own_package(word) || is_package(word)))
+}
+
+/// `.` and `.[dev]`.
+fn is_own_package(word: &str) -> bool {
+    word.strip_prefix('.').is_some_and(|extras| {
+        extras.is_empty() || (extras.starts_with('[') && is_package(&format!("x{extras}")))
+    })
+}
+
+/// `NAME[extra]>=1,<2`, and neither a path, an address nor an archive.
+fn is_package(word: &str) -> bool {
+    const ARCHIVES: &[&str] = &[".whl", ".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz"];
+    word.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.,[]=<>!~*+".contains(&byte))
+        && !ARCHIVES
+            .iter()
+            .any(|ending| word.to_ascii_lowercase().ends_with(ending))
 }

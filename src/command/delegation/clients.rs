@@ -575,5 +575,38 @@ pub(super) const GPG: Grammar = Grammar {
          --compress-level: --check-trustdb --update-trustdb --change-passphrase --passwd --throw-keyids",
     ],
     commands: &[],
-    check: super::grammar::any_call,
+    check: is_plain_gpg,
 };
+
+/// Options of gpg that only say how. With no others it decrypts a file beside itself, under its name without an ending.
+const GPG_MANNERS: &[&str] = &[
+    "a",
+    "always-trust",
+    "armor",
+    "armour",
+    "batch",
+    "dry-run",
+    "list-only",
+    "n",
+    "no",
+    "q",
+    "quiet",
+    "t",
+    "textmode",
+    "throw-keyids",
+    "v",
+    "verbose",
+    "with-colons",
+    "with-fingerprint",
+    "with-keygrip",
+    "with-subkey-fingerprint",
+    "with-subkey-fingerprints",
+    "yes",
+];
+
+fn is_plain_gpg(call: &Call<'_>) -> bool {
+    let is_command = |(name, value): &(&str, Option<&str>)| {
+        value.is_none() && !name.starts_with("no-") && !GPG_MANNERS.contains(name)
+    };
+    call.operands.is_empty() || call.options.iter().any(is_command)
+}

@@ -1,7 +1,9 @@
 //! What git may be told without starting anything that the call chooses, as a grammar.
 //!
 //! Left out on purpose: options that name a program, a hook, a configuration or another repository's own directory, and
-//! the subcommands of [`super::git`] that start something. An alias is unknown here as well.
+//! the subcommands of [`super::git`] that start something. An alias is unknown here as well. A directory of git can have
+//! any name, so that none is made by the name of the call (`--bare`, `--mirror`), and text of the call goes into no file
+//! (`--output` of `log`, `--prefix` of `checkout-index`, `--suffix` of `format-patch`).
 
 use super::grammar::{Grammar, Reader, any_call};
 
@@ -17,7 +19,7 @@ const DIFF: &str = "-p -u -s --patch -U: --unified: --raw --patch-with-raw --pat
      --ignore-submodules? --submodule? --ita-invisible-in-index --ita-visible-in-index -S:t -G:t --pickaxe-all \
      --pickaxe-regex -O: --rotate-to: --skip-to: --find-object: --diff-filter: -W --function-context \
      --output-indicator-new: --output-indicator-old: --output-indicator-context: --no-ext-diff --no-textconv \
-     --combined-all-paths --output:o -t -r -c --cc -m --dd --diff-merges:";
+     --combined-all-paths -t -r -c --cc -m --dd --diff-merges:";
 const LOG: &str = "-# -n: --max-count: --skip: --since: --after: --until: --before: --author:t --committer:t --grep:t \
      --grep-reflog:t --all-match --invert-grep -i --regexp-ignore-case --basic-regexp -E --extended-regexp -F \
      --fixed-strings -P --perl-regexp --remove-empty --merges --min-parents: --max-parents: --first-parent --not --all \
@@ -28,10 +30,13 @@ const LOG: &str = "-# -n: --max-count: --skip: --since: --after: --until: --befo
      --right-only --cherry --cherry-pick --cherry-mark --graph --show-linear-break? --count --decorate? \
      --decorate-refs: --decorate-refs-exclude: --source --use-mailmap --mailmap --full-diff --log-size -L:t -g \
      --walk-reflogs --clear-decorations --since-as-filter: --remerge-diff --expand-tabs? --bisect --objects --unpacked \
-     --in-commit-order --disk-usage? --commit-header -q --no-commit-id --root --always --stdin -v";
+     --in-commit-order --disk-usage? --commit-header --show-signature -q --no-commit-id --root --always --stdin -v";
 const PATHSPECS: &str = "--pathspec-from-file: --pathspec-file-nul";
+/// A name that git does not know is one of a program, with a path too.
+const STRATEGY: &str = "--strategy:ort,recursive,resolve,octopus,ours,subtree";
+const STRATEGY_LETTER: &str = "-s:ort,recursive,resolve,octopus,ours,subtree";
 const MERGE: &str = "--stat --summary --log? --squash --commit -e --edit --cleanup: --ff --ff-only --rerere-autoupdate \
-     --verify-signatures -s: --strategy: -X: --strategy-option: -v --verbose -q --quiet --allow-unrelated-histories \
+     --verify-signatures -X: --strategy-option: -v --verbose -q --quiet --allow-unrelated-histories \
      --progress -S? --gpg-sign? --autostash --overwrite-ignore --signoff --verify";
 const FETCH: &str = "-v --verbose -q --quiet --all --set-upstream -a --append --atomic -f --force -t --tags -j: --jobs: \
      --prefetch -p --prune -P --prune-tags --recurse-submodules? --dry-run --porcelain --write-fetch-head -k --keep \
@@ -39,7 +44,7 @@ const FETCH: &str = "-v --verbose -q --quiet --all --set-upstream -a --append --
      -o: --server-option: -4 -6 --ipv4 --ipv6 --negotiation-tip: --negotiate-only --filter: --auto-maintenance \
      --auto-gc --show-forced-updates --write-commit-graph";
 const SEQUENCE: &str = "--continue --abort --quit --skip --commit -n -e --edit -s --signoff --cleanup: --mainline: \
-     --rerere-autoupdate --strategy: -X: --strategy-option: -S? --gpg-sign? --ff --allow-empty --allow-empty-message \
+     --rerere-autoupdate -X: --strategy-option: -S? --gpg-sign? --ff --allow-empty --allow-empty-message \
      --keep-redundant-commits --empty: -x --reference";
 const CHECKOUT: &str = "--guess --overlay -q --quiet --recurse-submodules? --progress -m --merge --conflict: -d --detach \
      -t? --track? -f --force --orphan: --overwrite-ignore --ignore-other-worktrees -2 --ours -3 --theirs -p --patch \
@@ -48,7 +53,7 @@ const STASH: &str =
     "-p --patch -S --staged -k --keep-index -q --quiet -u --include-untracked -a --all -m:t --message:t";
 const LISTED: &str = "--contains? --no-contains? --merged? --no-merged? --column? --sort: --points-at: -i --ignore-case \
      --format: --color? --omit-empty --abbrev?";
-const CONFIG: &str = "--global --system --local --worktree -f: --file: --blob: --get --get-all --get-regexp --get-urlmatch \
+const CONFIG: &str = "--global --system --local --worktree -f:o --file:o --blob: --get --get-all --get-regexp --get-urlmatch \
      --replace-all --add --append --unset --unset-all --remove-section -l --list --show-names --name-only -z --null \
      --show-origin --show-scope --type: --bool --int --bool-or-int --bool-or-str --path --expiry-date --default: \
      --includes --fixed-value --all --value: --regexp --url:";
@@ -58,7 +63,7 @@ pub(super) const GIT: Grammar = Grammar {
     reader: Reader::Git,
     // `-c` is looked at by itself.
     options: &[
-        "-C: -c:t -p --paginate --pager -P --no-replace-objects --bare --literal-pathspecs --glob-pathspecs \
+        "-C:d -c:t -p --paginate --pager -P --no-replace-objects --literal-pathspecs --glob-pathspecs \
                 --noglob-pathspecs --icase-pathspecs --no-optional-locks --no-lazy-fetch --no-advice --version -v \
                 --help -h --exec-path --html-path --man-path --info-path",
     ],
@@ -120,6 +125,10 @@ pub(super) const GIT: Grammar = Grammar {
         ),
         ("bundle verify,bundle list-heads", &["-q --quiet"]),
         (
+            "bundle create",
+            &["> -q --quiet --progress --all --branches --tags"],
+        ),
+        (
             "cat-file",
             &[
                 "-e -p -t -s --use-mailmap --mailmap --batch? --batch-check? --batch-command? --batch-all-objects \
@@ -138,10 +147,10 @@ pub(super) const GIT: Grammar = Grammar {
         ("checkout", &["-b: -B: -l", CHECKOUT, PATHSPECS]),
         (
             "checkout-index",
-            &["-a --all -f --force -n -q --quiet -u --index --stdin -z --temp --stage: --prefix:o"],
+            &["-a --all -f --force -n -q --quiet -u --index --stdin -z --temp --stage:"],
         ),
         ("cherry", &["-v --verbose --abbrev?"]),
-        ("cherry-pick,revert", &["-m:", SEQUENCE]),
+        ("cherry-pick,revert", &["-m:", SEQUENCE, STRATEGY]),
         (
             "clean",
             &["-q --quiet -n --dry-run -f --force -i --interactive -d -e: --exclude: -x -X"],
@@ -149,7 +158,7 @@ pub(super) const GIT: Grammar = Grammar {
         (
             "clone",
             &[
-                "> -v --verbose -q --quiet --progress --reject-shallow -n --checkout --bare --mirror -l --local --hardlinks \
+                "> -v --verbose -q --quiet --progress --reject-shallow -n --checkout -l --local --hardlinks \
                -s --shared --recurse-submodules? --recursive? -j: --jobs: --reference: --dissociate -o: --origin: -b: \
                --branch: --depth: --shallow-since: --shallow-exclude: --single-branch --tags --shallow-submodules \
                --filter: --also-filter-submodules --remote-submodules --sparse -4 -6 --ipv4 --ipv6",
@@ -198,7 +207,7 @@ pub(super) const GIT: Grammar = Grammar {
         (
             "format-patch",
             &[
-                "-N --numbered --signoff --stdout --cover-letter --numbered-files --suffix: --start-number: -v: \
+                "-N --numbered --signoff --stdout --cover-letter --numbered-files --start-number: -v: \
                  --reroll-count: --filename-max-length: --rfc? --cover-from-description: --description-file: \
                  --subject-prefix: -o:o --output-directory:o -k --keep-subject --zero-commit --ignore-if-in-upstream \
                  --add-header:t --to: --cc: --from? --in-reply-to: --attach? --inline? --thread? --signature: --base: \
@@ -241,7 +250,11 @@ pub(super) const GIT: Grammar = Grammar {
         ),
         (
             "init,init-db",
-            &["> --bare -q --quiet -b: --initial-branch: --object-format: --ref-format: --shared?"],
+            &["> -q --quiet -b: --initial-branch: --object-format: --ref-format: --shared?"],
+        ),
+        (
+            "interpret-trailers",
+            &["--parse --only-trailers --only-input --unfold --trim-empty --trailer:t --divider"],
         ),
         (
             "lfs pull,lfs push,lfs fetch,lfs checkout,lfs track,lfs untrack,lfs status,lfs ls-files,lfs version",
@@ -277,11 +290,19 @@ pub(super) const GIT: Grammar = Grammar {
             &[
                 "-n -m:t --message:t -F: --file: --into-name: --abort --quit --continue",
                 MERGE,
+                STRATEGY,
+                STRATEGY_LETTER,
             ],
         ),
         (
             "merge-base",
             &["-a --all --octopus --independent --is-ancestor --fork-point"],
+        ),
+        (
+            "merge-file",
+            &[
+                "> -p --stdout -q --quiet -L: --ours --theirs --union --diff3 --zdiff3 --marker-size: --object-id",
+            ],
         ),
         (
             "merge-tree",
@@ -306,7 +327,10 @@ pub(super) const GIT: Grammar = Grammar {
             "prune,prune-packed",
             &["-n --dry-run -v --verbose --progress --expire: -q --quiet"],
         ),
-        ("pull", &["-n -r? --rebase?", MERGE, FETCH]),
+        (
+            "pull",
+            &["-n -r? --rebase?", MERGE, STRATEGY, STRATEGY_LETTER, FETCH],
+        ),
         (
             "push",
             &[
@@ -322,8 +346,9 @@ pub(super) const GIT: Grammar = Grammar {
                  --committer-date-is-author-date --ignore-date --reset-author-date -C: --ignore-whitespace --whitespace: \
                  -f --force-rebase --ff --continue --skip --abort --quit --edit-todo --show-current-patch --apply -m \
                  --merge -i --interactive --rerere-autoupdate --empty: --autosquash --update-refs -S? --gpg-sign? \
-                 --autostash -r? --rebase-merges? --fork-point -s: --strategy: -X: --strategy-option: --root \
-                 --reapply-cherry-picks --keep-empty",
+                 --autostash -r? --rebase-merges? --fork-point -X: --strategy-option: --root --reapply-cherry-picks --keep-empty",
+                STRATEGY,
+                STRATEGY_LETTER,
             ],
         ),
         (
@@ -470,9 +495,10 @@ pub(super) const GIT: Grammar = Grammar {
             ],
         ),
         (
-            "worktree list,worktree lock,worktree move,worktree prune,worktree remove,worktree repair,worktree unlock",
+            "worktree list,worktree lock,worktree prune,worktree remove,worktree repair,worktree unlock",
             &["-v --verbose --porcelain -z -f --force -n --dry-run --expire: --reason:"],
         ),
+        ("worktree move", &["> -f --force"]),
         ("write-tree", &["--missing-ok --prefix:"]),
     ],
     check: any_call,

@@ -23,8 +23,10 @@ pub(super) enum Reader {
 ///
 /// Options are words of a text: `-v`, `-n:` with a value, `-U?` with one that is glued to it if there is any, and the same
 /// of long names. A value behind a colon is a word that begins with no dash; with `:t` it is text that may; with `:o` it
-/// is a file that the program writes. `-#` is a number with a dash, `+` ends the options at the first operand, `=a,b`
-/// names the words that the first operand may be, `.` allows no operand, and `>` says that operands may be written to.
+/// is a file that the program writes; with `:d` it is the directory that the program enters first, from which it writes;
+/// with words behind the colon (`-s:ours,subtree`) it is one of these. `-#` is a number with a dash, `+` ends the options
+/// at the first operand, `=a,b` names the words that the first operand may be, `.` allows no operand, and `>` says that
+/// operands may be written to.
 #[derive(Debug)]
 pub(super) struct Grammar {
     pub(super) programs: &'static [&'static str],
@@ -52,7 +54,9 @@ pub(super) struct Call<'a> {
     /// How many of the operands stand before `--`; all of them without it.
     pub(super) before_dashes: Option<usize>,
     /// Files that it names to be written.
-    pub(super) outputs: Vec<&'a str>,
+    outputs: Vec<&'a str>,
+    /// Directories that it enters one after another before it writes.
+    directories: Vec<&'a str>,
 }
 
 impl<'a> Call<'a> {
@@ -64,11 +68,33 @@ impl<'a> Call<'a> {
             .filter_map(|(_, value)| *value)
     }
 
+    /// The files that it names to be written, from where it starts. A directory that it enters is one of them: what it
+    /// writes may have its name from somewhere else.
+    pub(super) fn written(&self) -> Vec<String> {
+        let entered = self
+            .directories
+            .iter()
+            .fold(String::new(), |base, next| below(&base, next));
+        let files = self.outputs.iter().map(|file| below(&entered, file));
+        files
+            .chain((!entered.is_empty()).then(|| entered.clone()))
+            .collect()
+    }
+
     /// The operands behind `--`.
     pub(super) fn behind_dashes(&self) -> &[&'a str] {
         self.before_dashes
             .and_then(|at| self.operands.get(at..))
             .unwrap_or_default()
+    }
+}
+
+/// A path as it is from a directory.
+fn below(directory: &str, path: &str) -> String {
+    if directory.is_empty() || path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{directory}/{path}")
     }
 }
 
@@ -81,6 +107,9 @@ enum Takes {
     Value,
     Text,
     Output,
+    Directory,
+    /// One of these words, with commas between them.
+    OneOf(&'static str),
 }
 
 #[derive(Debug, Default)]
@@ -200,6 +229,9 @@ impl Known {
             }
         }
         if own.writes_operands {
+            // `DESTDIR=x` of make.
+            let values = call.operands.iter().filter_map(|word| word.split_once('='));
+            call.outputs.extend(values.map(|(_, value)| value));
             call.outputs.extend(&call.operands);
         }
         let is_taken = match (&own.takes_operands, call.operands.first()) {
@@ -254,7 +286,7 @@ impl Known {
             }
             (Takes::Nothing, Some(_)) => return None,
             (Takes::Glued, value) => call.options.push((name, value)),
-            (takes, Some(value)) => call.take(name, takes, value),
+            (takes, Some(value)) => call.take(name, takes, value)?,
             (takes, None) => call.take_next(name, takes, words, at)?,
         }
         Some(())
@@ -283,13 +315,12 @@ fn read_cluster<'a>(
                 call.options.push((name, Some(rest)));
                 return Some(());
             }
-            takes @ (Takes::Value | Takes::Text | Takes::Output) if rest.is_empty() => {
-                call.take_next(name, takes, words, at)?;
-                return Some(());
-            }
-            takes @ (Takes::Value | Takes::Text | Takes::Output) => {
-                call.take(name, takes, rest.strip_prefix('=').unwrap_or(rest));
-                return Some(());
+            Takes::Value | Takes::Text | Takes::Output | Takes::Directory | Takes::OneOf(_) => {
+                return if rest.is_empty() {
+                    call.take_next(name, takes, words, at)
+                } else {
+                    call.take(name, takes, rest.strip_prefix('=').unwrap_or(rest))
+                };
             }
         }
     }
@@ -297,11 +328,15 @@ fn read_cluster<'a>(
 }
 
 impl<'a> Call<'a> {
-    fn take(&mut self, name: &'a str, takes: Takes, value: &'a str) {
-        if takes == Takes::Output {
-            self.outputs.push(value);
+    fn take(&mut self, name: &'a str, takes: Takes, value: &'a str) -> Option<()> {
+        match takes {
+            Takes::Output => self.outputs.push(value),
+            Takes::Directory => self.directories.push(value),
+            Takes::OneOf(known) if !known.split(',').any(|word| word == value) => return None,
+            Takes::OneOf(_) | Takes::Nothing | Takes::Glued | Takes::Value | Takes::Text => {}
         }
         self.options.push((name, Some(value)));
+        Some(())
     }
 
     /// A value of its own word. One that looks like an option may be one, unless it is text.
@@ -311,8 +346,7 @@ impl<'a> Call<'a> {
             return None;
         }
         *at += 1;
-        self.take(name, takes, value);
-        Some(())
+        self.take(name, takes, value)
     }
 }
 
@@ -345,16 +379,15 @@ impl Options {
     }
 
     fn add(&mut self, token: &'static str, reader: Reader) {
-        let endings = [
-            (":t", Takes::Text),
-            (":o", Takes::Output),
-            (":", Takes::Value),
-            ("?", Takes::Glued),
-        ];
-        let (option, takes) = endings
-            .iter()
-            .find_map(|(ending, takes)| token.strip_suffix(ending).map(|option| (option, *takes)))
-            .unwrap_or((token, Takes::Nothing));
+        let (option, takes) = match (token.split_once(':'), token.strip_suffix('?')) {
+            (Some((option, "")), _) => (option, Takes::Value),
+            (Some((option, "t")), _) => (option, Takes::Text),
+            (Some((option, "o")), _) => (option, Takes::Output),
+            (Some((option, "d")), _) => (option, Takes::Directory),
+            (Some((option, words)), _) => (option, Takes::OneOf(words)),
+            (None, Some(option)) => (option, Takes::Glued),
+            (None, None) => (token, Takes::Nothing),
+        };
         let is_whole = matches!(reader, Reader::Names | Reader::Predicates);
         let name = option.trim_start_matches('-');
         if option.starts_with("--") || is_whole {

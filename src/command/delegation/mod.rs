@@ -63,16 +63,13 @@ pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
         Understood::Unlisted => (Delegation::None, false, Vec::new()),
         Understood::Plain(outputs) => (Delegation::None, true, outputs),
     };
-    let delegation = if is_told(names, arguments) {
-        Delegation::Told
-    } else {
-        delegation
+    let written = writing::may_write(names, arguments);
+    let delegation = match &written {
+        _ if is_told(names, arguments) => Delegation::Told,
+        None => Delegation::Unknown,
+        Some(_) => delegation,
     };
-    outputs.extend(
-        writing::may_write(names, arguments)
-            .into_iter()
-            .map(str::to_owned),
-    );
+    outputs.extend(written.unwrap_or_default());
     Reading {
         delegation,
         is_plain,
@@ -466,7 +463,7 @@ mod tests {
     fn what_a_grammar_does_not_know_counts_and_its_twin_does_not() {
         for (line, twin) in [
             ("git daemon --inetd --access-hook=x d", "git fetch origin"),
-            ("git log -1 --outpu=x", "git log -1 --output=x"),
+            ("git log -1 --output=x", "git archive --output=x HEAD"),
             ("git config --commen -l alias.x !y", "git config -l"),
             ("git config --comme --list core.fsmonitor x", "git config --list"),
             ("git svn clone u", "git clone u"),
@@ -478,7 +475,7 @@ mod tests {
             ("git difftool", "git diff"),
             ("git archive --remote=x HEAD", "git archive -o x.tar HEAD"),
             ("git apply --unsafe-paths x", "git apply x"),
-            ("git bundle create x HEAD", "git bundle verify x"),
+            ("git bundle unbundle x", "git bundle create x HEAD"),
             ("sqlite3 :memory: .shell~x", "sqlite3 :memory: .tables"),
             (
                 "sqlite3 -cmd .system~x :memory: select",
@@ -601,6 +598,50 @@ mod tests {
             ("go vet -vettool=x ./...", "go vet ./..."),
             ("go run x.org/y@latest", "go run ./cmd/x -exec y"),
             ("go tool x", "go tool cover -func=c.out"),
+            (
+                "git cherry-pick --strategy=x/e o",
+                "git cherry-pick --strategy=ours o",
+            ),
+            ("git rebase -s x/e m", "git rebase -s ort m"),
+            ("git pull --rebase -s x/e . m", "git pull --rebase . m"),
+            (
+                "git-revert --strategy x/e HEAD",
+                "git-revert --strategy recursive HEAD",
+            ),
+            ("git checkout-index --prefix=x/ y", "git checkout-index -a"),
+            ("git init --bare x", "git init x"),
+            ("git --bare init x", "git -C x init"),
+            ("git clone --mirror u x", "git clone u x"),
+            ("git format-patch -1 --suffix=/x", "git format-patch -1 -o x"),
+            ("make CC=./x y", "make CC=clang -j4 test"),
+            ("make PYTHON=x y", "make V=1 PREFIX=/usr install DESTDIR=x"),
+            ("make LINK.c=x y", "make -C d VERSION=1.2 build/x.o"),
+            ("make SHELL=x y", "make -k -s -j 4 all"),
+            ("make CFLAGS=-Bx y", "make -n --no-print-directory y"),
+            ("make MAKEFLAGS=--eval=x y", "make TEST=tests/a.py test"),
+            ("make X=./e y", "make X=e y"),
+            ("make X=$(shell~x) y", "make docker:build"),
+            ("make -f x", "make x"),
+            ("make -I x y", "make --jobs=4"),
+            ("pip --python ./x list", "pip list --outdated"),
+            ("pip config --editor x edit", "pip config list"),
+            ("pip config set global.index-url u", "pip show x"),
+            ("pip install --target .vim x", "pip install -U x[y]>=1,<2"),
+            ("pip install git+file:///x", "pip install -r requirements.txt"),
+            ("pip install ./x", "pip install -e .[dev]"),
+            ("pip3 install x.whl", "pip3 install x==1.0"),
+            ("pip install --log x y", "pip freeze"),
+            ("pip install -r http://h/r", "pip check"),
+            ("cargo nextest --x", "cargo test --no-fail-fast"),
+            ("cargo hack x", "cargo hack check --feature-powerset"),
+            ("npm pkg set bin=x", "npm pkg set version=1"),
+            ("go tool x", "go tool"),
+            ("gpg --batch --yes x.asc", "gpg --decrypt x.asc"),
+            ("gpg --no-batch x.asc", "gpg --no-batch --verify x.asc"),
+            ("curl -OJ http://h/x", "curl -fsSLO http://h/x"),
+            ("wget -x http://h/x", "wget -qO x http://h/x"),
+            ("wget -i f", "wget -nv -P d http://h/x"),
+            ("wget --content-disposition u", "wget --no-check-certificate u"),
             ("nix-shell --run x", "nix-build x"),
             ("pixi run x", "pixi list"),
             ("xcrun -r x", "xcrun --show-sdk-path"),
@@ -672,9 +713,14 @@ mod tests {
     #[test]
     fn files_to_be_written_are_named() {
         for (line, expected) in [
-            ("git log --output=a b", &["a"][..]),
+            ("git archive --output=a b", &["a"][..]),
             ("git format-patch -o a", &["a"]),
-            ("git checkout-index --prefix=.git/hooks/ x", &[".git/hooks/"]),
+            ("git -C a -C b archive -o c HEAD", &["a/b/c", "a/b"]),
+            ("git -C a -C /b clone u c", &["/b/u", "/b/c", "/b"]),
+            ("git -C a status", &["a"]),
+            ("git worktree move a b", &["a", "b"]),
+            ("go build -C a -o b", &["a/b", "a"]),
+            ("make -C a O=b x", &["a/b", "a/O=b", "a/x", "a"]),
             ("go build -o a .", &["a"]),
             ("tar -xf a -C b", &["a", "b"]),
             ("tar xfC a b", &["a", "b"]),
@@ -684,6 +730,19 @@ mod tests {
             ("curl -o a u", &["a", "u"]),
             ("cp a b", &["a", "b"]),
             ("cat a", &[]),
+            ("cat -n.git a", &[]),
+            ("tree -I .git", &[]),
+            ("zstd -o a b", &["a", "b"]),
+            ("rsync --exclude=.git a b", &["a", "b"]),
+            ("cp -vta b", &["ta", "a", "b"]),
+            ("prog --out=a", &["a"]),
+            (
+                "socat - OPEN:a,creat",
+                &["OPEN:a,creat", "OPEN:a", "a,creat", "a", "creat"],
+            ),
+            ("curl -O http://h/x/%2enpmrc?q#f", &["%2enpmrc", ".npmrc"]),
+            ("gzip -d .bashrc.gz", &[".bashrc.gz", ".bashrc"]),
+            ("split -l1 x .bashr", &["1", "x", ".bashr", ".bashrc"]),
             ("gcc -oa b.c", &["a"]),
         ] {
             let words = spaced(line);

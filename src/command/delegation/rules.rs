@@ -372,15 +372,29 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["curl"],
-        short: "K",
-        long: &["config", "engine"],
+        // What `-J` writes is named by the other side.
+        short: "KJ",
+        values: "AbcCdDeEFHmoPQrtTuUwxXyYzZ",
+        long: &["config", "engine", "remote-header-name"],
         ..NONE
     },
     Rule {
         programs: &["wget"],
-        short: "e",
-        values: "AaBDIilOoPQRTtUwX",
-        long: &["use-askpass", "execute", "config"],
+        // What the others write is named by the other side, or in a file.
+        short: "eimprx",
+        values: "AaBDIlOoPQRTtUwX",
+        long: &[
+            "use-askpass",
+            "execute",
+            "config",
+            "content-disposition",
+            "force-directories",
+            "input-file",
+            "mirror",
+            "page-requisites",
+            "recursive",
+            "trust-server-names",
+        ],
         ..NONE
     },
     Rule {

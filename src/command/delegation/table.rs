@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use super::{
     archives, builders, clients, compilers, containers, git_words,
-    grammar::{Grammar, Known},
+    grammar::{Call, Grammar, Known},
     program, scripts,
 };
 
@@ -25,6 +25,8 @@ const GRAMMARS: &[&Grammar] = &[
     &builders::CARGO,
     &builders::NPM,
     &builders::GO,
+    &builders::MAKE,
+    &builders::PIP,
     &containers::DOCKER,
     &containers::COMPOSE,
     &containers::KUBECTL,
@@ -106,49 +108,60 @@ pub(super) fn understand(names: &[&str], arguments: &[&str]) -> Understood {
     understood
 }
 
+/// Whether a grammar says what a program of that name may be told.
+pub(super) fn knows(name: &str) -> bool {
+    subcommand_of_git(program(name)).is_some() || reader_of(name).is_some()
+}
+
+fn reader_of(name: &str) -> Option<&'static Reader> {
+    let plain = program(name);
+    BY_PROGRAM
+        .get(name)
+        .or_else(|| BY_PROGRAM.get(plain))
+        .or_else(|| BY_PROGRAM.get(compilers::without_target(plain)))
+}
+
+/// `git-log` is `git log`; other programs are called like that too.
+fn subcommand_of_git(plain: &str) -> Option<(&'static Known, &str)> {
+    let subcommand = plain.strip_prefix("git-")?;
+    match BY_PROGRAM.get("git")? {
+        Reader::Known(git) if git.has_command(subcommand) => Some((git, subcommand)),
+        Reader::Known(_) | Reader::Apart(_) => None,
+    }
+}
+
 fn understand_as(name: &str, arguments: &[&str]) -> Understood {
     let plain = program(name);
-    // `git-log` is `git log`; other programs are called like that too.
-    if let Some(subcommand) = plain.strip_prefix("git-")
-        && let Some(Reader::Known(git)) = BY_PROGRAM.get("git")
-        && git.has_command(subcommand)
-    {
+    if let Some((git, subcommand)) = subcommand_of_git(plain) {
         let words: Vec<&str> = std::iter::once(subcommand)
             .chain(arguments.iter().copied())
             .collect();
-        return of_outputs(git.read(&words).map(|call| call.outputs));
+        return of_call(git.read(&words));
     }
-    let tool = || compilers::without_target(plain);
-    let Some(reader) = BY_PROGRAM
-        .get(name)
-        .or_else(|| BY_PROGRAM.get(plain))
-        .or_else(|| BY_PROGRAM.get(tool()))
-    else {
+    let Some(reader) = reader_of(name) else {
         return Understood::Unlisted;
     };
     match reader {
         Reader::Apart(read) => read(arguments).map_or(Understood::Unknown, Understood::Plain),
         Reader::Known(known) => match plain {
             "cargo" => match arguments.split_first() {
-                Some((first, rest)) if is_toolchain(first) => {
-                    of_outputs(known.read(rest).map(|call| call.outputs))
-                }
-                _ => of_outputs(known.read(arguments).map(|call| call.outputs)),
+                Some((first, rest)) if is_toolchain(first) => of_call(known.read(rest)),
+                _ => of_call(known.read(arguments)),
             },
             "tar" | "gtar" | "bsdtar" => match archives::old_letters(arguments) {
                 Some(letters) => {
                     let words = archives::with_dashes(arguments, &letters);
-                    of_outputs(known.read(&words).map(|call| call.outputs))
+                    of_call(known.read(&words))
                 }
-                None => of_outputs(known.read(arguments).map(|call| call.outputs)),
+                None => of_call(known.read(arguments)),
             },
-            _ => of_outputs(known.read(arguments).map(|call| call.outputs)),
+            _ => of_call(known.read(arguments)),
         },
     }
 }
 
-fn of_outputs(outputs: Option<Vec<&str>>) -> Understood {
-    owned(outputs).map_or(Understood::Unknown, Understood::Plain)
+fn of_call(call: Option<Call<'_>>) -> Understood {
+    call.map_or(Understood::Unknown, |call| Understood::Plain(call.written()))
 }
 
 /// `+nightly`, and no path to one.

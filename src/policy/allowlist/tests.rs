@@ -1002,32 +1002,96 @@ fn delegation_can_be_switched_off() {
 /// Git runs what its own files say, so what writes them counts like what names a program.
 #[test]
 fn files_that_decide_what_starts_are_not_written_on_a_bare_entry() {
-    let mut world = World::allowing(&["git", "cp", "curl", "sed", "tar", "rg"]);
-    world.machine.search.insert("sed", "/usr/bin/sed");
+    let mut world = World::allowing(&[
+        "git", "cp", "curl", "sed", "tar", "rg", "make", "npm", "go", "wget", "zstd", "prog", "split", "gzip",
+    ]);
+    for (name, path) in [
+        ("sed", "/usr/bin/sed"),
+        ("go", "/usr/bin/go"),
+        ("wget", "/usr/bin/wget"),
+        ("zstd", "/usr/bin/zstd"),
+        ("prog", "/usr/bin/prog"),
+        ("split", "/usr/bin/split"),
+        ("gzip", "/usr/bin/gzip"),
+    ] {
+        world.machine.search.insert(name, path);
+    }
     world.machine.links.insert("/srv/proj/g", "/srv/proj/.git");
+    world.machine.links.insert("/srv/proj/s/..", "/srv/proj/.git");
     for (text, twin) in [
-        ("git log --output=.git/config", "git log --output=x"),
+        ("git archive -o .git/config HEAD", "git archive -o x HEAD"),
         (
-            "git log --output=/srv/proj/x/.GIT/config",
-            "git log --output=/srv/proj/x/git/config",
+            "git archive --output=/srv/proj/x/.GIT/config HEAD",
+            "git archive --output=/srv/proj/x/git/config HEAD",
         ),
-        ("git log --output=g/config", "git log --output=h/config"),
+        ("git archive -o g/config HEAD", "git archive -o h/config HEAD"),
         (
-            "cd .git && git log --output=config",
-            "cd x && git log --output=config",
-        ),
-        (
-            "cd x; git log --output=../.git/config",
-            "cd x; git log --output=../config",
+            "git archive -o s/../config HEAD",
+            "git archive -o t/../config HEAD",
         ),
         (
-            "git checkout-index -f --prefix=.git/hooks/ x",
-            "git checkout-index -f --prefix=out/ x",
+            "cd .git && git archive -o config HEAD",
+            "cd x && git archive -o config HEAD",
+        ),
+        (
+            "cd x; git archive -o ../.git/config HEAD",
+            "cd x; git archive -o ../config HEAD",
+        ),
+        (
+            "git -C .git archive -o config HEAD",
+            "git -C x archive -o config HEAD",
+        ),
+        (
+            "git -C sub -C ../.git archive -o config HEAD",
+            "git -C sub -C .. archive -o config HEAD",
+        ),
+        ("git -C .git clone .. hooks", "git -C x clone .. hooks"),
+        ("git -C .git mv a config", "git -C x mv a config"),
+        ("git -C g init hooks", "git -C h init hooks"),
+        ("git config -f .bashrc user.name x", "git config user.name x"),
+        (
+            "git worktree move wt ~/.config/git",
+            "git worktree move wt ~/config/git",
+        ),
+        (
+            "cd /home/agent/.config && git clone u/git",
+            "cd /home/agent/.config && git clone u/x",
         ),
         (
             "git format-patch -o .git/hooks HEAD~1",
             "git format-patch -o out HEAD~1",
         ),
+        (
+            "go build -C .git/hooks -o pre-commit x",
+            "go build -C hooks -o pre-commit x",
+        ),
+        (
+            "npm --prefix .git pack --pack-destination hooks",
+            "npm --prefix d pack --pack-destination hooks",
+        ),
+        ("make -C .git x", "make -C git x"),
+        ("make .npmrc", "make npmrc"),
+        ("make DESTDIR=.git install", "make DESTDIR=git install"),
+        ("cp -vt.git/hooks pre-commit", "cp -vthooks pre-commit"),
+        ("cp config.toml .cargo", "cp config.toml cargo"),
+        ("cp -b -S rc x .npm", "cp -b -S .bak x .npm"),
+        ("curl -so.git/config https://x", "curl -sogit/config https://x"),
+        (
+            "curl -O 'https://h/{.npmrc}'",
+            "curl -d '{\"a\":1}' https://h/npmrc",
+        ),
+        (
+            "curl -o '.np#1' 'https://h/np{mrc}'",
+            "curl -o x 'https://h/np{mrc}'",
+        ),
+        ("curl -O 'https://h/.npmrc?x'", "curl https://h/.git/config"),
+        ("wget https://h/%2enpmrc", "wget https://h/npmrc"),
+        ("wget -qO.bashrc https://h/x", "wget -qObashrc https://h/x"),
+        ("zstd x -o .npmrc", "zstd x -o npmrc"),
+        ("prog -xy.git/hooks", "prog --exclude .gitignore -x x"),
+        ("prog a .bashrc", "prog a bashrc"),
+        ("gzip -d .bashrc.gz", "gzip -d bashrc.gz"),
+        ("split -a1 -l1 abc .bashr", "split -a1 -l1 abc bashr"),
         ("cp x .git/hooks/pre-commit", "cp x hooks/pre-commit"),
         ("cp x ~/.bashrc", "cp x ~/bashrc"),
         (
@@ -1047,6 +1111,7 @@ fn files_that_decide_what_starts_are_not_written_on_a_bare_entry() {
         world.allows(twin);
     }
     world.allows("rg x .git/config");
+    world.asks(&format!("prog -{}t.git/hooks", "v".repeat(80)), Code::Delegation);
     world.strict_delegation = false;
     world.allows("cp x .git/hooks/pre-commit");
 }
@@ -1055,7 +1120,8 @@ fn files_that_decide_what_starts_are_not_written_on_a_bare_entry() {
 fn deny_rules_need_a_person_where_a_call_may_start_what_it_does_not_show() {
     let world = World::allowing(&["*"]).denying(&["rm"]);
     for text in [
-        "git log --output=.git/config",
+        "git archive -o .git/config HEAD",
+        "git log --output=x",
         "git unknown",
         "gcc -B dir -c x.c",
         "gcc -wrapper x x.c",
@@ -1079,7 +1145,7 @@ fn deny_rules_need_a_person_where_a_call_may_start_what_it_does_not_show() {
         world.denies(text);
     }
     for text in [
-        "git log --output=x",
+        "git archive -o x HEAD",
         "git status",
         "gcc -c x.c",
         "docker ps",
