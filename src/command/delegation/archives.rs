@@ -19,6 +19,7 @@ pub(super) const FIND: Grammar = Grammar {
     check: any_call,
 };
 
+/// The next volume is asked for, and an answer starts a shell. A new name for what is unpacked is a file to be written.
 pub(super) const TAR: Grammar = Grammar {
     programs: &["tar", "gtar", "bsdtar"],
     reader: Reader::Anywhere,
@@ -33,15 +34,13 @@ pub(super) const TAR: Grammar = Grammar {
          --recursive-unlink --remove-files --skip-old-files -U --unlink-first -W --verify --ignore-command-error -O \
          --to-stdout --atime-preserve? --clamp-mtime --delay-directory-restore --group: --group-map: --mode: --mtime: -m \
          --touch --same-owner --same-permissions --numeric-owner --owner: --owner-map: -p --preserve-permissions --sort: -s \
-         --preserve-order --same-order --acls --selinux --xattrs --xattrs-exclude: --xattrs-include: -f:o --file:o -L: \
-         --tape-length: -M --multi-volume --volno-file:o -b: --blocking-factor: -B --read-full-records -i --ignore-zeros \
+         --preserve-order --same-order --acls --selinux --xattrs --xattrs-exclude: --xattrs-include: -f:o --file:o -b: --blocking-factor: -B --read-full-records -i --ignore-zeros \
          --record-size: -H: --format: --old-archive --portability --pax-option: --posix -V: --label: -a --auto-compress -j \
          --bzip2 -J --xz --lzip --lzma --lzop --zstd -z --gzip --gunzip --ungzip -Z --compress --uncompress --backup? \
          --hard-dereference -h --dereference -K: --starting-file: --newer-mtime: -N: --newer: --after-date: \
-         --one-file-system -P --absolute-names --suffix: --strip-components: --checkpoint? --full-time --index-file:o -l \
+         --one-file-system --one-top-level -P --absolute-names --strip-components: --checkpoint? --full-time --index-file:o -l \
          --check-links --quote-chars: --quoting-style: -R --block-number --show-defaults --show-omitted-dirs \
-         --show-transformed-names --show-stored-names --totals? --utc -v --verbose --warning: -w --interactive \
-         --confirmation -o -? --help --restrict --usage --version --transform:t --xform:t -q",
+         --show-transformed-names --show-stored-names --totals? --utc -v --verbose --warning: -o -? --help --restrict --usage --version -q",
     ],
     commands: &[],
     check: is_local,

@@ -171,6 +171,14 @@ pub(super) const GH: Grammar = Grammar {
             ],
         ),
         (
+            "project list,ruleset list,org list,ssh-key list,gpg-key list,extension list,alias list,codespace list,issue pin,\
+             issue unpin",
+            &[
+                "-L: --limit: -q: --jq: -t: --template: --json: --owner: --closed -o: --org: -w --web -R: --repo:",
+            ],
+        ),
+        ("issue develop", &["-l --list -R: --repo:"]),
+        (
             "secret list,variable list,variable get,cache list",
             &["-e: --env: -o: --org: -a: --app: -q: --jq: --json: -L: --limit: -R: --repo: -u --user"],
         ),
@@ -298,6 +306,12 @@ const AWS_OPERATIONS: &[&str] = &[
     "socks",
 ];
 
+/// Whether a word may be an option, whose names may be shortened.
+fn may_be(word: &str, option: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    word.starts_with(option) || (name.len() > 2 && option.starts_with(name))
+}
+
 /// Options of `aws` itself that take a value. Those of an operation are members of a request.
 const AWS_VALUES: &[&str] = &[
     "--region",
@@ -330,17 +344,22 @@ pub(super) fn reads_as_plain_aws<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> 
     let Some(service) = words.get(at) else {
         return Some(Vec::new());
     };
+    if let ["help"] | ["configure", "list" | "list-profiles"] = words.get(at..).unwrap_or_default() {
+        return Some(Vec::new());
+    }
     let behind = words.get(at + 1..).unwrap_or_default();
     let is_plain = AWS_SERVICES.contains(service)
         && !behind.iter().any(|word| {
-            AWS_OPERATIONS.contains(word) || word.starts_with("--endpoint") || word.starts_with("--profile")
+            AWS_OPERATIONS.contains(word) || may_be(word, "--endpoint-url") || may_be(word, "--profile")
         });
     // Some operations write what they fetch to an operand.
     is_plain.then(|| {
         behind
             .iter()
-            .filter(|word| !word.starts_with('-'))
-            .copied()
+            .filter_map(|word| match word.split_once('=') {
+                Some((name, value)) if name.starts_with('-') => Some(value),
+                _ => Some(*word).filter(|word| !word.starts_with('-')),
+            })
             .collect()
     })
 }
@@ -352,22 +371,110 @@ pub(super) const PSQL: Grammar = Grammar {
         "-c:t --command:t -d: --dbname: -h: --host: -p: --port: -U: --username: -w --no-password -W --password -t \
          --tuples-only -A --no-align -q --quiet -x --expanded -X --no-psqlrc -l --list -F: --field-separator: -R: \
          --record-separator: -z -0 -1 --single-transaction --csv -H --html -V --version -? --help? -a --echo-all -b \
-         --echo-errors -e --echo-queries -E --echo-hidden -n -S -v: --set: --variable:",
+         --echo-errors -e --echo-queries -E --echo-hidden -n -S -v: --set: --variable: -P: --pset:",
     ],
     commands: &[],
     check: is_plain_psql,
 };
 
-/// A backslash begins a command of `psql`, and `COPY … PROGRAM` one of the server's shell. What stands for a database may
-/// be a list of settings.
+/// First words of statements of psql. `DO`, `LOAD` and code in another language make the server start programs.
+const PSQL_WORDS: &str = "select with explain show insert update delete values table begin commit rollback start end savepoint \
+     release set reset truncate vacuum analyze reindex refresh grant revoke comment discard lock copy create alter drop";
+/// What may be created, changed and dropped.
+const SQL_OBJECTS: &str =
+    "table temp temporary unlogged index unique view materialized schema sequence type trigger";
+
+/// A backslash at the beginning is a command of `psql`. What stands for a database may be a list of settings.
 fn is_plain_psql(call: &Call<'_>) -> bool {
-    let is_sql = |text: &str| looks_only(text) || (!text.contains('\\') && !contains_word(text, "program"));
-    let is_name = |text: &&str| !text.contains(['=', '?']);
-    let is_switch = |text: &str| matches!(text, "ON_ERROR_STOP=1" | "ON_ERROR_STOP=on" | "ON_ERROR_STOP");
-    call.values(&["c", "command"]).all(is_sql)
-        && call.values(&["v", "set", "variable"]).all(is_switch)
-        && call.values(&["d", "dbname"]).all(|value| is_name(&value))
-        && call.operands.iter().all(is_name)
+    let is_text = |text: &str| looks_only(text) || is_plain_postgres(text);
+    // Variables of `psql` itself have capitals.
+    let is_variable = |text: &str| {
+        let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+        matches!(text, "ON_ERROR_STOP=1" | "ON_ERROR_STOP=on" | "ON_ERROR_STOP")
+            || text
+                .split_once('=')
+                .is_some_and(|(name, value)| name.chars().all(is_name) && is_word(value))
+    };
+    call.values(&["c", "command"]).all(is_text)
+        && call.values(&["v", "set", "variable"]).all(is_variable)
+        && call.values(&["d", "dbname"]).all(is_database)
+        && call.operands.iter().all(|word| is_database(word))
+}
+
+/// Whether a backslash may begin a command: one before a sign is part of a pattern.
+fn has_command(text: &str) -> bool {
+    let mut behind = text.split('\\').skip(1);
+    text.trim_start().starts_with('\\')
+        || behind.any(|rest| rest.starts_with(|c: char| c == '!' || c.is_alphanumeric()))
+}
+
+fn is_plain_postgres(text: &str) -> bool {
+    let copies_here = |statement: &str| {
+        let is_stream = contains_word(statement, "stdin") || contains_word(statement, "stdout");
+        is_stream && !contains_word(statement, "program") && !statement.contains(['\'', '$'])
+    };
+    let may_write = ["lo_export", "lo_import", "pg_file_write"];
+    !has_command(text)
+        && !may_write.iter().any(|name| contains_word(text, name))
+        && are_statements(text, PSQL_WORDS, |word, statement| {
+            word != "copy" || copies_here(statement)
+        })
+}
+
+/// Whether each statement of a text begins with a word that is known, and creates, changes or drops what is data. What a
+/// string holds behind a semicolon is taken for a statement too.
+fn are_statements(text: &str, words: &str, is_plain: impl Fn(&str, &str) -> bool) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.split(';').all(|statement| {
+        let statement = statement.trim_start_matches(|c: char| c.is_whitespace() || c == '(');
+        let mut tokens = statement.split_whitespace();
+        let Some(first) = tokens.next() else {
+            return true;
+        };
+        let end = first
+            .find(|c: char| !c.is_ascii_alphabetic())
+            .unwrap_or(first.len());
+        let word = first.get(..end).unwrap_or_default();
+        let is_known = words.split_whitespace().any(|known| known == word);
+        let is_data = !matches!(word, "create" | "alter" | "drop")
+            || (word == first
+                && tokens.next().is_some_and(|object| {
+                    SQL_OBJECTS.split(' ').any(|known| known == object)
+                        || (object == "database" && word != "alter")
+                }));
+        is_known && is_data && is_plain(word, statement)
+    })
+}
+
+/// A word without anything that a program could take for more.
+fn is_word(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
+
+/// Settings of a connection that name no file and no library.
+const CONNECTION: &[&str] = &[
+    "application_name",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "password",
+    "port",
+    "sslmode",
+    "user",
+];
+
+/// A name, an address, or a list of settings that are known.
+fn is_database(text: &str) -> bool {
+    let is_setting = |setting: &str| {
+        setting
+            .split_once('=')
+            .is_some_and(|(name, value)| CONNECTION.contains(&name) && !value.contains(['\'', '\\', '%']))
+    };
+    match text.split_once('?') {
+        Some((address, settings)) => !address.contains('=') && settings.split('&').all(is_setting),
+        None => !text.contains('=') || text.split_whitespace().all(is_setting),
+    }
 }
 
 /// `\dt public.*` and `\l`: what there is.
@@ -378,7 +485,8 @@ fn looks_only(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || " ._*+\"".contains(c);
     let name = command.split(' ').next().unwrap_or_default();
     command.chars().all(is_plain)
-        && (name.starts_with('d') || matches!(name, "l" | "l+" | "list" | "conninfo"))
+        && (name.starts_with('d')
+            || matches!(name, "l" | "l+" | "list" | "conninfo" | "x" | "timing" | "pset"))
 }
 
 pub(super) const SQLITE: Grammar = Grammar {
@@ -386,7 +494,7 @@ pub(super) const SQLITE: Grammar = Grammar {
     reader: Reader::Names,
     options: &[
         "-append -ascii -bail -batch -box -column -csv -echo -header -noheader -help -html -interactive -json -line -list \
-         -markdown -memtrace -newline: -nofollow -nullvalue: -quote -readonly -safe -separator: -stats -table -tabs -version",
+         -markdown -memtrace -cmd:t -newline: -nofollow -nullvalue: -quote -readonly -safe -separator: -stats -table -tabs -version",
     ],
     commands: &[],
     check: is_plain_sqlite,
@@ -417,23 +525,83 @@ const SQLITE_COMMANDS: &[&str] = &[
     ".width",
 ];
 
+const SQLITE_WORDS: &str = "select with explain insert update delete replace values begin commit rollback end savepoint \
+     release analyze reindex vacuum pragma create alter drop";
+/// What is asked or set. `writable_schema` makes a view of any text, with calls that are put together.
+const SQLITE_PRAGMAS: &str = "application_id auto_vacuum busy_timeout cache_size compile_options database_list encoding \
+     foreign_key_check foreign_key_list foreign_keys freelist_count index_info index_list integrity_check journal_mode \
+     mmap_size optimize page_count page_size quick_check synchronous table_info table_list table_xinfo temp_store user_version \
+     wal_checkpoint";
+
+/// A text is commands with a dot, or SQL. An address may have settings and another spelling of a file.
 fn is_plain_sqlite(call: &Call<'_>) -> bool {
-    let is_line_plain = |line: &str| {
-        let line = line.trim_start();
-        !line.starts_with('.')
-            || line
-                .split_whitespace()
-                .next()
-                .is_some_and(|word| SQLITE_COMMANDS.contains(&word))
+    let is_database = |name: &&str| !name.starts_with("file:");
+    let mut texts = call.operands.iter().skip(1).copied().chain(call.values(&["cmd"]));
+    call.before_dashes.is_none()
+        && call.operands.first().is_none_or(is_database)
+        && texts.all(|text| are_dot_commands(text) || is_plain_sqlite_text(text))
+}
+
+fn are_dot_commands(text: &str) -> bool {
+    text.lines().all(|line| {
+        let first = line.split_whitespace().next();
+        first.is_none_or(|word| SQLITE_COMMANDS.contains(&word))
+    })
+}
+
+fn is_plain_sqlite_text(text: &str) -> bool {
+    // These load a library, start an editor, write a file, and write what a database is made of.
+    let reaches_out = [
+        "load_extension",
+        "edit",
+        "writefile",
+        "writable_schema",
+        "sqlite_dbpage",
+    ];
+    let is_pragma = |statement: &str| {
+        let name = statement
+            .split(|c: char| c.is_whitespace() || c == '=' || c == '(')
+            .nth(1);
+        name.is_some_and(|name| SQLITE_PRAGMAS.split_whitespace().any(|known| known == name))
     };
-    // These load a library, start an editor and write a file.
-    let calls_nothing = |text: &str| {
-        !["load_extension", "edit", "writefile"]
-            .iter()
-            .any(|name| contains_word(text, name))
-    };
-    let mut texts = call.operands.iter().skip(1);
-    call.before_dashes.is_none() && texts.all(|text| text.lines().all(is_line_plain) && calls_nothing(text))
+    !text.lines().any(|line| line.trim_start().starts_with('.'))
+        && !reaches_out.iter().any(|name| contains_word(text, name))
+        && are_statements(text, SQLITE_WORDS, |word, statement| match word {
+            "pragma" => is_pragma(statement),
+            // With `INTO` it writes a file.
+            "vacuum" => statement.trim() == "vacuum",
+            _ => true,
+        })
+}
+
+pub(super) const MYSQL: Grammar = Grammar {
+    programs: &["mysql", "mariadb"],
+    reader: Reader::Anywhere,
+    options: &[
+        "-e:t --execute:t -h: --host: -P: --port: -u: --user: -p? --password? -D: --database: -N --skip-column-names -s --silent \
+         -B --batch -t --table -v --verbose -V --version -? --help -H --html -X --xml -r --raw -E --vertical -q --quick \
+         --protocol: -S: --socket: -A --auto-rehash --connect-timeout: --default-character-set: -C --compress -w --wait -f \
+         --force --column-names --ssl-mode:",
+    ],
+    commands: &[],
+    check: is_plain_mysql,
+};
+
+const MYSQL_WORDS: &str = "select with explain show describe desc insert update delete replace values table use begin start \
+     commit rollback set truncate analyze optimize check lock unlock rename grant revoke create alter drop";
+
+/// A backslash begins a command of the client, and so does a word that is none of SQL.
+fn is_plain_mysql(call: &Call<'_>) -> bool {
+    let reaches_out = ["outfile", "dumpfile", "soname", "global", "persist"];
+    call.values(&["e", "execute"]).all(|text| {
+        let text = text.replace("\\G", ";");
+        !text.contains('\\')
+            && !reaches_out.iter().any(|name| contains_word(&text, name))
+            && are_statements(&text, MYSQL_WORDS, |word, statement| {
+                // The client takes it by line, and the next line may be a command.
+                word != "use" || !statement.trim().contains('\n')
+            })
+    })
 }
 
 /// Whether a text has a word, without case, that is no part of a longer one.
@@ -452,6 +620,7 @@ const OPENSSL_COMMANDS: &[&str] = &[
     "asn1parse",
     "base64",
     "ciphers",
+    "cms",
     "crl",
     "crl2pkcs7",
     "dgst",
@@ -501,7 +670,8 @@ const OPENSSL_COMMANDS: &[&str] = &[
 
 /// Options of its subcommands that name no engine, provider, configuration or library. Every word with a dash has to be
 /// one, so that it does not matter which of them take a value.
-const OPENSSL_OPTIONS: &str = "-a -A -addext -aes128 -aes256 -aes-128-cbc -aes-256-cbc -aes-256-gcm -alpn -attime -base64 -batch \
+const OPENSSL_OPTIONS: &str = "-a -A -addext -algorithm -digest-algorithms \
+     -cipher-algorithms -public-key-algorithms -digest-commands -cipher-commands -commands -aes128 -aes256 -aes-128-cbc -aes-256-cbc -aes-256-gcm -alpn -attime -base64 -batch \
      -binary -bits -brief -CA -CAcreateserial -CAfile -CAkey -CApath -CAserial -CAstore -c -cert -certfile -certopt -certs \
      -check -check_ss_sig -checkend -checkhost -checkip -chain -cipher -ciphersuites -clcerts -cacerts -clrext -connect \
      -conv_form -copy_extensions -crl_check -crl_check_all -crl_download -crlf -crlfile -curves -d -dates -days -debug -decrypt \
@@ -516,7 +686,14 @@ const OPENSSL_OPTIONS: &str = "-a -A -addext -aes128 -aes256 -aes-128-cbc -aes-2
      -state -status -strparse -subj -subject -subject_hash -ssl3 -strict -tbs -text -text_pub -timeout -tls1 -tls1_1 -tls1_2 -tls1_3 -tlsextdebug -to -topk8 -trace -trusted \
      -twopass -untrusted -utf8 -V -v -verbose -verify -verify_depth -verify_hostname -verify_ip -verify_return_error -verify_quiet -writerand -x509 \
      -x509_strict -x509toreq -x -y -z -1 -5 -6 -apr1 -stdin -reverse -table -noverify -out -in -req -keyform -inform -outform -certform -CAform -CAkeyform -passargs";
-const OPENSSL_OUTPUTS: &[&str] = &["-out", "-keyout", "-writerand", "-sess_out", "-CAserial"];
+const OPENSSL_OUTPUTS: &[&str] = &[
+    "-out",
+    "-keyout",
+    "-writerand",
+    "-sess_out",
+    "-CAserial",
+    "-signer",
+];
 const OPENSSL_FORMS: &[&str] = &[
     "pem", "der", "p12", "pkcs12", "smime", "http", "msblob", "pvk", "b64", "text",
 ];
@@ -608,5 +785,12 @@ fn is_plain_gpg(call: &Call<'_>) -> bool {
     let is_command = |(name, value): &(&str, Option<&str>)| {
         value.is_none() && !name.starts_with("no-") && !GPG_MANNERS.contains(name)
     };
-    call.operands.is_empty() || call.options.iter().any(is_command)
+    let names_what_to_do = call.operands.is_empty() || call.options.iter().any(is_command);
+    names_what_to_do && makes_no_key_from_file(call)
+}
+
+/// A description of keys says where they are written.
+fn makes_no_key_from_file(call: &Call<'_>) -> bool {
+    let has = |names: &[&str]| call.options.iter().any(|(name, _)| names.contains(name));
+    !has(&["gen-key", "generate-key", "full-generate-key"]) || (!has(&["batch"]) && call.operands.is_empty())
 }

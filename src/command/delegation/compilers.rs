@@ -7,9 +7,11 @@ use super::grammar::{Call, Grammar, Reader};
 
 /// Names of compilers; a target may stand before them (`x86_64-linux-gnu-gcc`).
 pub(super) const COMPILERS: &[&str] = &[
-    "c89", "c89-gcc", "c99", "c99-gcc", "gcc", "g++", "cc", "c++", "cpp", "clang", "clang++", "gfortran",
-    "gcc-cpp",
+    "c89", "c89-gcc", "c99", "c99-gcc", "gcc", "g++", "cc", "c++", "clang", "clang++", "gfortran",
 ];
+
+/// Their preprocessors, which write to their second operand.
+pub(super) const PREPROCESSORS: &[&str] = &["cpp", "gcc-cpp"];
 
 /// Options that are whole words.
 const WORDS: &str = "-c -S -E -C -P -CC -H -Q -v -w -s -r -pipe -pthread -shared -static -static-pie -static-libgcc \
@@ -17,7 +19,7 @@ const WORDS: &str = "-c -S -E -C -P -CC -H -Q -v -w -s -r -pipe -pthread -shared
      -pedantic -pedantic-errors -dumpversion -dumpfullversion -dumpmachine -dM -dD -dI -dN -M -MM -MD -MMD -MP -MG -undef \
      -trigraphs -save-temps -time -p -pg -symbolic -remap -xc -xc++ -x- --version --help -### -print-search-dirs \
      -print-multi-lib -print-multi-directory -print-sysroot -print-libgcc-file-name -no-canonical-prefixes -# \
-     -Qunused-arguments -static-libasan -static-libubsan";
+     -Qunused-arguments -static-libasan -static-libubsan --coverage";
 /// Options with a value, glued or behind.
 const WITH_VALUE: &[&str] = &[
     "-include",
@@ -32,16 +34,16 @@ const WITH_VALUE: &[&str] = &[
     "-L",
     "-l",
     "-u",
-    "-arch",
     "-framework",
-    "-target",
     "-isysroot",
     "-e",
 ];
 /// Options with a value that is the file to be written.
 const WITH_OUTPUT: &[&str] = &["-o", "-MF", "-MJ"];
 /// Options with a value that says nothing of files.
-const WITH_TEXT: &[&str] = &["-MT", "-MQ", "-x", "-z"];
+const WITH_TEXT: &[&str] = &["-MT", "-MQ", "-z"];
+/// Options with a value that is a name: that of a target is part of the names of programs.
+const WITH_NAME: &[&str] = &["-arch", "-target", "-x"];
 /// Beginnings whose rest is a word without anything to be read or started.
 const BEGINNINGS: &[&str] = &[
     "-O",
@@ -52,7 +54,20 @@ const BEGINNINGS: &[&str] = &[
     "--param=",
     "-stdlib=",
     "--target=",
+    "--help=",
     "-rtlib=",
+];
+/// What `-g` may begin with, besides a number.
+const DEBUGGING: &[&str] = &[
+    "gdb",
+    "dwarf",
+    "line-tables-only",
+    "split-dwarf",
+    "strict-dwarf",
+    "column-info",
+    "record-gcc-switches",
+    "no-",
+    "z",
 ];
 /// `-fNAME=…` that may be given.
 const F_WITH_VALUE: &[&str] = &[
@@ -145,14 +160,30 @@ const LINKER_WITH_VALUE: &[&str] = &[
     "-Map",
     "-e",
     "--entry",
+    "--version-script",
 ];
 
 pub(super) fn reads_as_plain_compiler<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    read_compiler(words).map(|(outputs, _)| outputs)
+}
+
+pub(super) fn reads_as_plain_preprocessor<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+    let (mut outputs, operands) = read_compiler(words)?;
+    outputs.extend(operands.get(1));
+    (operands.len() < 3).then_some(outputs)
+}
+
+/// The files that it writes, and its operands.
+fn read_compiler<'a>(words: &[&'a str]) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
     let mut outputs = Vec::new();
+    let mut operands = Vec::new();
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
-        if word == "-" || !word.starts_with(['-', '@']) || WORDS.split_whitespace().any(|known| known == word)
-        {
+        if word == "-" || !word.starts_with(['-', '@']) {
+            operands.push(word);
+            continue;
+        }
+        if WORDS.split_whitespace().any(|known| known == word) {
             continue;
         }
         if let Some((_, rest)) = glued(word, WITH_OUTPUT) {
@@ -162,6 +193,11 @@ pub(super) fn reads_as_plain_compiler<'a>(words: &[&'a str]) -> Option<Vec<&'a s
                 rest
             };
             outputs.push(output);
+        } else if let Some((_, rest)) = glued(word, WITH_NAME) {
+            let name = if rest.is_empty() { words.next()? } else { rest };
+            if name.starts_with('-') || !is_name(name) {
+                return None;
+            }
         } else if let Some((_, rest)) = glued(word, WITH_VALUE).or_else(|| glued(word, WITH_TEXT)) {
             if rest.is_empty() {
                 words.next().filter(|word| !word.starts_with(['-', '@']))?;
@@ -170,7 +206,7 @@ pub(super) fn reads_as_plain_compiler<'a>(words: &[&'a str]) -> Option<Vec<&'a s
             return None;
         }
     }
-    Some(outputs)
+    Some((outputs, operands))
 }
 
 /// The longest of the options that a word begins with, and its rest.
@@ -184,11 +220,12 @@ fn glued<'a>(word: &'a str, options: &[&'static str]) -> Option<(&'static str, &
     (longest.len() == 2 || rest.is_empty()).then_some((*longest, rest))
 }
 
+fn is_name(text: &str) -> bool {
+    text.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"-_+.".contains(&byte))
+}
+
 fn is_plain_option<'a>(word: &'a str, outputs: &mut Vec<&'a str>) -> bool {
-    let is_name = |text: &str| {
-        text.bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-_+.".contains(&byte))
-    };
     let is_value = |text: &str| {
         is_name(text)
             || text
@@ -214,7 +251,12 @@ fn is_plain_option<'a>(word: &'a str, outputs: &mut Vec<&'a str>) -> bool {
         .split_once('=')
         .map_or((rest, None), |(name, value)| (name, Some(value)));
     match kind {
-        "-W" | "-g" => is_name(name) && value.is_none_or(is_name),
+        "-g" => {
+            let is_known = name.bytes().all(|byte| byte.is_ascii_digit())
+                || DEBUGGING.iter().any(|beginning| name.starts_with(beginning));
+            is_known && is_name(name) && value.is_none_or(is_name)
+        }
+        "-W" => is_name(name) && value.is_none_or(is_name),
         // `-mllvm` hands the next word on.
         "-m" => !name.starts_with("llvm") && is_name(name) && value.is_none_or(is_name),
         "-f" if name.contains("plugin") || name.contains("module-mapper") => false,
@@ -340,7 +382,7 @@ pub(super) const WRITERS: Grammar = Grammar {
          -O: --output-target: -B: --binary-architecture: -F: --target: -j: --only-section: --add-gnu-debuglink: --extract-dwo \
          --extract-symbol --localize-hidden -L: --localize-symbol: --globalize-symbol: -G: --keep-global-symbol: -W: \
          --weaken-symbol: --weaken --gap-fill: --pad-to: --set-start: --set-section-flags: --set-section-alignment: \
-         --add-section: --update-section: --dump-section: --rename-section: --redefine-sym: --prefix-symbols: \
+         --add-section: --update-section: --rename-section: --redefine-sym: --prefix-symbols: \
          --compress-debug-sections? --decompress-debug-sections",
     ],
     commands: &[],
@@ -385,10 +427,10 @@ pub(super) fn reads_as_plain_ar<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
             && (!word.starts_with('-') || is_operation || matches!(*word, "--thin" | "--version" | "--help"))
     };
     // `-M` reads a script, and a word of letters may hold it.
-    let reads_script = words
-        .iter()
-        .take(2)
-        .any(|word| word.contains('M') && !word.contains(['.', '/']));
+    let reads_script = words.iter().enumerate().any(|(at, word)| {
+        let may_be_letters = at < 2 || (word.starts_with('-') && !word.starts_with("--"));
+        may_be_letters && word.contains('M') && !word.contains(['.', '/'])
+    });
     (words.iter().all(is_fine) && !reads_script).then(|| words.to_vec())
 }
 
@@ -400,7 +442,7 @@ pub(super) fn has_no_file_of_arguments(call: &Call<'_>) -> bool {
 
 /// A name without the target that stands before it, if it is one of these tools.
 pub(super) fn without_target(name: &str) -> &str {
-    let tools = COMPILERS.iter().chain(BINUTILS);
+    let tools = COMPILERS.iter().chain(PREPROCESSORS).chain(BINUTILS);
     let behind = tools.filter(|tool| {
         name.strip_suffix(**tool).is_some_and(|target| {
             target.len() > 4 && target.ends_with('-') && target.matches('-').count() > 1

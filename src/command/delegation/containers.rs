@@ -2,7 +2,7 @@
 //!
 //! Left out on purpose: what starts a program that the call names (`run`, `exec`), another configuration, and plug-ins.
 
-use super::grammar::{Grammar, Reader, any_call};
+use super::grammar::{Call, Grammar, Reader, any_call};
 
 const BUILD: &str = "--add-host: --build-arg: --cache-from: --compress -f: --file: --force-rm --iidfile:o --label: -m: \
      --memory: --network: --cache --platform: --pull -q --quiet --rm --shm-size: --squash -t: --tag: --target: --ulimit: \
@@ -25,96 +25,114 @@ const COMPOSE_SHOW: &str = "-a --all -q --quiet --format: --services --images --
 const COMPOSE_ACT: &str = "-q --quiet --ignore-pull-failures --include-deps --ignore-buildable --policy: -t: --timeout: -s: \
      --signal: --deps -f --force --stop -v --volumes --pull: --build";
 
+const CONTAINERS: &[(&str, &[&str])] = &[
+    ("build,image build,buildx build,builder build", &[BUILD]),
+    ("commit", &["-a: --author: -m:t --message:t -p --pause"]),
+    ("compose up,compose create", &[COMPOSE_UP]),
+    ("compose down", &[COMPOSE_DOWN]),
+    ("compose build", &[COMPOSE_BUILD]),
+    ("compose logs", &[LOGS]),
+    (
+        "compose ps,compose ls,compose images,compose top,compose config,compose version,compose events,compose port",
+        &[COMPOSE_SHOW],
+    ),
+    (
+        "compose start,compose stop,compose restart,compose pull,compose push,compose kill,compose rm,compose pause,\
+      compose unpause",
+        &[COMPOSE_ACT],
+    ),
+    ("context ls,context show", &["--format: -q --quiet"]),
+    (
+        "buildx ls,buildx inspect,buildx du,buildx version,manifest inspect",
+        &["--format: --verbose --builder:"],
+    ),
+    ("buildx imagetools", &["=inspect --format: --raw"]),
+    (
+        "update,container update",
+        &["-m: --memory: --memory-swap: -c: --cpu-shares: --cpus: --cpuset-cpus: --pids-limit: --restart:"],
+    ),
+    ("cp,container cp", &["> -a --archive -L --follow-link -q --quiet"]),
+    (
+        "diff,container diff,port,container port,top,container top,rename,container rename,tag,image tag,search",
+        &["--filter: --format: --limit: --trunc"],
+    ),
+    (
+        "events,system events",
+        &["-f: --filter: --format: --since: --until:"],
+    ),
+    (
+        "export,container export,save,image save",
+        &["-o:o --output:o --platform:"],
+    ),
+    (
+        "history,image history",
+        &["--format: -H --human --trunc -q --quiet"],
+    ),
+    ("images,image ls,image list", &[LIST]),
+    (
+        "info,version,system info,system df",
+        &["-f: --format: -v --verbose"],
+    ),
+    (
+        "inspect,container inspect,image inspect,volume inspect,network inspect",
+        &["-f: --format: -s --size --type: -v"],
+    ),
+    (
+        "kill,container kill,stop,container stop,restart,container restart",
+        &[STOP],
+    ),
+    (
+        "load,image load,import,image import",
+        &["-i: --input: -q --quiet -m:t --message:t --platform:"],
+    ),
+    (
+        "login,logout",
+        &["-u: --username: -p: --password: --password-stdin"],
+    ),
+    ("logs,container logs", &[LOGS]),
+    (
+        "network ls,network list,network rm,network prune,network connect,network disconnect,network create",
+        &[
+            PRUNE,
+            "--format: --trunc -q --quiet -d: --driver: --subnet: --gateway: --alias: --ip: --internal --label:",
+        ],
+    ),
+    (
+        "pause,unpause,wait,container pause,container unpause,container wait",
+        &[""],
+    ),
+    ("ps,container ls,container list,container ps", &[LIST]),
+    (
+        "pull,push,image pull,image push",
+        &["-a --all-tags --disable-content-trust --platform: -q --quiet"],
+    ),
+    ("rm,container rm,rmi,image rm", &[REMOVE]),
+    ("start,container start", &["-a --attach -i --interactive"]),
+    ("stats,container stats", &["-a --all --format: --stream --trunc"]),
+    (
+        "system prune,image prune,container prune,volume prune,builder prune,buildx prune",
+        &[PRUNE, "--keep-storage:"],
+    ),
+    // Its options can make a directory of the host a volume.
+    (
+        "volume ls,volume list,volume rm,volume create",
+        &["-f: --filter: --format: -q --quiet --label: --force"],
+    ),
+];
+
 pub(super) const DOCKER: Grammar = Grammar {
-    programs: &["docker", "podman"],
+    programs: &["docker"],
     reader: Reader::Anywhere,
     options: &["-D --debug -l: --log-level: -v --version --help"],
-    commands: &[
-        ("build,image build,buildx build,builder build", &[BUILD]),
-        ("commit", &["-a: --author: -m:t --message:t -p --pause"]),
-        ("compose up,compose create", &[COMPOSE_UP]),
-        ("compose down", &[COMPOSE_DOWN]),
-        ("compose build", &[COMPOSE_BUILD]),
-        ("compose logs", &[LOGS]),
-        (
-            "compose ps,compose ls,compose images,compose top,compose config,compose version,compose events,compose port",
-            &[COMPOSE_SHOW],
-        ),
-        (
-            "compose start,compose stop,compose restart,compose pull,compose push,compose kill,compose rm,compose pause,\
-          compose unpause",
-            &[COMPOSE_ACT],
-        ),
-        ("context ls,context show", &["--format: -q --quiet"]),
-        ("cp,container cp", &["> -a --archive -L --follow-link -q --quiet"]),
-        (
-            "diff,container diff,port,container port,top,container top,rename,container rename,tag,image tag,search",
-            &["--filter: --format: --limit: --trunc"],
-        ),
-        (
-            "events,system events",
-            &["-f: --filter: --format: --since: --until:"],
-        ),
-        (
-            "export,container export,save,image save",
-            &["-o:o --output:o --platform:"],
-        ),
-        (
-            "history,image history",
-            &["--format: -H --human --trunc -q --quiet"],
-        ),
-        ("images,image ls,image list", &[LIST]),
-        (
-            "info,version,system info,system df",
-            &["-f: --format: -v --verbose"],
-        ),
-        (
-            "inspect,container inspect,image inspect,volume inspect,network inspect",
-            &["-f: --format: -s --size --type: -v"],
-        ),
-        (
-            "kill,container kill,stop,container stop,restart,container restart",
-            &[STOP],
-        ),
-        (
-            "load,image load,import,image import",
-            &["-i: --input: -q --quiet -m:t --message:t --platform:"],
-        ),
-        (
-            "login,logout",
-            &["-u: --username: -p: --password: --password-stdin"],
-        ),
-        ("logs,container logs", &[LOGS]),
-        (
-            "network ls,network list,network rm,network prune,network connect,network disconnect,network create",
-            &[
-                PRUNE,
-                "--format: --trunc -q --quiet -d: --driver: --subnet: --gateway: --alias: --ip: --internal --label:",
-            ],
-        ),
-        (
-            "pause,unpause,wait,container pause,container unpause,container wait",
-            &[""],
-        ),
-        ("ps,container ls,container list,container ps", &[LIST]),
-        (
-            "pull,push,image pull,image push",
-            &["-a --all-tags --disable-content-trust --platform: -q --quiet"],
-        ),
-        ("rm,container rm,rmi,image rm", &[REMOVE]),
-        ("start,container start", &["-a --attach -i --interactive"]),
-        ("stats,container stats", &["-a --all --format: --stream --trunc"]),
-        (
-            "system prune,image prune,container prune,volume prune,builder prune,buildx prune",
-            &[PRUNE, "--keep-storage:"],
-        ),
-        // Its options can make a directory of the host a volume.
-        (
-            "volume ls,volume list,volume rm,volume create",
-            &["-f: --filter: --format: -q --quiet --label: --force"],
-        ),
-    ],
+    commands: CONTAINERS,
     check: any_call,
+};
+
+/// Behind its subcommands `-v` may be a directory of the host.
+pub(super) const PODMAN: Grammar = Grammar {
+    programs: &["podman"],
+    options: &["--log-level: --version --help"],
+    ..DOCKER
 };
 
 pub(super) const COMPOSE: Grammar = Grammar {
@@ -171,8 +189,9 @@ pub(super) const KUBECTL: Grammar = Grammar {
         ),
         ("cluster-info", &["."]),
         (
-            "config view,config current-context,config get-contexts,config get-clusters,config get-users,config use-context",
-            &["--minify --flatten -o: --output: --headers --raw"],
+            "config view,config current-context,config get-contexts,config get-clusters,config get-users,config use-context,\
+             config set-context",
+            &["--minify --flatten -o: --output: --headers --raw --current"],
         ),
         (
             "cordon,uncordon,drain,taint",
@@ -189,6 +208,29 @@ pub(super) const KUBECTL: Grammar = Grammar {
                 "--from-literal: --from-file: --from-env-file: --append-hash",
             ],
         ),
+        (
+            "create secret",
+            &[
+                KUBE_OBJECTS,
+                "=generic,docker-registry,tls --from-literal: --from-file: --from-env-file: --append-hash --type: --cert: --key: \
+             --docker-server: --docker-username: --docker-password: --docker-email:",
+            ],
+        ),
+        (
+            "create deployment,create deploy,create job,create cronjob",
+            &[
+                KUBE_OBJECTS,
+                "--image: --replicas: --port: --from: --schedule: --restart:",
+            ],
+        ),
+        (
+            "create role,create clusterrole,create rolebinding,create clusterrolebinding,create quota,create ingress",
+            &[
+                KUBE_OBJECTS,
+                "--verb: --resource: --resource-name: --role: --clusterrole: --serviceaccount: --group: --hard: --rule: --class:",
+            ],
+        ),
+        ("kustomize", &["-o:o --output:o"]),
         ("events", &[KUBE_OBJECTS, "--for: --types:"]),
         ("explain", &["--recursive --api-version: -o: --output:"]),
         (
@@ -219,8 +261,23 @@ pub(super) const KUBECTL: Grammar = Grammar {
         ("version", &["--client --short -o: --output:"]),
         ("wait", &[KUBE_OBJECTS, "--for:"]),
     ],
-    check: any_call,
+    check: builds_here,
 };
+
+/// What is built may be the address of a repository, whose parts git would be started with.
+fn builds_here(call: &Call<'_>) -> bool {
+    let is_directory = |path: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte);
+        let first = path.split('/').next().unwrap_or_default();
+        let is_here = matches!(first, "" | "." | "..") || !first.contains('.');
+        is_here
+            && path.bytes().all(is_plain)
+            && !["//", ".git", "_git"].iter().any(|part| path.contains(part))
+    };
+    let mut operands = call.operands.iter();
+    call.values(&["k", "kustomize"]).all(is_directory)
+        && (call.command != "kustomize" || operands.all(|path| is_directory(path)))
+}
 
 const HELM_CHART: &str = "-f: --values: --set: --set-string: --set-file: --set-json: --set-literal: --version: --wait \
      --wait-for-jobs --timeout: --atomic --create-namespace --dry-run? -i --install --description:t --devel -g \
@@ -280,6 +337,12 @@ pub(super) const HELM: Grammar = Grammar {
             ],
         ),
         (
+            "registry login,registry logout",
+            &["-u: --username: -p: --password: --password-stdin --insecure"],
+        ),
+        ("push", &["--username: --password:"]),
+        ("plugin list,plugin ls", &[""]),
+        (
             "search repo,search hub",
             &["-l --versions --version: --devel -o: --output: -r --regexp --max-col-width:"],
         ),
@@ -292,5 +355,14 @@ pub(super) const HELM: Grammar = Grammar {
             ],
         ),
     ],
-    check: any_call,
+    check: names_its_charts,
 };
+
+/// A chart from an address is written to a file of the name that the address ends in.
+fn names_its_charts(call: &Call<'_>) -> bool {
+    let is_plain = |chart: &&str| {
+        let name = chart.rsplit('/').next().unwrap_or_default();
+        !chart.contains("://") || !(name.starts_with('.') || name.contains(['%', '?']))
+    };
+    !matches!(call.command, "pull" | "fetch") || call.operands.iter().all(is_plain)
+}

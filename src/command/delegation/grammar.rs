@@ -81,6 +81,12 @@ impl<'a> Call<'a> {
             .collect()
     }
 
+    /// The same call, whose first operand is written too.
+    pub(super) fn with_first_written(mut self) -> Self {
+        self.outputs.extend(self.operands.first());
+        self
+    }
+
     /// The operands behind `--`.
     pub(super) fn behind_dashes(&self) -> &[&'a str] {
         self.before_dashes

@@ -20,16 +20,18 @@ mod clients;
 mod compilers;
 mod containers;
 mod git_words;
+mod packages;
 mod scripts;
+mod tools;
 
 mod writing;
 
 use std::ops::Range;
 
-pub use self::typed::runs_what_is_typed;
+pub use self::typed::{reads_commands, runs_what_is_typed};
 
 use self::{
-    rules::{RULES, rules_of},
+    rules::{RULES, UNREAD, rules_of},
     table::Understood,
 };
 use super::names::without_version;
@@ -86,6 +88,13 @@ fn is_told(names: &[&str], arguments: &[&str]) -> bool {
     let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
     // A link may have the name of another program of these, so that all of its names are asked.
     let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));
+    let kept;
+    let own = if is(&["ssh", "scp", "sftp"]) {
+        kept = without_plain_settings(arguments);
+        kept.as_slice()
+    } else {
+        arguments
+    };
     // `git-remote-ext` is `git remote-ext`.
     let mut git_subcommands = names.iter().filter_map(|name| name.strip_prefix("git-"));
     (is(&["git"]) && git::starts_another(arguments))
@@ -100,7 +109,7 @@ fn is_told(names: &[&str], arguments: &[&str]) -> bool {
         || (is(&["crontab"]) && !matches!(arguments, ["-l"]))
         || (is(&["npm"]) && (npm_init_runs(arguments) || npm_sets_program(arguments)))
         || (is(&["socat"]) && arguments.iter().any(|word| is_socat_program(word)))
-        || names.iter().flat_map(|name| rules_of(name)).any(|rule| rule.applies(arguments))
+        || names.iter().flat_map(|name| rules_of(name)).any(|rule| rule.applies(own))
 }
 
 /// The letters of short options behind which a program's name may be glued (`tar -xIrm`).
@@ -119,6 +128,11 @@ pub fn handing_letters(names: &[&str]) -> String {
 pub fn may_delegate(name: &str) -> bool {
     let name = program(name);
     name == "git" || name.starts_with("git-") || rules_of(name).next().is_some() || table::is_listed(name)
+}
+
+/// Whether a program may be told to start others, and no rule says by what.
+pub fn is_unread(names: &[&str]) -> bool {
+    names.iter().any(|name| UNREAD.contains(&program(name)))
 }
 
 /// Where among the arguments of a program that is told to start another the words stand that are handed on.
@@ -199,23 +213,57 @@ fn npm_sets_program(arguments: &[&str]) -> bool {
     })
 }
 
+/// Settings of ssh, in lower case, that name no program, file or other machine.
+const SSH_SETTINGS: &[&str] = &[
+    "addressfamily",
+    "batchmode",
+    "compression",
+    "connectionattempts",
+    "connecttimeout",
+    "identitiesonly",
+    "loglevel",
+    "passwordauthentication",
+    "preferredauthentications",
+    "requesttty",
+    "serveralivecountmax",
+    "serveraliveinterval",
+    "stricthostkeychecking",
+    "tcpkeepalive",
+];
+
+/// The words of ssh without `-o NAME=VALUE` of such a setting.
+fn without_plain_settings<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let is_plain = |setting: &str| {
+        let is_value = |value: &str| {
+            value
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-,".contains(&byte))
+        };
+        setting.split_once('=').is_some_and(|(name, value)| {
+            SSH_SETTINGS.contains(&name.to_ascii_lowercase().as_str()) && is_value(value)
+        })
+    };
+    let mut kept = Vec::new();
+    let mut words = arguments.iter().copied().peekable();
+    while let Some(word) = words.next() {
+        if word == "-o" && words.next_if(|setting| is_plain(setting)).is_some() {
+            continue;
+        }
+        if !word.strip_prefix("-o").is_some_and(is_plain) {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
 /// An address of socat that is a program. Keywords have any case.
 fn is_socat_program(word: &str) -> bool {
     let word = word.to_ascii_lowercase();
-    ["exec:", "system:", "shell:"]
-        .iter()
-        .any(|keyword| word.contains(keyword))
-}
-
-/// Programs that take commands from standard input while they have no terminal.
-const COMMAND_READERS: &[&str] = &[
-    "ed", "evim", "ex", "gview", "gvim", "mariadb", "mysql", "nvim", "psql", "red", "rview", "rvim", "sftp",
-    "sqlite", "vi", "view", "vim", "vimdiff",
-];
-
-/// Whether what comes to a program through a pipe are commands that may start others.
-pub fn reads_commands(names: &[&str]) -> bool {
-    names.iter().any(|name| COMMAND_READERS.contains(&program(name)))
+    [
+        "exec:", "system:", "shell:", "open:", "file:", "create:", "creat:",
+    ]
+    .iter()
+    .any(|keyword| word.contains(keyword))
 }
 
 /// The name a program is known by: without version, and `vim.basic` is `vim`.
@@ -705,9 +753,339 @@ mod tests {
         }
     }
 
+    /// The same of texts, databases, archives, compilers, clusters, editors and manuals.
+    #[test]
+    fn what_tools_of_daily_use_are_told_counts_and_its_twin_does_not() {
+        for (line, twin) in [
+            ("sed -e :x -e t~x~e~touch f", "sed -e :x -e tx f"),
+            ("sed b~x~e~touch f", "sed :a;N;$!ba;s/\\n/~/g f"),
+            ("sed :a\te~touch f", "sed /x/{:a;n;ba} f"),
+            ("sed :a#b;e~touch f", "sed T~x;p;:x f"),
+            ("sed -i.git/hooks/* p pre-commit", "sed -i.bak p f"),
+            ("sed --in-place=.git/* p f", "sed --in-place=.bak p f"),
+            ("sed -Ei.git/hooks/* p f", "sed -Ei p f"),
+            ("sed -f //dev/stdin f", "sed -f ./x.sed f"),
+            ("sed -f ../../../../dev/stdin f", "sed -f ../x.sed f"),
+            ("sed -nf x/../../proc/self/fd/0 f", "sed -nf x/y.sed f"),
+            ("sed -f 0 f", "sed -b p f"),
+            ("awk -f //dev/stdin", "awk -f x.awk f"),
+            ("sed s/[^/]*$//e f", "sed s/[^/]*$// f"),
+            ("sed s/[]/]*/x/e f", "sed s/.*\\/\\([^/]*\\)$/\\1/ f"),
+            ("sed /[[:alpha:]/]/e f", "sed /[/]/d f"),
+            (
+                "awk {print~1?\"a\":\n\"b\"~>~\"f\"}",
+                "awk {print~1?\"a\":\n\"b\"}",
+            ),
+            (
+                "awk {print~>~\"/dev/stderr\"~\"x\"~>\"y\"}",
+                "awk {print~>~\"/dev/stderr\"}",
+            ),
+            ("awk {return/system(\"x\")/1}", "awk {s+=$1}~END~{print~s/NR}"),
+            ("awk {if(x)/system(\"x\")/1}", "awk {print~($1+$2)/2}"),
+            ("awk {t=/x/;system(\"y\")}", "awk {t=/x/~?~1~:~0}"),
+            (
+                "sqlite3 z.db pragma~writable_schema=1;update~sqlite_schema~set~sql='x'",
+                "sqlite3 z.db update~t~set~sql='x'",
+            ),
+            (
+                "sqlite3 z.db attach~'.vimrc'~as~a",
+                "sqlite3 z.db create~table~t(a)",
+            ),
+            ("sqlite3 z.db vacuum~into~'.profile'", "sqlite3 z.db vacuum"),
+            (
+                "sqlite3 z.db update~sqlite_dbpage~set~data=x'00'",
+                "sqlite3 z.db pragma~table_info(t)",
+            ),
+            ("sqlite3 file:.npmrc?mode=rwc select~1", "sqlite3 x.db select~1"),
+            (
+                "sqlite3 z.db select~t\n.mode;attach~'x'~as~a",
+                "sqlite3 -cmd .timeout~100 z.db select~1",
+            ),
+            (
+                "sqlite3 z.db .mode~csv\n.shell~x",
+                "sqlite3 z.db .mode~csv\n.tables",
+            ),
+            ("tar -cM -L 10 -f x.tar big", "tar -c -f x.tar big"),
+            ("tar cMf x.tar big", "tar cvf x.tar big"),
+            ("tar --volno-file=x -cf y z", "tar --one-top-level -xf y"),
+            (
+                "tar xf a.tar --transform=s,p,.exrc,",
+                "tar xf a.tar --strip-components=1",
+            ),
+            ("tar xf a.tar --xform=s,^,.git/hooks/,", "tar xf a.tar -v"),
+            (
+                "tar xf a.tar --backup=simple --suffix=rc",
+                "tar xf a.tar --backup=simple",
+            ),
+            (
+                "objcopy --dump-section .data=.git/config o.o",
+                "objcopy --only-section .data a.o b.o",
+            ),
+            ("cpp a b c", "cpp -P a b"),
+            (
+                "clang -target x86_64-pc-linux-gnu/e a.c",
+                "clang -target x86_64-pc-linux-gnu a.c",
+            ),
+            ("clang -arch x/e a.c", "clang -arch arm64 a.c"),
+            ("clang -gcc-toolchain d a.c", "clang -gdwarf-4 -g3 a.c"),
+            ("gcc -x ../c a.c", "gcc -x c --coverage a.c"),
+            (
+                "kubectl get -k file:///w/r?ref=--upload-pack=/w/e",
+                "kubectl get -k overlays/prod",
+            ),
+            (
+                "kubectl apply -k github.com/x/y",
+                "kubectl apply -k ./overlays/prod",
+            ),
+            ("kubectl diff --kustomize=git::x", "kubectl diff --kustomize=."),
+            ("kubectl kustomize https://h/x", "kubectl kustomize d -o x.yaml"),
+            (
+                "kubectl create x",
+                "kubectl create secret generic s --from-literal=a=b",
+            ),
+            ("helm pull http://h/.bashrc", "helm pull oci://h/chart"),
+            ("helm pull http://h/%2ebashrc", "helm pull http://h/x.tgz"),
+            ("podman build -v /:/h .", "podman build -t i ."),
+            ("man -Tps/../../w/evil -l l.1", "man -Tutf8 ls"),
+            ("man --troff-device=../evil ls", "man -k socket"),
+            ("man --troff-dev=x ls", "man 3 printf"),
+            ("groff -U f", "groff -man -Tutf8 f"),
+            ("psroff -T../x f", "nroff -Tascii -ms f"),
+            ("vim sftp://-oProxyCommand=x/x", "vim x.rs"),
+            ("nvim term://x", "nvim -d a b"),
+            ("nvim --server s --remote-expr x", "nvim --clean f"),
+            ("nvim --listen s f", "vim +10 f"),
+            ("gvim -U f x", "gvim -R f"),
+            ("vim -w .npmrc f", "vim -n f"),
+            ("vim -V9.npmrc f", "vim -O2 a b"),
+            ("vim -pw .npmrc f", "vim -p a b"),
+            ("vim -oU f x", "vim -o2 a b"),
+            ("emacs /ssh:h:/x", "emacs -nw -Q f"),
+            ("emacs --init-directory=./evil", "emacs -q f"),
+            ("emacs -u x f", "emacs +10 f"),
+            ("emacsclient -a ./e f", "emacsclient -n f"),
+            ("emacsclient --alt=./e f", "emacsclient -c f"),
+            ("rustup run stable sh -c x", "rustup show"),
+            ("rustup toolchain link x ./d", "rustup toolchain install 1.80"),
+            ("rustup default ./d", "rustup default nightly"),
+            ("rustc -C linker=./e a.rs", "rustc -C opt-level=3 -o x a.rs"),
+            ("rustc -Clink-arg=x a.rs", "rustc -Ctarget-cpu=native a.rs"),
+            ("rustc --extern x=e.so a.rs", "rustc --edition 2021 a.rs"),
+            (
+                "rustc --target x.json a.rs",
+                "rustc --target x86_64-unknown-linux-gnu a.rs",
+            ),
+            ("rustc --emit=link=.npmrc a.rs", "rustc --emit=metadata a.rs"),
+            ("rustc @args", "rustc --version --verbose"),
+            ("ssh-keygen -D ./x.so", "ssh-keygen -q -t ed25519 -N x -f k"),
+            ("ssh-keygen -w ./x.so -t ed25519-sk", "ssh-keygen -lf k.pub"),
+            ("ssh-add -s ./x.so", "ssh-add -l"),
+            ("ssh-add -S ./x.so", "ssh-add k"),
+            (
+                "javac -processorpath d -processor P A.java",
+                "javac -d out A.java",
+            ),
+            ("javac -cp d A.java", "javac -proc:none -cp d A.java"),
+            ("javac -J-javaagent:x A.java", "javac --release 17 A.java"),
+            ("javac @args", "javac -version"),
+            ("ssh -o ProxyCommand=x h", "ssh -o BatchMode=yes h"),
+            ("scp -oProxyCommand=x a h:", "scp -oConnectTimeout=5 a h:"),
+            (
+                "ssh -o BatchMode=yes -o LocalCommand=x h",
+                "ssh -o batchmode=yes -o ConnectTimeout=5 h",
+            ),
+        ] {
+            assert!(is_delegation(&spaced(line)), "{line}");
+            assert!(!is_delegation(&spaced(twin)), "{twin}");
+        }
+    }
+
+    /// The same of managers of packages, builders and clients.
+    #[test]
+    fn what_builders_and_clients_are_told_counts_and_its_twin_does_not() {
+        for (line, twin) in [
+            ("pixi x c", "pixi install"),
+            ("pixi r c", "pixi add numpy"),
+            ("pixi s", "pixi info"),
+            ("pixi g install x", "pixi tree"),
+            ("pixi --color never x y", "pixi --color never list"),
+            ("xcrun sh -c x", "xcrun --find clang"),
+            (
+                "xcrun --sdk macosx python3 -c x",
+                "xcrun --sdk macosx --show-sdk-version",
+            ),
+            ("nix build --option plugin-files ./x.so", "nix build"),
+            ("nix build --post-build-hook ./e", "nix build -L .#x"),
+            ("nix fmt", "nix flake check"),
+            ("nix env shell", "nix path-info"),
+            ("nix-build -E x", "nix-build -A hello"),
+            ("nix-build --builders x", "nix-build --no-out-link"),
+            ("mvn -f./x/pom.xml package", "mvn -pl core -am package"),
+            ("mvn -f=x package", "mvn -T4 clean install"),
+            ("mvn -sx package", "mvn -B -ntp verify"),
+            ("mvn -D exec.executable=x test", "mvn -Dtest=Foo#bar test"),
+            ("mvn --define x=y test", "mvn -Pprod package"),
+            ("mvn -Djvm=./e test", "mvn -Dmaven.test.skip=true package"),
+            ("mvn -Dtest=${x} test", "mvn dependency:tree"),
+            (
+                "mvn org.codehaus.gmaven:groovy-maven-plugin:execute -Dsource=x",
+                "mvn spotless:apply",
+            ),
+            ("mvn -l .git/x test", "mvn -o test"),
+            ("gradle -g d build", "gradle :app:test"),
+            ("gradle --gradle-user-home d build", "gradle test --tests x.Foo"),
+            ("gradle -p d build", "gradle -x test build"),
+            ("gradle -bx", "gradle tasks"),
+            ("gradle -D org.gradle.jvmargs=x build", "gradle -PmyFlag=1 build"),
+            ("gradle --system-prop=x=y build", "gradle --no-daemon build"),
+            (
+                "gradle wrapper --gradle-distribution-url=file:x",
+                "gradle wrapper",
+            ),
+            ("mysql -e \\!~x", "mysql -e show~tables\\G d"),
+            ("mysql -e system~x", "mysql -u u -psecret -e select~1;select~2 d"),
+            ("mysql -e select~1;source~f", "mysql -h h -D d"),
+            ("mysql -e use~d\nsystem~x", "mysql -e use~d;select~1"),
+            ("mysql -e tee~.npmrc", "mysql -N -B -e select~count(*)~from~t d"),
+            ("mysql -e pager~x", "mysql -e create~table~t(a~int) d"),
+            ("mysql --plugin_dir=x d", "mysql --protocol=tcp d"),
+            ("mysql --loose-pager=x d", "mysql --table d"),
+            (
+                "mysql -e create~function~f~returns~int~soname~'x.so'",
+                "mysql -e drop~table~t d",
+            ),
+            (
+                "mysql -e select~1~into~outfile~'x'",
+                "mysql -e insert~into~t~values~(1) d",
+            ),
+            (
+                "systemctl --user enable --now /w/evil.service",
+                "systemctl --user enable --now x.service",
+            ),
+            ("systemctl --root x enable y", "systemctl restart x"),
+            ("systemctl -H h status", "systemctl status"),
+            ("systemctl switch-root x", "systemctl daemon-reload"),
+            (
+                "systemctl bind x y",
+                "systemctl list-units --type=service --no-pager",
+            ),
+            ("cmake -Pe.cmake", "cmake -S . -B build"),
+            (
+                "cmake -C e.cmake -B b",
+                "cmake -B build -DCMAKE_BUILD_TYPE=Release",
+            ),
+            ("cmake -DCMAKE_C_COMPILER=./e .", "cmake -DBUILD_TESTING=ON ."),
+            (
+                "cmake -DCMAKE_PROJECT_INCLUDE=ON .",
+                "cmake -DENABLE_X:BOOL=OFF ..",
+            ),
+            ("cmake -DFoo_DIR=ON .", "cmake -G Ninja -Bbuild"),
+            ("cmake --toolchain x -B b", "cmake --build b --target t -j4"),
+            ("cmake --build b -- SHELL=./e", "cmake --build b -- -j4"),
+            (
+                "cmake --build b --target SHELL=./e",
+                "cmake --build b --target all",
+            ),
+            ("cmake --build b -t x SHELL=./e", "cmake --build b -t x y"),
+            ("cmake --graphviz=.npmrc .", "cmake --install b --prefix p"),
+            (
+                "pnpm --pnpmfile=./e.cjs install",
+                "pnpm install --frozen-lockfile",
+            ),
+            ("pnpm --config.script-shell=./e run q", "pnpm run q --watch"),
+            ("pnpm config set script-shell x", "pnpm -r build"),
+            ("pnpm sh -c x", "pnpm --filter p test"),
+            ("yarn config set yarnPath ./e", "yarn config get yarnPath"),
+            ("yarn --use-yarnrc x install", "yarn"),
+            ("yarn plugin import ./e.js", "yarn add -D x"),
+            ("yarn set version ./e.js", "yarn workspaces list"),
+            ("yarn workspace p node -e x", "yarn workspace p build"),
+            ("yarn --cwd d install", "yarn test --coverage"),
+            ("bun test --preload ./e", "bun test --watch"),
+            ("bundle install --gemfile=./evil", "bundle install --jobs 4"),
+            ("bundle binstubs x --path=.git/hooks", "bundle update x"),
+            ("bundle plugin install x --path d", "bundle list"),
+            ("poetry env use ./evil", "poetry env info"),
+            ("poetry config x y", "poetry install --with dev"),
+            ("poetry -C d install", "poetry add -G dev pytest"),
+            ("uv sync --python ./evil", "uv sync --frozen"),
+            ("uv venv --python ./evil", "uv venv --python 3.12"),
+            ("uv python find ./evil", "uv python find 3.12"),
+            ("uv pip install -p ./evil x", "uv pip install -r requirements.txt"),
+            ("uv pip install git+file:///x", "uv pip install -e ."),
+            ("nmap -sC --datadir ./e h", "nmap -sV -p 22 h"),
+            ("socat - OPEN:.git/config,creat", "socat - TCP:h:1"),
+            ("socat - CREATE:.npmrc", "socat - UNIX-CONNECT:s"),
+            (
+                "socat - READLINE,history=.npmrc",
+                "socat TCP-LISTEN:80,fork,reuseaddr STDIO",
+            ),
+            ("socat -lf .npmrc - -", "socat -d -t5 - UDP:h:1"),
+            ("psql -c select~1~\\g~|x", "psql -c select~1"),
+            ("bun --config=./x run y", "bun run y"),
+            ("psql -c do~$$begin~end$$", "psql -c select~program~from~t"),
+            ("psql -c load~'/x.so'", "psql -c select~like~'%\\_x'"),
+            (
+                "psql -c create~function~f()~returns~int~language~c~as~'x'",
+                "psql -c create~table~t(a~int)",
+            ),
+            (
+                "psql -c select~1;alter~system~set~archive_command='x'",
+                "psql -c alter~table~t~add~a~int",
+            ),
+            ("psql -c copy~t~to~'/h/.npmrc'", "psql -c copy~t~to~stdout"),
+            (
+                "psql -c select~lo_export(1,'x')",
+                "psql -P pager=off -v x=1 -c \\x",
+            ),
+            ("psql -v PROMPT1=`x`", "psql host=localhost~dbname=x"),
+            (
+                "psql postgresql://h/d?service=x",
+                "psql postgresql://h/d?sslmode=require",
+            ),
+            ("aws s3 ls --prof x", "aws s3 ls --human-readable"),
+            (
+                "aws s3 ls --endp x",
+                "aws elbv2 create-target-group --protocol HTTP",
+            ),
+            ("aws configure x", "aws configure list"),
+            ("ar -r -c -M", "ar -r -c l.a"),
+            ("gpg --batch --gen-key f", "gpg --batch --list-keys"),
+            ("docker buildx create x", "docker buildx ls"),
+            ("gh extension install x", "gh extension list"),
+            (
+                "openssl genpkey -provider-path x",
+                "openssl genpkey -algorithm ed25519",
+            ),
+        ] {
+            assert!(is_delegation(&spaced(line)), "{line}");
+            assert!(!is_delegation(&spaced(twin)), "{twin}");
+        }
+    }
+
     /// A tilde stands for a blank inside a word.
     fn spaced(line: &str) -> Vec<String> {
         line.split(' ').map(|word| word.replace('~', " ")).collect()
+    }
+
+    #[test]
+    fn pipes_into_programs_that_take_commands_count() {
+        for name in ["dc", "m4", "ftp", "gnuplot", "tclsh", "sdiff", "vim", "sqlite3"] {
+            assert!(reads_commands(&[name]), "{name}");
+        }
+        for name in ["cat", "grep", "jq", "sort"] {
+            assert!(!reads_commands(&[name]), "{name}");
+        }
+    }
+
+    /// `cargo` is a link to `rustup` on many machines, and `reboot` one to `systemctl`.
+    #[test]
+    fn files_of_many_names_are_read_by_the_one_that_counts() {
+        assert!(!delegates(&["cargo", "rustup"], &["build"]));
+        assert!(!delegates(&["rustc", "rustup"], &["--version"]));
+        assert!(!delegates(&["shutdown", "systemctl"], &["-h", "now"]));
+        assert!(delegates(&["x", "systemctl"], &["enable", "/x.service"]));
+        assert!(delegates(&["rustup", "rustup-init"], &["run", "stable", "x"]));
     }
 
     #[test]
@@ -743,6 +1121,15 @@ mod tests {
             ("curl -O http://h/x/%2enpmrc?q#f", &["%2enpmrc", ".npmrc"]),
             ("gzip -d .bashrc.gz", &[".bashrc.gz", ".bashrc"]),
             ("split -l1 x .bashr", &["1", "x", ".bashr", ".bashrc"]),
+            ("sqlite3 .npmrc select~1", &[".npmrc"]),
+            ("poetry export -o .npmrc", &[".npmrc"]),
+            ("sed -irc p .npm", &[".npm", ".npmrc"]),
+            ("cpp -P cfg .git/config", &[".git/config"]),
+            (
+                "aws cloudformation package --output-template-file=.npmrc",
+                &["package", ".npmrc"],
+            ),
+            ("openssl smime -verify -signer .npmrc", &[".npmrc"]),
             ("gcc -oa b.c", &["a"]),
         ] {
             let words = spaced(line);

@@ -49,10 +49,11 @@ impl Rule {
 
     fn names(&self, word: &str) -> bool {
         self.words.contains(&word)
-            || self
-                .beginnings
-                .iter()
-                .any(|beginning| word.starts_with(beginning))
+            || (!is_line(word)
+                && self
+                    .beginnings
+                    .iter()
+                    .any(|beginning| word.starts_with(beginning)))
             || (is_short(word) && self.is_in_cluster(word))
             || long_name(word).is_some_and(|name| self.long.iter().any(|long| long.starts_with(name)))
     }
@@ -64,6 +65,12 @@ impl Rule {
             .take_while(|letter| !self.values.contains(*letter));
         letters.any(|letter| self.short.contains(letter))
     }
+}
+
+/// `+10`: where an editor begins.
+fn is_line(word: &str) -> bool {
+    word.strip_prefix('+')
+        .is_some_and(|line| !line.is_empty() && line.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Lisp in arguments of Emacs, or a file of it.
@@ -102,6 +109,34 @@ static BY_PROGRAM: LazyLock<HashMap<&str, Vec<&Rule>>> = LazyLock::new(|| {
 pub(super) fn rules_of(name: &str) -> impl Iterator<Item = &'static Rule> {
     BY_PROGRAM.get(name).into_iter().flatten().copied()
 }
+
+/// Programs that options or files of the call make start others, and of which no rule says which. An entry for one of them
+/// without arguments covers all of that.
+pub(super) const UNREAD: &[&str] = &[
+    "ansible",
+    "ansible-playbook",
+    "ant",
+    "bazel",
+    "eslint",
+    "hg",
+    "jest",
+    "just",
+    "latexmk",
+    "lualatex",
+    "ninja",
+    "nox",
+    "pdflatex",
+    "pre-commit",
+    "prettier",
+    "pylint",
+    "rake",
+    "svn",
+    "terraform",
+    "tofu",
+    "tox",
+    "webpack",
+    "xelatex",
+];
 
 /// The rules of all programs but git, which has files of its own.
 pub(super) const RULES: &[Rule] = &[
@@ -399,8 +434,8 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         programs: &["nmap"],
-        long: &["script"],
-        beginnings: &["--script", "-script"],
+        long: &["script", "datadir", "resume"],
+        beginnings: &["--script", "-script", "-datad"],
         ..NONE
     },
     Rule {
@@ -430,6 +465,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         programs: &["bun"],
         subcommands: &["x", "create"],
+        ..NONE
+    },
+    Rule {
+        programs: &["bun"],
+        long: &["preload", "config"],
+        beginnings: &["-c="],
         ..NONE
     },
     Rule {

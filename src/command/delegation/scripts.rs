@@ -1,12 +1,15 @@
 //! The texts of sed and awk, as far as they can be read: a text that starts nothing and whose files are known. A file of code
 //! is a script, as it is for any interpreter.
 
+use crate::command::paths;
+
 /// The files that a call of sed writes, if its scripts start nothing.
 pub(super) fn sed(words: &[&str]) -> Option<Vec<String>> {
     let mut scripts = Vec::new();
     let mut has_file = false;
     let mut operands = Vec::new();
-    let mut is_in_place = false;
+    // With what is put behind the name of the file as it was.
+    let mut in_place = None;
     let mut are_operands = false;
     let mut words = words.iter().copied();
     while let Some(word) = words.next() {
@@ -26,11 +29,11 @@ pub(super) fn sed(words: &[&str]) -> Option<Vec<String>> {
                         .or_else(|| words.next())
                         .filter(|file| is_script_file(file))?;
                 }
-                "in-place" => is_in_place = true,
+                "in-place" => in_place = Some(value.unwrap_or_default()),
                 "line-length" => {
                     value.or_else(|| words.next())?;
                 }
-                "quiet" | "silent" | "debug" | "follow-symlinks" | "null-data" | "posix"
+                "binary" | "quiet" | "silent" | "debug" | "follow-symlinks" | "null-data" | "posix"
                 | "regexp-extended" | "sandbox" | "separate" | "unbuffered" | "help" | "version"
                 | "zero-terminated" => {}
                 _ => return None,
@@ -40,8 +43,8 @@ pub(super) fn sed(words: &[&str]) -> Option<Vec<String>> {
             for (at, letter) in letters.char_indices() {
                 let rest = letters.get(at + letter.len_utf8()..)?;
                 match letter {
-                    'n' | 'r' | 'E' | 's' | 'u' | 'z' | 'a' => continue,
-                    'i' => is_in_place = true,
+                    'n' | 'r' | 'E' | 's' | 'u' | 'z' | 'a' | 'b' => continue,
+                    'i' => in_place = Some(rest),
                     'e' => scripts.push(if rest.is_empty() { words.next()? } else { rest }),
                     'f' => {
                         has_file = true;
@@ -74,20 +77,54 @@ pub(super) fn sed(words: &[&str]) -> Option<Vec<String>> {
     for script in scripts {
         outputs.extend(sed_script(script)?);
     }
-    if is_in_place {
-        outputs.extend(files.map(|file| (*file).to_owned()));
+    if let Some(suffix) = in_place {
+        // With a star or a slash it is more than that.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
+        if !suffix.bytes().all(is_plain) {
+            return None;
+        }
+        for file in files {
+            outputs.push((*file).to_owned());
+            if !suffix.is_empty() {
+                outputs.push(format!("{file}{suffix}"));
+            }
+        }
     }
     Some(outputs)
 }
 
-/// Whether code comes from a file, as for any interpreter, and not from somewhere else.
+/// Whether code comes from a file, as for any interpreter, and not from somewhere else. It may start in any directory.
 fn is_script_file(file: &str) -> bool {
-    file != "-" && !file.starts_with("/dev/") && !file.starts_with("/proc/") && !file.starts_with('-')
+    let path = paths::normalise(file);
+    let is_number = paths::base_name(&path).bytes().all(|byte| byte.is_ascii_digit());
+    !file.starts_with('-')
+        && !is_number
+        && !path
+            .split('/')
+            .any(|part| matches!(part, "dev" | "proc" | "fd" | "stdin"))
 }
 
-/// The files that a script of sed writes, if it is understood and starts nothing.
+/// The files that a script of sed writes, if it is understood and starts nothing. In brackets a delimiter is a character
+/// for some and the end for others: both readings have to be plain, or such that sed takes none of the script.
 fn sed_script(script: &str) -> Option<Vec<String>> {
-    let mut reader = Script { rest: script };
+    let mut outputs = read_sed_script(script, true)?;
+    if script.contains('[') {
+        outputs.extend(read_sed_script(script, false)?);
+        outputs.dedup();
+    }
+    Some(outputs)
+}
+
+/// Whether no sed knows a command or a flag of that name. Scripts are read to their end before any of it is done.
+fn is_refused(character: char) -> bool {
+    character.is_ascii_punctuation() && !"{}=:;#".contains(character)
+}
+
+fn read_sed_script(script: &str, has_brackets: bool) -> Option<Vec<String>> {
+    let mut reader = Script {
+        rest: script,
+        has_brackets,
+    };
     let mut outputs = Vec::new();
     loop {
         reader.skip(|c| c.is_whitespace() || c == ';');
@@ -105,10 +142,7 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
                 reader.skip(|c| c == ' ' || c.is_ascii_digit());
                 reader.end()?;
             }
-            ':' | 'b' | 't' | 'T' => {
-                // GNU ends a label at a semicolon, others at the end of the line: what follows is read either way.
-                reader.skip(|c| !matches!(c, '\n' | ';' | '}'));
-            }
+            ':' | 'b' | 't' | 'T' => reader.label()?,
             // Text up to a line that does not end in a backslash.
             'a' | 'i' | 'c' => reader.text()?,
             // A comment, or the name of a file to read.
@@ -124,7 +158,7 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
             }
             's' => {
                 let delimiter = reader.next().filter(|c| *c != '\n' && *c != '\\')?;
-                reader.part(delimiter)?;
+                reader.pattern(delimiter)?;
                 reader.part(delimiter)?;
                 loop {
                     match reader.rest.chars().next() {
@@ -138,6 +172,7 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
                             outputs.push(reader.line().trim().to_owned());
                             break;
                         }
+                        Some(flag) if is_refused(flag) => return Some(outputs),
                         _ => {
                             reader.end()?;
                             break;
@@ -145,6 +180,7 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
                     }
                 }
             }
+            refused if is_refused(refused) => return Some(outputs),
             // `e` starts what it is told, `W` and what is newer are unknown.
             _ => return None,
         }
@@ -153,6 +189,8 @@ fn sed_script(script: &str) -> Option<Vec<String>> {
 
 struct Script<'a> {
     rest: &'a str,
+    /// Whether a delimiter in brackets is a character.
+    has_brackets: bool,
 }
 
 impl<'a> Script<'a> {
@@ -196,20 +234,58 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Up to the delimiter that no backslash stands before; in brackets it is a character for some and the end for
-    /// others, so it must not stand there.
+    /// A label ends at a blank or a semicolon for some, and at the end of the line for others: behind it must be the end
+    /// of the command.
+    fn label(&mut self) -> Option<()> {
+        self.skip(|c| c == ' ' || c == '\t');
+        self.skip(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
+        let glued = self.rest.split(|c: char| c.is_whitespace() || c == ';').next()?;
+        if glued.chars().any(|c| c != '}') {
+            return None;
+        }
+        self.end()
+    }
+
+    /// Up to the delimiter that no backslash stands before.
     fn part(&mut self, delimiter: char) -> Option<()> {
-        let mut is_in_brackets = false;
         loop {
             match self.next()? {
                 '\\' => {
                     self.next()?;
                 }
-                '[' => is_in_brackets = true,
-                ']' => is_in_brackets = false,
-                found if found == delimiter => {
-                    // An open bracket may be part of the text to put in.
-                    return (!is_in_brackets || !self.rest.contains(']')).then_some(());
+                found if found == delimiter => return Some(()),
+                _ => {}
+            }
+        }
+    }
+
+    /// The same of a regular expression.
+    fn pattern(&mut self, delimiter: char) -> Option<()> {
+        loop {
+            match self.next()? {
+                '\\' => {
+                    self.next()?;
+                }
+                found if found == delimiter => return Some(()),
+                '[' if self.has_brackets => self.brackets()?,
+                _ => {}
+            }
+        }
+    }
+
+    /// Up to the end of brackets. A backslash before it is one more reading.
+    fn brackets(&mut self) -> Option<()> {
+        self.rest = self.rest.strip_prefix('^').unwrap_or(self.rest);
+        self.rest = self.rest.strip_prefix(']').unwrap_or(self.rest);
+        loop {
+            match self.next()? {
+                ']' => return Some(()),
+                '\\' if self.rest.starts_with(']') => return None,
+                '[' => {
+                    let kind = self.rest.chars().next().filter(|c| matches!(c, ':' | '.' | '='));
+                    if let Some(kind) = kind {
+                        self.rest = self.rest.split_once(&format!("{kind}]"))?.1;
+                    }
                 }
                 _ => {}
             }
@@ -233,13 +309,13 @@ impl<'a> Script<'a> {
         match first {
             Some('/') => {
                 self.next();
-                self.part('/')?;
+                self.pattern('/')?;
                 self.skip(|c| matches!(c, 'I' | 'M'));
             }
             Some('\\') => {
                 self.next();
                 let delimiter = self.next()?;
-                self.part(delimiter)?;
+                self.pattern(delimiter)?;
                 self.skip(|c| matches!(c, 'I' | 'M'));
             }
             Some('$') => {
@@ -297,11 +373,20 @@ fn is_plain_awk_text(text: &str) -> bool {
         && !code.split([';', '\n', '}', '{']).any(prints_to_file)
 }
 
+/// Stands for the names of standard output and standard error, which no text has.
+const STANDARD: char = '\u{1}';
+
 /// Whether a statement prints into a file. In brackets the mark compares.
 fn prints_to_file(statement: &str) -> bool {
     let Some((_, printed)) = statement.split_once("print") else {
         return false;
     };
+    // What goes to the terminal is no file.
+    let printed = printed
+        .trim_end()
+        .strip_suffix(STANDARD)
+        .and_then(|printed| printed.trim_end().strip_suffix('>'))
+        .unwrap_or(printed);
     let mut depth = 0_i32;
     printed.chars().any(|character| {
         match character {
@@ -320,9 +405,14 @@ fn without_literals(text: &str) -> Option<String> {
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
         match character {
+            STANDARD => return None,
             '"' => {
+                let before = characters.as_str();
                 take_literal(&mut characters, '"')?;
-                code.push('"');
+                let is_standard = ["/dev/stderr\"", "/dev/stdout\""]
+                    .iter()
+                    .any(|name| before.strip_prefix(name) == Some(characters.as_str()));
+                code.push(if is_standard { STANDARD } else { '"' });
             }
             '/' => match slash_after(&code) {
                 Slash::Divides => code.push('/'),
@@ -347,7 +437,7 @@ fn without_literals(text: &str) -> Option<String> {
 /// A statement goes on behind these.
 fn end_line(code: &mut String) {
     let before = code.trim_end();
-    code.push(if before.ends_with([',', '&', '|', '\\']) {
+    code.push(if before.ends_with([',', '&', '|', '\\', '?', ':']) {
         ' '
     } else {
         '\n'
@@ -366,17 +456,63 @@ fn slash_after(code: &str) -> Slash {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let word = before.rsplit(|c| !is_word(c)).next().unwrap_or_default();
     match before.chars().next_back() {
-        None | Some('(' | ',' | '~' | '!' | '&' | '|' | '{' | '}' | ';' | '\n') => Slash::Begins,
-        Some(']' | '"') => Slash::Divides,
-        // A word may be one of the language's, behind which an expression begins.
-        Some(last)
-            if is_word(last)
-                && (word.starts_with(|c: char| c.is_ascii_digit()) || word == "NR" || word == "NF") =>
-        {
-            Slash::Divides
+        None | Some('(' | ',' | '~' | '!' | '&' | '|' | '{' | '}' | ';' | '\n' | '=' | '?' | ':') => {
+            Slash::Begins
         }
+        Some(']' | '"') => Slash::Divides,
+        Some(')') if closes_value(before) => Slash::Divides,
+        // Behind a word of the language an expression begins.
+        Some(last) if is_word(last) && last.is_ascii() && !AWK_WORDS.contains(&word) => Slash::Divides,
         Some(_) => Slash::Unknown,
     }
+}
+
+const AWK_WORDS: &[&str] = &[
+    "BEGIN",
+    "BEGINFILE",
+    "END",
+    "ENDFILE",
+    "break",
+    "case",
+    "continue",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "exit",
+    "for",
+    "func",
+    "function",
+    "getline",
+    "if",
+    "in",
+    "length",
+    "next",
+    "nextfile",
+    "print",
+    "printf",
+    "return",
+    "switch",
+    "while",
+];
+
+/// Whether brackets at the end hold a value, and not what `if`, `while` or `for` ask.
+fn closes_value(code: &str) -> bool {
+    let mut depth = 0_usize;
+    for (at, character) in code.char_indices().rev() {
+        match character {
+            ')' => depth += 1,
+            '(' if depth == 1 => {
+                let before = code.get(..at).unwrap_or_default().trim_end();
+                return !["if", "while", "for", "switch"]
+                    .iter()
+                    .any(|word| before.ends_with(word));
+            }
+            '(' => depth -= 1,
+            _ => {}
+        }
+    }
+    false
 }
 
 fn take_literal(characters: &mut std::str::Chars<'_>, end: char) -> Option<()> {

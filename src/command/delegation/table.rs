@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::LazyLock};
 use super::{
     archives, builders, clients, compilers, containers, git_words,
     grammar::{Call, Grammar, Known},
-    program, scripts,
+    packages, program, scripts, tools,
 };
 
 /// What the grammars say of a call.
@@ -28,15 +28,39 @@ const GRAMMARS: &[&Grammar] = &[
     &builders::MAKE,
     &builders::PIP,
     &containers::DOCKER,
+    &containers::PODMAN,
     &containers::COMPOSE,
     &containers::KUBECTL,
     &containers::HELM,
     &clients::GH,
     &clients::PSQL,
+    &clients::MYSQL,
     &clients::SQLITE,
     &clients::GPG,
     &archives::FIND,
     &archives::TAR,
+    &tools::MAN,
+    &tools::ROFF,
+    &tools::VI,
+    &tools::EMACS,
+    &tools::EMACSCLIENT,
+    &tools::SYSTEMCTL,
+    &tools::RUSTUP,
+    &tools::RUSTC,
+    &tools::JAVAC,
+    &tools::SSH_KEYGEN,
+    &tools::SSH_ADD,
+    &tools::XCRUN,
+    &packages::PIXI,
+    &packages::NIX,
+    &packages::NIX_BUILD,
+    &packages::GRADLE,
+    &packages::CMAKE,
+    &packages::PNPM,
+    &packages::YARN,
+    &packages::BUNDLE,
+    &packages::POETRY,
+    &packages::UV,
     &compilers::LOOKERS,
     &compilers::WRITERS,
     &compilers::ASSEMBLER,
@@ -62,6 +86,13 @@ const READ_APART: &[(&[&str], Read)] = &[
     (compilers::COMPILERS, |words| {
         owned(compilers::reads_as_plain_compiler(words))
     }),
+    (compilers::PREPROCESSORS, |words| {
+        owned(compilers::reads_as_plain_preprocessor(words))
+    }),
+    (&["mvn", "mvnw", "mvnd"], |words| {
+        packages::is_plain_mvn(words).then(Vec::new)
+    }),
+    (&["socat"], |words| tools::is_plain_socat(words).then(Vec::new)),
 ];
 
 fn owned(outputs: Option<Vec<&str>>) -> Option<Vec<String>> {
@@ -96,7 +127,7 @@ pub(super) fn understand(names: &[&str], arguments: &[&str]) -> Understood {
     let mut last = None;
     for name in names {
         // Mostly all names are the same.
-        if last.replace(name) == Some(name) {
+        if last.replace(name) == Some(name) || goes_by_another(name, names) {
             continue;
         }
         match understand_as(name, arguments) {
@@ -130,6 +161,20 @@ fn subcommand_of_git(plain: &str) -> Option<(&'static Known, &str)> {
     }
 }
 
+/// Whether a file is called by the name of another program that it is as well: `cargo` may be a link to `rustup`.
+fn goes_by_another(name: &str, names: &[&str]) -> bool {
+    const OF_SYSTEMD: &[&str] = &[
+        "halt", "init", "poweroff", "reboot", "runlevel", "shutdown", "telinit",
+    ];
+    let is_any = |is: fn(&str) -> bool| names.iter().any(|name| is(program(name)));
+    match program(name) {
+        "rustup" => is_any(|name| !name.starts_with("rustup")),
+        "systemctl" => is_any(|name| OF_SYSTEMD.contains(&name)),
+        "nix" => is_any(|name| name.starts_with("nix-")),
+        _ => false,
+    }
+}
+
 fn understand_as(name: &str, arguments: &[&str]) -> Understood {
     let plain = program(name);
     if let Some((git, subcommand)) = subcommand_of_git(plain) {
@@ -155,6 +200,12 @@ fn understand_as(name: &str, arguments: &[&str]) -> Understood {
                 }
                 None => of_call(known.read(arguments)),
             },
+            "yarn" | "yarnpkg" => {
+                let words = packages::yarn_words(arguments);
+                of_call(known.read(&words))
+            }
+            // A file that is not there is made.
+            "sqlite3" | "sqlite" => of_call(known.read(arguments).map(Call::with_first_written)),
             _ => of_call(known.read(arguments)),
         },
     }

@@ -11,9 +11,10 @@ use crate::command::{
 
 /// Programs that start others by commands which they read, from a pipe as well as from a terminal.
 const READERS: &[&str] = &[
-    "dc", "expect", "ftp", "gdb", "ghci", "gnuplot", "irb", "isql", "lftp", "lldb", "m4", "mail", "mailx",
-    "mariadb", "maxima", "mutt", "mysql", "ncftp", "octave", "psql", "sftp", "sqlite", "sqlite3", "tclsh",
-    "telnet", "tftp",
+    "dc", "ed", "evim", "ex", "expect", "ftp", "gdb", "ghci", "gnuplot", "gview", "gvim", "irb", "isql",
+    "lftp", "lldb", "m4", "mail", "mailx", "mariadb", "maxima", "mutt", "mysql", "ncftp", "nvim", "octave",
+    "psql", "red", "rview", "rvim", "sdiff", "sftp", "sqlite", "sqlite3", "tclsh", "telnet", "tftp", "vi",
+    "view", "vim", "vimdiff",
 ];
 
 /// Programs that page, edit or ask at a terminal, where a key is enough to start another program.
@@ -81,6 +82,14 @@ const AT_TERMINAL: &[&str] = &[
     "zmore",
 ];
 
+/// Whether what comes to a program through a pipe are commands that may start others.
+pub fn reads_commands(names: &[&str]) -> bool {
+    // The number of `m4` is no version.
+    names
+        .iter()
+        .any(|name| READERS.contains(name) || READERS.contains(&program(name)))
+}
+
 /// Whether a program may start others by what is typed into it. `names` are all that it may be called by.
 pub fn runs_what_is_typed(names: &[&str], arguments: &[&str], at_terminal: bool) -> bool {
     let is_one = |list: &[&str]| {
@@ -89,8 +98,7 @@ pub fn runs_what_is_typed(names: &[&str], arguments: &[&str], at_terminal: bool)
             list.contains(&name) || (name.starts_with("git-") && list.contains(&"git"))
         })
     };
-    is_one(READERS)
-        || super::reads_commands(names)
+    reads_commands(names)
         || (at_terminal && is_one(AT_TERMINAL) && !pages_nothing(names, arguments))
         || matches!(
             inline_eval::inline_eval(names, arguments),
@@ -152,6 +160,8 @@ mod tests {
             "bash",
             "sh -s",
             "gdb x",
+            "m4",
+            "sdiff -o c a b",
         ] {
             check(line, true, true);
         }

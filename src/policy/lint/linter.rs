@@ -10,7 +10,7 @@ use super::{
     index::{Index, Target},
 };
 use crate::{
-    command::{DirectoryTrust, PathLookup, inline_eval, names::NameClass, paths},
+    command::{DirectoryTrust, PathLookup, delegation, inline_eval, names::NameClass, paths},
     domain::UnixMillis,
     policy::{
         allowlist::{DenyRule, Entry, Grant, Typing},
@@ -475,6 +475,10 @@ impl<'a> Linter<'a> {
             NameClass::Program if inline_eval::is_interpreter(&names) && any_arguments => Some(Remark::new(
                 RemarkCode::Interpreter,
                 "it lets an interpreter run any code; an argument pattern would name the script",
+            )),
+            NameClass::Program if is_without && delegation::is_unread(&names) => Some(Remark::new(
+                RemarkCode::Interpreter,
+                "its options and files make it start others, and no rule says which; an argument pattern would name the calls",
             )),
             NameClass::Multiplexer => Some(Remark::new(
                 RemarkCode::NeverMatches,

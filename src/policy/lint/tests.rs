@@ -26,6 +26,7 @@ const THERE: &[&str] = &[
     "/usr/bin/env",
     "/usr/bin/sudo",
     "/usr/bin/busybox",
+    "/usr/bin/hg",
     "/opt/tools",
     "/opt/tools/build",
     "/srv/shared",
@@ -324,6 +325,8 @@ fn too_broad_patterns_are_said() {
     check(&[("/usr/bin/python3", None)], &[(0, Interpreter)]);
     check(&[("python3", Some(".*"))], &[(0, Interpreter)]);
     check(&[("python3", Some(""))], &[(0, Interpreter)]);
+    check(&[("/usr/bin/hg", None)], &[(0, Interpreter)]);
+    check(&[("hg", Some("^status$"))], &[]);
     check(&[("/usr/bin/sudo", None)], &[(0, NeedsArguments)]);
     check(&[("/usr/bin/bash", Some("^.*$"))], &[(0, TooBroad)]);
     check(&[("/srv/shared/x", None)], &[(0, WritableDirectory)]);
