@@ -21,6 +21,7 @@ pub mod paths;
 pub mod pinning;
 pub mod rendering;
 
+pub mod moving;
 pub mod names;
 pub mod operands;
 pub mod wrapper;

@@ -26,7 +26,7 @@ const CODE_OPTIONS: &[(&[&str], &str, &[&str])] = &[
     (&["sqlite", "sqlite3"], "", &["init"]),
     (&["jq", "dc"], "f", &["from-file", "file"]),
 ];
-const MAKES: &[&str] = &["make", "gmake", "bmake", "pmake", "remake"];
+pub(super) const MAKES: &[&str] = &["make", "gmake", "bmake", "pmake", "remake"];
 /// What `make` reads where no file is named.
 const MAKEFILES: &[&str] = &["GNUmakefile", "makefile", "Makefile"];
 /// Endings of files that are read as code, wherever they stand in a text that nobody took apart.
@@ -67,7 +67,7 @@ pub fn code_operands<'a>(names: &[&str], words: &'a [String], runs_unseen: bool)
 }
 
 /// A word itself, or what is glued to an option: `--require=./hook.js`, `-r./hook.js`.
-fn readings(word: &str) -> impl Iterator<Item = &str> {
+pub fn readings(word: &str) -> impl Iterator<Item = &str> {
     let is_option = word.starts_with('-');
     let value = word.split_once('=').map(|(_name, value)| value);
     let glued = word.get(2..).filter(|_| is_option && !word.starts_with("--"));

@@ -68,6 +68,14 @@ impl Pinned {
                 .iter()
                 .find_map(|step| loose_action(&step.action, Scripts::of(binding))),
         };
+        if let (Some(ScriptHold::ChangesDirectory | ScriptHold::SeesOtherFiles), Some(detail)) =
+            (binding.held, Scripts::of(binding).loose())
+        {
+            return Self {
+                pinning: Pinning::Text,
+                detail,
+            };
+        }
         match loose.or_else(|| Scripts::of(binding).loose()) {
             Some(detail) => Self {
                 pinning: Pinning::Path,
@@ -119,8 +127,14 @@ impl<'a> Scripts<'a> {
                 "a script is not held: its first line names no program; it is compared right before the start, and then opened once more",
             ),
             Some(ScriptHold::ChangesDirectory) => Some(
-                "a script is not held: the command changes directory; it is compared right before the start, and then found by its path",
+                "a script is not held: the command changes directory, so that another file may be what its interpreter reads",
             ),
+            Some(ScriptHold::SeesOtherFiles) => Some(
+                "a script is not held: the command sees other files, so that another one may be what its interpreter reads",
+            ),
+            Some(ScriptHold::MakeChooses) => {
+                Some("a script is not held: make chooses its file when it starts, and may make it anew")
+            }
             Some(ScriptHold::NotUnderstood) => Some(
                 "a script is not held: the text could not be taken apart; it is compared right before the start, and then opened once more",
             ),
@@ -367,7 +381,11 @@ mod tests {
         assert_eq!(started_by("/bin/sh", ScriptHold::Held), Pinning::Exact);
         assert_eq!(started_by("/usr/bin/env", ScriptHold::Held), Pinning::Path);
         for held in ScriptHold::ALL.iter().filter(|held| **held != ScriptHold::Held) {
-            assert_eq!(started_by("/bin/sh", *held), Pinning::Path, "{held}");
+            let expected = match held {
+                ScriptHold::ChangesDirectory | ScriptHold::SeesOtherFiles => Pinning::Text,
+                _ => Pinning::Path,
+            };
+            assert_eq!(started_by("/bin/sh", *held), expected, "{held}");
         }
         let text = Bound::Text {
             shell: "/bin/sh".to_owned(),

@@ -268,6 +268,10 @@ vocabulary! {
         NotUnderstood = "not held: the text could not be taken apart",
         /// The command changes to a directory that is found while it runs.
         ChangesDirectory = "not held: changes directory",
+        /// A program of the command starts others where other files are: in a mount namespace, a root, a container.
+        SeesOtherFiles = "not held: sees other files",
+        /// `make` chooses its file when it starts, and may make it anew.
+        MakeChooses = "not held: make may read another file",
         /// The files are too large to be read before the start.
         TooLarge = "not held: too large",
         /// The kernel cannot answer an open with another file, or does not let us.

@@ -10,7 +10,7 @@ use crate::{
     command::{
         PathLookup as _, Plan,
         hashbang::Head,
-        operands::{code_words, directory_words},
+        operands::{code_words, directory_words, readings},
         paths,
     },
     domain::{Bound, BoundAction, BoundInterpreter, BoundStep, FileIdentity, Security, StepJoin},
@@ -247,6 +247,12 @@ impl<'a> Operands<'a> {
             if segment.executable == "cd" {
                 self.change_to(segment.argv.get(1..).unwrap_or_default());
                 continue;
+            }
+            if segment.moves.is_some() {
+                // Whichever of its words leads there: the file there is bound beside that of the same name here.
+                let words = segment.argv.iter().skip(1);
+                let reached: Vec<String> = words.flat_map(|word| readings(word)).map(str::to_owned).collect();
+                self.change_to(&reached);
             }
             self.add(&segment.code_operands);
             self.collect(&segment.segments);

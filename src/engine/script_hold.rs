@@ -6,7 +6,7 @@
 use std::{fs::File, os::unix::fs::MetadataExt as _, path::Path};
 
 use crate::{
-    command::{PathLookup as _, operands::directory_words},
+    command::{PathLookup as _, moving::Moves, operands::directory_words},
     domain::{Bound, BoundAction, BoundScript, FileIdentity, Isolation, ScriptHold},
     engine::judge::PolicyView,
     hosts::path_lookup::SystemLookup,
@@ -43,6 +43,12 @@ impl Subject<'_> {
             why
         } else if !self.knows_interpreters() {
             ScriptHold::NotUnderstood
+        } else if let Some(moves) = self.moves() {
+            match moves {
+                Moves::Directory => ScriptHold::ChangesDirectory,
+                Moves::View => ScriptHold::SeesOtherFiles,
+                Moves::Makefile => ScriptHold::MakeChooses,
+            }
         } else if self.changes_directory() {
             ScriptHold::ChangesDirectory
         } else {
@@ -73,6 +79,11 @@ impl Subject<'_> {
             | Bound::Patch { .. }
             | Bound::Elsewhere { .. } => self.analysis.is_some_and(|analysis| analysis.ok),
         }
+    }
+
+    /// How a program of the command makes its words name other files than those that were bound.
+    fn moves(&self) -> Option<Moves> {
+        first_move(self.analysis.map_or(&[][..], |analysis| &analysis.segments))
     }
 
     /// Whether a directory that is not pinned lies on the way to a script.
@@ -175,6 +186,14 @@ fn any_change(segments: &[SegmentReport]) -> bool {
     segments
         .iter()
         .any(|segment| segment.executable == "cd" || any_change(&segment.segments))
+}
+
+/// Of the programs among whose words a script may be.
+fn first_move(segments: &[SegmentReport]) -> Option<Moves> {
+    segments.iter().find_map(|segment| {
+        let own = segment.moves.filter(|_| !segment.code_operands.is_empty());
+        own.or_else(|| first_move(&segment.segments))
+    })
 }
 
 fn has_rights(file: &File) -> bool {

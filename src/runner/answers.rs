@@ -5,16 +5,19 @@
 //!                                           └── a descriptor of the checked content ──▶ interpreter
 //! ```
 //!
-//! The kernel never looks at the path, so there is no moment at which another file could take its place. A path is told by
-//! its text. Where the text depends on something that can be exchanged too (the name of the working directory, the target
+//! The kernel never looks at the path, so there is no moment at which another file could take its place. Some interpreters
+//! look before they open, and read another file where they find a directory or nothing: while a script is held, a question
+//! for it finds a file, and nothing is beneath it. A path is told by its text. Where the text depends on something that can be exchanged too (the name of the working directory, the target
 //! of a link), the question for that is answered here as well, and the answer counts as a name of the script from then
 //! on. Interpreters are the programs that the run was judged with, and what its first process executes in its own place.
 //! What they start besides reads the disk: `cp` compares what it opens with what it looked at before, and would give up.
 //! A run that changes, renames or removes one of these files itself gets the file from then on. Everything else is left
-//! to the kernel. Invariant: nothing is permitted or refused here because of what stands in a caller's memory.
+//! to the kernel. Where a path may be a script or another file, an interpreter gets neither. Invariant: nothing is permitted
+//! here because of what stands in a caller's memory.
 //! Entry point: [`Answers`].
 
 use std::{
+    collections::{BTreeMap, HashSet},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     thread::{self, JoinHandle},
     time::Duration,
@@ -25,7 +28,7 @@ use rustix::{
         PollFd, PollFlags,
         epoll::{self, CreateFlags, EventData, EventFlags},
     },
-    fs::{AtFlags, CWD, MemfdFlags, Mode, OFlags, StatxFlags},
+    fs::{AtFlags, CWD, FileType, MemfdFlags, Mode, OFlags, Statx, StatxFlags},
     io::Errno,
     pipe::PipeFlags,
 };
@@ -41,6 +44,15 @@ use super::wire::HeldScript;
 
 /// Names that one script may come to have: more are only made on purpose.
 const MAX_NAMES: usize = 64;
+/// Directories that are told by what they are: more are only made on purpose.
+const MAX_DIRECTORIES: usize = 1024;
+/// Processes above another that are looked at.
+const MAX_GENERATIONS: usize = 256;
+/// Links of `/proc` in one path that are followed.
+const MAX_OWN_LINKS: usize = 16;
+/// What a caller of `access` may want to do.
+const EXECUTE: u64 = 1;
+const WRITE: u64 = 2;
 /// Calls of one program that are answered before those of the others.
 const CALLS_AT_A_TIME: usize = 64;
 /// How long the end of the thread is waited for.
@@ -86,8 +98,10 @@ impl Answers {
     ) -> Result<Self, Errno> {
         let events = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&events, &arrivals, EventData::new_u64(ARRIVALS), EventFlags::IN)?;
+        let mut scripts = Scripts::new(scripts, bundle, begins);
+        scripts.know_ways();
         Ok(Self {
-            scripts: Scripts::new(scripts, bundle, begins),
+            scripts,
             arrivals: Some(arrivals),
             listeners: Vec::new(),
             events,
@@ -226,8 +240,12 @@ enum Answer {
     Content(usize, CloseOnExec),
     /// It fails.
     Fails(Errno),
-    /// Text into the memory of the caller.
+    /// It comes to this number.
+    Number(i64),
+    /// Text into the memory of the caller; the call comes to its length.
     Text { text: Vec<u8>, buffer: u64 },
+    /// A structure into it; the call succeeds.
+    Structure { bytes: Vec<u8>, buffer: u64 },
 }
 
 impl Heard {
@@ -257,14 +275,113 @@ impl Heard {
                 // Not what lies on the disk instead.
                 Err(errno) => self.listener.refuse(call, errno),
             },
-            Answer::Text { text, buffer } => match caller.write(&self.listener, buffer, &text) {
-                Ok(()) => self
-                    .listener
-                    .answer(call, i64::try_from(text.len()).unwrap_or(i64::MAX)),
-                Err(errno) => self.listener.refuse(call, errno),
-            },
+            Answer::Number(number) => self.listener.answer(call, number),
+            Answer::Text { text, buffer } => {
+                let length = i64::try_from(text.len()).unwrap_or(i64::MAX);
+                self.write(&caller, (&text, buffer), length);
+            }
+            Answer::Structure { bytes, buffer } => self.write(&caller, (&bytes, buffer), 0),
         }
     }
+
+    fn write(&self, caller: &Caller<'_>, (bytes, buffer): (&[u8], u64), comes_to: i64) {
+        match caller.write(&self.listener, buffer, bytes) {
+            Ok(()) => self.listener.answer(caller.call, comes_to),
+            Err(errno) => self.listener.refuse(caller.call, errno),
+        }
+    }
+}
+
+/// A path of a caller, and the directory that it begins at if it is relative.
+#[derive(Debug, PartialEq, Eq)]
+struct Place {
+    directory: i32,
+    path: Vec<u8>,
+}
+
+impl Place {
+    /// Without what `/proc` calls the caller's own: that is its root, its working directory or one of its descriptors.
+    fn new(directory: i32, path: Vec<u8>) -> Self {
+        let mut place = Self { directory, path };
+        for _ in 0..MAX_OWN_LINKS {
+            match place.behind_own_link() {
+                Some(behind) => place = behind,
+                None => break,
+            }
+        }
+        place
+    }
+
+    fn behind_own_link(&self) -> Option<Self> {
+        let mut parts = parts(&self.path).filter(|part| *part != b".");
+        let is_own = self.path.starts_with(b"/")
+            && parts.next() == Some(b"proc")
+            && matches!(parts.next(), Some(b"self" | b"thread-self"));
+        let mut link = parts.next().filter(|_| is_own)?;
+        if link == b"task" {
+            parts.next()?;
+            link = parts.next()?;
+        }
+        let (directory, begin): (i32, &[u8]) = match link {
+            b"root" => (self.directory, b"/"),
+            b"cwd" => (interception::WORKING_DIRECTORY, b""),
+            b"fd" => (str::from_utf8(parts.next()?).ok()?.parse().ok()?, b""),
+            _ => return None,
+        };
+        let rest: Vec<&[u8]> = parts.collect();
+        if rest.is_empty() {
+            // The link itself.
+            return None;
+        }
+        let end: &[u8] = if self.path.ends_with(b"/") { b"/" } else { b"" };
+        Some(Self {
+            directory,
+            path: [begin, &rest.join(&b'/'), end].concat(),
+        })
+    }
+
+    fn is_absolute(&self) -> bool {
+        self.path.starts_with(b"/")
+    }
+
+    /// Whether only a directory can be there.
+    fn is_of_directory(&self) -> bool {
+        self.path.ends_with(b"/") || matches!(parts(&self.path).last(), Some(b"." | b".."))
+    }
+
+    /// The directory that its last part lies in.
+    fn parent(&self) -> Self {
+        let end = self.path.iter().rposition(|byte| *byte == b'/');
+        let path = match end {
+            Some(end) => self.path.get(..=end).unwrap_or_default().to_vec(),
+            None => b".".to_vec(),
+        };
+        Self {
+            directory: self.directory,
+            path,
+        }
+    }
+}
+
+/// What a path of a caller is to the scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    /// Nothing.
+    Other,
+    /// One that the run left alone, by its index.
+    Script(usize),
+    /// What would lie beneath one: nothing does.
+    Beneath,
+    /// It may be one, or another file.
+    Unclear,
+}
+
+/// What a path of a caller is called in full.
+#[derive(Debug, Default)]
+struct Names {
+    names: Vec<Vec<u8>>,
+    /// Whether it begins at a directory that is told by what it is.
+    is_known: bool,
 }
 
 /// The process behind a call, as far as it can be looked at.
@@ -279,10 +396,41 @@ impl Caller<'_> {
         format!("/proc/{}/{name}", self.call.pid)
     }
 
-    fn path(&self, address: u64) -> Result<Vec<u8>, Errno> {
+    fn place(&self, directory: i32, address: u64) -> Result<Place, Errno> {
         let mut buffer = [0; PATH_BYTES];
         let length = interception::read_text(self.call.pid, address, &mut buffer)?;
-        Ok(buffer.get(..length).unwrap_or_default().to_vec())
+        let path = buffer.get(..length).unwrap_or_default().to_vec();
+        Ok(Place::new(directory, path))
+    }
+
+    /// Where this process finds what the caller means by a path.
+    fn seen(&self, place: &Place) -> Vec<u8> {
+        let begin = if place.is_absolute() {
+            self.proc("root")
+        } else {
+            self.begin_of(place.directory)
+        };
+        [begin.as_bytes(), b"/", &place.path].concat()
+    }
+
+    /// Whether anything is there.
+    fn finds(&self, place: &Place) -> bool {
+        look_at(&self.seen(place), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    }
+
+    /// Whether a path leads to the directory in which this name lies.
+    fn leads_to(&self, place: &Place, name: &[u8]) -> bool {
+        let named = Place::new(interception::WORKING_DIRECTORY, name.to_vec());
+        let at = |place: &Place| identity(self.seen(&place.parent())).ok();
+        at(place).is_some_and(|found| at(&named) == Some(found))
+    }
+
+    fn begin_of(&self, directory: i32) -> String {
+        if directory == interception::WORKING_DIRECTORY {
+            self.proc("cwd")
+        } else {
+            self.proc(&format!("fd/{directory}"))
+        }
     }
 
     fn flags(&self, flags: Flags) -> Result<u64, Errno> {
@@ -300,13 +448,9 @@ impl Caller<'_> {
 
     /// The directory that a relative path begins at: what it is, and how it is called now.
     fn directory(&self, number: i32) -> Option<(Identity, Vec<u8>)> {
-        let link = if number == interception::WORKING_DIRECTORY {
-            self.proc("cwd")
-        } else {
-            self.proc(&format!("fd/{number}"))
-        };
+        let link = self.begin_of(number);
         let name = rustix::fs::readlink(&link, Vec::new()).ok()?.into_bytes();
-        Some((identity(&link).ok()?, name))
+        Some((identity(link).ok()?, name))
     }
 
     /// Whether it is one of these programs, or what the first process executed in its own place: `env` finds the interpreter
@@ -317,7 +461,7 @@ impl Caller<'_> {
             programs, copiers, ..
         }: &Scripts,
     ) -> bool {
-        let Ok(program) = identity(&self.proc("exe")) else {
+        let Ok(program) = identity(self.proc("exe")) else {
             return true;
         };
         !copiers.contains(&program)
@@ -328,14 +472,12 @@ impl Caller<'_> {
 
     /// The process of a thread.
     fn group(&self) -> Option<Pid> {
-        let status = std::fs::read_to_string(self.proc("status")).ok()?;
-        let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-        group.trim().parse().ok()
+        status_of(self.call.pid, "Tgid:")
     }
 
     /// What tells its view of the file system from that of others.
     fn view(&self) -> Result<(Identity, Identity), Errno> {
-        Ok((identity(&self.proc("root"))?, identity(&self.proc("ns/mnt"))?))
+        Ok((identity(self.proc("root"))?, identity(self.proc("ns/mnt"))?))
     }
 
     /// Writes into its memory, if it still waits.
@@ -352,13 +494,34 @@ impl Caller<'_> {
     }
 }
 
+/// A number that the kernel says of a process.
+fn status_of(pid: Pid, field: &str) -> Option<Pid> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    value.trim().parse().ok()
+}
+
 /// What is at a path. No file system is asked that would have to ask another program.
-fn identity(path: &str) -> Result<Identity, Errno> {
+fn identity(path: impl rustix::path::Arg) -> Result<Identity, Errno> {
     let found = rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::INO)?;
-    Ok((
+    Ok(identity_of(&found))
+}
+
+fn identity_of(found: &Statx) -> Identity {
+    (
         rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor),
         found.stx_ino,
-    ))
+    )
+}
+
+/// The same with everything that a caller may want to know.
+fn look_at(path: &[u8], flags: AtFlags) -> Result<Statx, Errno> {
+    let flags = flags | AtFlags::STATX_DONT_SYNC | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+}
+
+fn kind_of(found: &Statx) -> FileType {
+    FileType::from_raw_mode(found.stx_mode.into())
 }
 
 /// The scripts, by all their names.
@@ -372,6 +535,11 @@ struct Scripts {
     copiers: Vec<Identity>,
     /// Directories that are told by what they are, whatever they are called by now.
     directories: Vec<(Identity, Vec<u8>)>,
+    /// The last parts of all names.
+    endings: HashSet<Vec<u8>>,
+    /// Processes that came to a directory on the way to a script by its name: it may have been another one at that moment.
+    /// Not those that went elsewhere then.
+    entered: BTreeMap<Pid, bool>,
     /// The file system that the names are of: that of the first program.
     view: Option<(Identity, Identity)>,
 }
@@ -382,6 +550,7 @@ struct File {
     offset: u64,
     length: u64,
     mode: u32,
+    identity: Identity,
     content: Option<OwnedFd>,
     /// The run changed it itself.
     is_released: bool,
@@ -403,17 +572,47 @@ impl Scripts {
                 offset: script.offset,
                 length: script.length,
                 mode: script.mode,
+                identity: script.identity,
                 content: None,
                 is_released: false,
             }
         });
+        let files: Vec<File> = files.collect();
+        let names = files.iter().flat_map(|file| &file.names);
         Self {
-            files: files.collect(),
+            endings: names.map(|name| last_part(name).to_vec()).collect(),
+            entered: BTreeMap::new(),
+            files,
             bundle,
             programs: Vec::new(),
             copiers: Vec::new(),
             directories: vec![(identity, plain(name))],
             view: None,
+        }
+    }
+
+    /// The directories that lie on the way to a script. Where another one has such a name at this moment, it is taken for
+    /// that one: what is in it is answered with the content.
+    fn know_ways(&mut self) {
+        let names: Vec<Vec<u8>> = self.files.iter().flat_map(|file| file.names.clone()).collect();
+        for name in names {
+            let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            for (end, _) in ends {
+                let way = name.get(..end).filter(|way| !way.is_empty());
+                let is_new = |way: &&[u8]| !self.directories.iter().any(|(_, known)| known == way);
+                if let Some(way) = way.filter(is_new)
+                    && let Ok(identity) = identity(way)
+                {
+                    self.learn(identity, way);
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, identity: Identity, name: &[u8]) {
+        let known = (identity, name.to_vec());
+        if self.directories.len() < MAX_DIRECTORIES && !self.directories.contains(&known) {
+            self.directories.push(known);
         }
     }
 
@@ -427,31 +626,24 @@ impl Scripts {
                 path,
                 flags,
             } => {
-                let path = caller.path(path)?;
-                let Some(index) = self.named(caller, directory, &path)? else {
-                    return Ok(Answer::Through);
-                };
-                Ok(match Opening::of(caller.flags(flags)?) {
-                    Opening::Reads(closes) if caller.interprets(self) => Answer::Content(index, closes),
-                    Opening::Changes => {
-                        self.release(index);
-                        Answer::Through
-                    }
-                    Opening::Reads(_) | Opening::Looks => Answer::Through,
-                })
+                let place = caller.place(directory, path)?;
+                let opening = Opening::of(caller.flags(flags)?);
+                self.opening(caller, &place, opening)
             }
             Wish::Change { directory, path } => {
-                let path = caller.path(path)?;
-                if let Some(index) = self.named(caller, directory, &path)? {
+                let place = caller.place(directory, path)?;
+                if let Named::Script(index) = self.named(caller, &place)? {
                     self.release(index);
                 }
                 Ok(Answer::Through)
             }
             Wish::Rename { from, to } => {
-                for (directory, path) in [from, to] {
-                    let path = caller.path(path)?;
-                    if self.sees_the_same(caller)? {
-                        for name in self.names_of(caller, directory, &path) {
+                let from = caller.place(from.0, from.1)?;
+                let to = caller.place(to.0, to.1)?;
+                // One that fails moves nothing.
+                if self.sees_the_same(caller)? && caller.finds(&from) {
+                    for place in [from, to] {
+                        for name in self.names_of(caller, &place).names {
                             self.release_beneath(&name);
                         }
                     }
@@ -465,10 +657,187 @@ impl Scripts {
                 buffer,
                 size,
             } => {
-                let path = caller.path(path)?;
-                self.link(caller, (directory, &path), (buffer, size))
+                let place = caller.place(directory, path)?;
+                self.link(caller, &place, (buffer, size))
+            }
+            Wish::Look {
+                directory,
+                path,
+                follows,
+                form,
+                buffer,
+            } => {
+                let place = caller.place(directory, path)?;
+                match self.asked(caller, &place)? {
+                    Ok(index) => self.look(caller, &place, index, follows).map(|found| {
+                        let bytes = form.bytes(&found);
+                        Answer::Structure { bytes, buffer }
+                    }),
+                    Err(answer) => Ok(answer),
+                }
+            }
+            Wish::Reach {
+                directory,
+                path,
+                mode,
+            } => {
+                let place = caller.place(directory, path)?;
+                match self.asked(caller, &place)? {
+                    Ok(index) => self.reach(caller, &place, index, mode),
+                    Err(answer) => Ok(answer),
+                }
+            }
+            Wish::Enter { path } => {
+                let place = caller.place(interception::WORKING_DIRECTORY, path)?;
+                self.note_entry(caller, &place, true)?;
+                Ok(Answer::Through)
             }
         }
+    }
+
+    fn opening(&mut self, caller: &Caller<'_>, place: &Place, opening: Opening) -> Result<Answer, Errno> {
+        if matches!(opening, Opening::Looks | Opening::Directory) {
+            self.note_entry(caller, place, false)?;
+        }
+        if opening == Opening::Changes {
+            if let Named::Script(index) = self.named(caller, place)? {
+                self.release(index);
+            }
+            return Ok(Answer::Through);
+        }
+        Ok(match (self.asked(caller, place)?, opening) {
+            (Err(answer), _) => answer,
+            (Ok(index), Opening::Reads(closes)) => Answer::Content(index, closes),
+            (Ok(_), Opening::Directory) => Answer::Fails(Errno::NOTDIR),
+            (Ok(_), Opening::Looks | Opening::Changes) => Answer::Through,
+        })
+    }
+
+    /// The script that an interpreter asks for, or what there is to say otherwise.
+    fn asked(&self, caller: &Caller<'_>, place: &Place) -> Result<Result<usize, Answer>, Errno> {
+        let named = self.named(caller, place)?;
+        Ok(match named {
+            Named::Other => Err(Answer::Through),
+            _ if !caller.interprets(self) => Err(Answer::Through),
+            Named::Script(index) => Ok(index),
+            Named::Beneath => Err(Answer::Fails(Errno::NOTDIR)),
+            Named::Unclear => Err(Answer::Fails(Errno::ACCESS)),
+        })
+    }
+
+    /// A file, whatever is there by now. What the run did to its mode and times is seen as long as it is that file.
+    fn look(
+        &mut self,
+        caller: &Caller<'_>,
+        place: &Place,
+        index: usize,
+        follows: bool,
+    ) -> Result<Statx, Errno> {
+        let flags = if follows {
+            AtFlags::empty()
+        } else {
+            AtFlags::SYMLINK_NOFOLLOW
+        };
+        let seen = look_at(&caller.seen(place), flags).ok();
+        if let Some(link) = seen.filter(|found| kind_of(found) == FileType::Symlink) {
+            // Where it leads is answered too.
+            return Ok(link);
+        }
+        let file = self.files.get(index).ok_or(Errno::NOENT)?;
+        let is_this =
+            |found: &Statx| kind_of(found) == FileType::RegularFile && identity_of(found) == file.identity;
+        let (length, mode) = (file.length, file.mode);
+        let mut found = match seen.filter(is_this) {
+            Some(found) => found,
+            None => self.look_at_content(index, mode)?,
+        };
+        found.stx_size = length;
+        Ok(found)
+    }
+
+    fn look_at_content(&mut self, index: usize, mode: u32) -> Result<Statx, Errno> {
+        let content = self.content(index)?;
+        let mut found = rustix::fs::statx(content, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+        let mode = FileType::RegularFile.as_raw_mode() | (mode & 0o777);
+        found.stx_mode = u16::try_from(mode).map_err(|_no_mode| Errno::IO)?;
+        Ok(found)
+    }
+
+    /// It can be read. Executing it is a question of its mode alone; no script is chosen because it can be written.
+    fn reach(
+        &mut self,
+        caller: &Caller<'_>,
+        place: &Place,
+        index: usize,
+        mode: u64,
+    ) -> Result<Answer, Errno> {
+        if mode & WRITE != 0 {
+            return Ok(Answer::Through);
+        }
+        let is_refused = mode & EXECUTE != 0 && self.look(caller, place, index, true)?.stx_mode & 0o111 == 0;
+        Ok(if is_refused {
+            Answer::Fails(Errno::ACCESS)
+        } else {
+            Answer::Number(0)
+        })
+    }
+
+    /// Notes by which name a process comes to a directory on the way to a script, as its working directory or to begin
+    /// at. What has the name right now is that directory from now on.
+    fn note_entry(&mut self, caller: &Caller<'_>, place: &Place, leaves: bool) -> Result<(), Errno> {
+        if !self.sees_the_same(caller)? {
+            return Ok(());
+        }
+        let Names { names, is_known } = self.names_of(caller, place);
+        let ways: Vec<Vec<u8>> = names
+            .iter()
+            .flat_map(|name| [name.clone(), lexical(name)])
+            .filter(|name| self.is_on_the_way(name))
+            .collect();
+        let group = caller.group().unwrap_or(caller.call.pid);
+        if ways.is_empty() {
+            let is_elsewhere = leaves && (is_known || !self.may_stray(caller));
+            if is_elsewhere && self.entered.values().any(|entered| *entered) {
+                self.entered.insert(group, false);
+            }
+            return Ok(());
+        }
+        for way in ways {
+            let named = Place::new(interception::WORKING_DIRECTORY, way);
+            if let Ok(identity) = identity(caller.seen(&named)) {
+                self.learn(identity, &named.path);
+            }
+        }
+        self.entered.insert(group, true);
+        Ok(())
+    }
+
+    /// Whether the name of a directory is that of one in which a script lies, however deep.
+    fn is_on_the_way(&self, name: &[u8]) -> bool {
+        let mut held = self.files.iter().filter(|file| !file.is_released);
+        let is_beneath = |other: &Vec<u8>| rest_beneath(other, name).is_some_and(|rest| !rest.is_empty());
+        !name.is_empty() && held.any(|file| file.names.iter().any(is_beneath))
+    }
+
+    /// Whether a process, or one that it comes from, was last led to a directory by such a name.
+    fn may_stray(&self, caller: &Caller<'_>) -> bool {
+        if !self.entered.values().any(|entered| *entered) {
+            return false;
+        }
+        let mut pid = caller.group().unwrap_or(caller.call.pid);
+        for _ in 0..MAX_GENERATIONS {
+            if let Some(entered) = self.entered.get(&pid) {
+                return *entered;
+            }
+            if pid == caller.first {
+                return false;
+            }
+            match status_of(pid, "PPid:") {
+                Some(parent) if parent > 1 => pid = parent,
+                Some(_) | None => return true,
+            }
+        }
+        true
     }
 
     /// Whether a path means to this caller what it means to the others.
@@ -476,40 +845,102 @@ impl Scripts {
         Ok(Some(caller.view()?) == self.view)
     }
 
-    /// The script that a path of a caller names and that the run left alone.
-    fn named(&self, caller: &Caller<'_>, directory: i32, path: &[u8]) -> Result<Option<usize>, Errno> {
-        let last = last_part(path);
-        let may_be = |file: &File| !file.is_released && file.names.iter().any(|name| last_part(name) == last);
+    /// What a path of a caller is to the scripts that the run left alone. To one that sees other files a script's name is
+    /// unclear.
+    fn named(&self, caller: &Caller<'_>, place: &Place) -> Result<Named, Errno> {
         // Nearly every path ends here.
-        if last.is_empty() || !self.files.iter().any(may_be) {
-            return Ok(None);
+        if !parts(&place.path).any(|part| self.endings.contains(part)) {
+            return Ok(Named::Other);
         }
-        let names = self.names_of(caller, directory, path);
-        let is_this = |file: &File| !file.is_released && names.iter().any(|name| file.names.contains(name));
-        match self.files.iter().position(is_this) {
-            Some(index) if self.sees_the_same(caller)? => Ok(Some(index)),
-            Some(_) | None => Ok(None),
+        let names = self.names_of(caller, place);
+        let named = match self.named_by(&names.names, place) {
+            Named::Other => self.nearly_named(caller, place, &names),
+            named => named,
+        };
+        Ok(match named {
+            Named::Other => Named::Other,
+            named if self.sees_the_same(caller)? => named,
+            Named::Script(_) => Named::Unclear,
+            Named::Beneath | Named::Unclear => Named::Other,
+        })
+    }
+
+    /// By the text of the path as it was typed.
+    fn named_by(&self, names: &[Vec<u8>], place: &Place) -> Named {
+        if let Some(index) = names.iter().find_map(|name| self.of_name(name)) {
+            return if place.is_of_directory() {
+                Named::Beneath
+            } else {
+                Named::Script(index)
+            };
         }
+        let mut held = self.files.iter().filter(|file| !file.is_released);
+        let is_beneath = |file: &File| {
+            names.iter().any(|name| {
+                let rests = file.names.iter().filter_map(|other| rest_beneath(name, other));
+                rests.into_iter().any(|rest| !rest.is_empty())
+            })
+        };
+        if held.any(is_beneath) {
+            Named::Beneath
+        } else {
+            Named::Other
+        }
+    }
+
+    /// By the text without `..`, if that leads to the same directory; and where a relative path begins at a directory that
+    /// is not known, by its last part.
+    fn nearly_named(&self, caller: &Caller<'_>, place: &Place, Names { names, is_known }: &Names) -> Named {
+        if parts(&place.path).any(|part| part == b"..") {
+            for name in names.iter().map(|name| lexical(name)) {
+                match self.of_name(&name) {
+                    Some(_) if place.is_of_directory() => return Named::Beneath,
+                    Some(index) if caller.leads_to(place, &name) => return Named::Script(index),
+                    Some(_) => return Named::Unclear,
+                    None => {}
+                }
+            }
+        }
+        let last = last_part(&place.path);
+        let mut held = self.files.iter().filter(|file| !file.is_released);
+        let ends_so = |file: &File| file.names.iter().any(|name| last_part(name) == last);
+        if !is_known && held.any(ends_so) && self.may_stray(caller) {
+            return Named::Unclear;
+        }
+        Named::Other
+    }
+
+    fn of_name(&self, name: &[u8]) -> Option<usize> {
+        let is_this = |file: &File| !file.is_released && file.names.iter().any(|other| other == name);
+        self.files.iter().position(is_this)
     }
 
     /// What a path of a caller is called in full. A relative one begins at a directory that has more than one name when
     /// it was renamed.
-    fn names_of(&self, caller: &Caller<'_>, directory: i32, path: &[u8]) -> Vec<Vec<u8>> {
-        if path.starts_with(b"/") {
-            return vec![plain(path)];
+    fn names_of(&self, caller: &Caller<'_>, place: &Place) -> Names {
+        let path = place.path.as_slice();
+        if place.is_absolute() {
+            return Names {
+                names: vec![plain(path)],
+                is_known: true,
+            };
         }
-        let Some((identity, name)) = caller.directory(directory) else {
-            return Vec::new();
+        let Some((identity, name)) = caller.directory(place.directory) else {
+            return Names::default();
         };
         let known = self
             .directories
             .iter()
             .filter(|(known, _)| *known == identity)
             .map(|(_, name)| name.as_slice());
-        known
-            .chain([name.as_slice()])
-            .map(|base| plain(&[base, b"/", path].concat()))
-            .collect()
+        let bases: Vec<&[u8]> = known.chain([name.as_slice()]).collect();
+        Names {
+            is_known: bases.len() > 1,
+            names: bases
+                .into_iter()
+                .map(|base| plain(&[base, b"/", path].concat()))
+                .collect(),
+        }
     }
 
     fn release(&mut self, index: usize) {
@@ -566,7 +997,7 @@ impl Scripts {
     fn link(
         &mut self,
         caller: &Caller<'_>,
-        (directory, path): (i32, &[u8]),
+        place: &Place,
         (buffer, size): (u64, u64),
     ) -> Result<Answer, Errno> {
         let is_on_the_way = |name: &Vec<u8>| {
@@ -574,9 +1005,14 @@ impl Scripts {
             !name.is_empty()
                 && held.any(|file| file.names.iter().any(|other| rest_beneath(other, name).is_some()))
         };
-        let names = self.names_of(caller, directory, path);
-        let Some(name) = names.into_iter().find(is_on_the_way) else {
-            return Ok(Answer::Through);
+        let Names { names, .. } = self.names_of(caller, place);
+        let Some(name) = names.iter().find(|name| is_on_the_way(name)).cloned() else {
+            let is_beneath = self.named_by(&names, place) == Named::Beneath && self.sees_the_same(caller)?;
+            return Ok(if is_beneath && caller.interprets(self) {
+                Answer::Fails(Errno::NOTDIR)
+            } else {
+                Answer::Through
+            });
         };
         if !self.sees_the_same(caller)? {
             return Ok(Answer::Through);
@@ -584,6 +1020,10 @@ impl Scripts {
         let seen = [caller.proc("root").as_bytes(), name.as_slice()].concat();
         let target = match rustix::fs::readlink(seen, Vec::new()) {
             Ok(target) => target.into_bytes(),
+            // No link, even if nothing is there by now.
+            Err(_) if self.of_name(&name).is_some() && caller.interprets(self) => {
+                return Ok(Answer::Fails(Errno::INVAL));
+            }
             Err(errno) => return Ok(Answer::Fails(errno)),
         };
         let end = name.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
@@ -611,15 +1051,19 @@ impl Scripts {
                     continue;
                 };
                 for other in others {
-                    let other = plain(&[other.as_slice(), rest].concat());
-                    if !file.names.contains(&other) && !more.contains(&other) {
-                        more.push(other);
+                    let other = [other.as_slice(), rest].concat();
+                    for other in [plain(&other), lexical(&other)] {
+                        if !file.names.contains(&other) && !more.contains(&other) {
+                            more.push(other);
+                        }
                     }
                 }
             }
             if file.names.len() + more.len() > MAX_NAMES {
                 return Err(Errno::LOOP);
             }
+            self.endings
+                .extend(more.iter().map(|name| last_part(name).to_vec()));
             file.names.append(&mut more);
         }
         Ok(())
@@ -627,14 +1071,15 @@ impl Scripts {
 
     /// The checked content, with a position of its own.
     fn open(&mut self, index: usize) -> Result<OwnedFd, Errno> {
+        own_position(self.content(index)?)
+    }
+
+    fn content(&mut self, index: usize) -> Result<BorrowedFd<'_>, Errno> {
         let file = self.files.get_mut(index).ok_or(Errno::NOENT)?;
-        let content = match file.content.take() {
-            Some(content) => content,
-            None => sealed_part(&self.bundle, file.offset, file.length, file.mode)?,
-        };
-        let opened = own_position(content.as_fd());
-        file.content = Some(content);
-        opened
+        if file.content.is_none() {
+            file.content = Some(sealed_part(&self.bundle, file.offset, file.length, file.mode)?);
+        }
+        file.content.as_ref().map(AsFd::as_fd).ok_or(Errno::IO)
     }
 }
 
@@ -643,7 +1088,9 @@ impl Scripts {
 enum Opening {
     Reads(CloseOnExec),
     Changes,
-    /// Neither.
+    /// To begin at, if it is a directory.
+    Directory,
+    /// None of these.
     Looks,
 }
 
@@ -653,8 +1100,11 @@ impl Opening {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC) {
             return Self::Changes;
         }
-        // Nothing reads its script like that, but locks are taken so.
-        if flags.intersects(OFlags::PATH | OFlags::DIRECTORY | OFlags::CREATE) {
+        if flags.contains(OFlags::DIRECTORY) {
+            return Self::Directory;
+        }
+        // Nothing reads its script like that.
+        if flags.contains(OFlags::PATH) || flags.contains(OFlags::CREATE | OFlags::EXCL) {
             return Self::Looks;
         }
         Self::Reads(if flags.contains(OFlags::CLOEXEC) {
@@ -746,6 +1196,7 @@ mod tests {
             offset: 0,
             length: 0,
             mode: 0o644,
+            identity: (1, 2),
         };
         let bundle = crate::sys::fs::sealed(c"bundle", b"").unwrap();
         Scripts::new(&[held], bundle, ((1, 2), b"/w"))
@@ -782,6 +1233,56 @@ mod tests {
     }
 
     #[test]
+    fn what_proc_calls_the_callers_own_is_what_it_means() {
+        let here = interception::WORKING_DIRECTORY;
+        for (path, directory, expected) in [
+            ("/proc/self/cwd/x", here, "x"),
+            ("/proc/./thread-self/cwd/../x/", here, "../x/"),
+            ("/proc/self/root/w/x", 5, "/w/x"),
+            ("/proc/self/task/77/root/w/x", 5, "/w/x"),
+            ("/proc/self/fd/9/x", 9, "x"),
+            ("/proc/self/root/proc/self/cwd/x", here, "x"),
+            ("/proc/self/fd/9", 5, "/proc/self/fd/9"),
+            ("/proc/self/cwd", 5, "/proc/self/cwd"),
+            ("/proc/1/cwd/x", 5, "/proc/1/cwd/x"),
+            ("proc/self/cwd/x", 5, "proc/self/cwd/x"),
+        ] {
+            let place = Place::new(5, path.as_bytes().to_vec());
+            assert_eq!(
+                (place.directory, place.path.as_slice()),
+                (directory, expected.as_bytes()),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_beneath_a_script() {
+        let scripts = scripts(&["/w/x"]);
+        for (path, expected) in [
+            ("/w/x", Named::Script(0)),
+            ("/w/./x", Named::Script(0)),
+            ("/w/x/", Named::Beneath),
+            ("/w/x/.", Named::Beneath),
+            ("/w/x/__main__.py", Named::Beneath),
+            ("/w/x.js", Named::Other),
+            ("/w/y/x", Named::Other),
+            ("/w", Named::Other),
+        ] {
+            let place = Place::new(0, path.as_bytes().to_vec());
+            assert_eq!(
+                scripts.named_by(&[plain(path.as_bytes())], &place),
+                expected,
+                "{path}"
+            );
+        }
+        assert!(scripts.is_on_the_way(b"/w"));
+        assert!(
+            !scripts.is_on_the_way(b"/w/x") && !scripts.is_on_the_way(b"") && !scripts.is_on_the_way(b"/v")
+        );
+    }
+
+    #[test]
     fn a_run_that_moves_a_directory_of_a_script_gets_what_lies_there() {
         for (moved, is_released) in [
             ("/w", true),
@@ -811,9 +1312,14 @@ mod tests {
         ] {
             assert_eq!(of(changes), Opening::Changes, "{changes:?}");
         }
-        for looks in [OFlags::PATH, OFlags::DIRECTORY, OFlags::CREATE] {
+        for looks in [OFlags::PATH, OFlags::CREATE | OFlags::EXCL] {
             assert_eq!(of(looks), Opening::Looks, "{looks:?}");
         }
+        for directory in [OFlags::DIRECTORY, OFlags::DIRECTORY | OFlags::PATH] {
+            assert_eq!(of(directory), Opening::Directory, "{directory:?}");
+        }
+        // On a file that is there it does nothing.
+        assert_eq!(of(OFlags::CREATE), Opening::Reads(CloseOnExec::No));
     }
 
     #[test]

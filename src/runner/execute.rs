@@ -185,8 +185,8 @@ pub(super) fn judged_stamps(plan: &Plan) -> impl Iterator<Item = &FileStamp> {
     plan.files.iter().map(|file| &file.stamp).chain(of_steps)
 }
 
-/// Programs that give up when what they open is not what they looked at before. None of them reads a script.
-const COPIERS: &[&[u8]] = &[b"cp", b"install", b"mv"];
+/// Programs that give up when what they open is not what they looked at before, or lock it. None of them reads a script.
+const COPIERS: &[&[u8]] = &[b"cp", b"flock", b"install", b"mv"];
 
 /// Which of the judged programs these are, by the names of their files.
 pub(super) fn copiers(plan: &Plan, executables: &[OwnedFd]) -> Vec<FileStamp> {

@@ -25,7 +25,7 @@ use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 
-use super::process::Pid;
+use super::{metadata::Form, process::Pid};
 
 /// Longest path that the kernel takes, its NUL included.
 pub const PATH_BYTES: usize = 4096;
@@ -140,6 +140,33 @@ pub enum Wish {
         /// The room there.
         size: u64,
     },
+    /// To know what is at a path.
+    Look {
+        /// As for opening.
+        directory: i32,
+        /// As for opening.
+        path: u64,
+        /// Whether a link at its end is followed.
+        follows: bool,
+        /// What is to be written.
+        form: Form,
+        /// Where that goes.
+        buffer: u64,
+    },
+    /// To know whether what is at a path may be read, written or executed.
+    Reach {
+        /// As for opening.
+        directory: i32,
+        /// As for opening.
+        path: u64,
+        /// Which of it, as `access` numbers them.
+        mode: u64,
+    },
+    /// To make what is at a path its working directory.
+    Enter {
+        /// As for opening.
+        path: u64,
+    },
 }
 
 /// Where the flags of an opening are.
@@ -185,6 +212,14 @@ const STOPPED: &[i64] = &[
     libc::SYS_renameat2,
     libc::SYS_unlink,
     libc::SYS_unlinkat,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_access,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_chdir,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const STOPPED: &[i64] = &[
@@ -196,17 +231,26 @@ const STOPPED: &[i64] = &[
     libc::SYS_renameat,
     libc::SYS_renameat2,
     libc::SYS_unlinkat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_chdir,
 ];
+
+/// Those of them that ask about an open file, and not about a path, with this very flag in this argument.
+const OF_OPEN_FILES: &[(i64, u32)] = &[(libc::SYS_newfstatat, 3), (libc::SYS_statx, 2)];
 
 impl Wish {
     fn of(data: &Data) -> Option<Self> {
         const HERE: i32 = WORKING_DIRECTORY;
-        let [a, b, c, d, _, _] = data.arguments;
+        let [a, b, c, d, e, _] = data.arguments;
         // The kernel looks at the lower half of these arguments only.
         let directory = |argument: u64| {
             let [b0, b1, b2, b3, ..] = argument.to_le_bytes();
             i32::from_le_bytes([b0, b1, b2, b3])
         };
+        let follows = |flags: u64| directory(flags) & libc::AT_SYMLINK_NOFOLLOW == 0;
         Some(match i64::from(data.number) {
             libc::SYS_openat => Self::Open {
                 directory: directory(a),
@@ -237,6 +281,26 @@ impl Wish {
                 from: (directory(a), b),
                 to: (directory(c), d),
             },
+            libc::SYS_newfstatat => Self::Look {
+                directory: directory(a),
+                path: b,
+                follows: follows(d),
+                form: Form::Stat,
+                buffer: c,
+            },
+            libc::SYS_statx => Self::Look {
+                directory: directory(a),
+                path: b,
+                follows: follows(c),
+                form: Form::Statx,
+                buffer: e,
+            },
+            libc::SYS_faccessat | libc::SYS_faccessat2 => Self::Reach {
+                directory: directory(a),
+                path: b,
+                mode: c,
+            },
+            libc::SYS_chdir => Self::Enter { path: a },
             number => return Self::of_old(number, data.arguments),
         })
     }
@@ -265,6 +329,18 @@ impl Wish {
                 buffer: b,
                 size: c,
             },
+            libc::SYS_stat | libc::SYS_lstat => Self::Look {
+                directory: HERE,
+                path: a,
+                follows: number == libc::SYS_stat,
+                form: Form::Stat,
+                buffer: b,
+            },
+            libc::SYS_access => Self::Reach {
+                directory: HERE,
+                path: a,
+                mode: b,
+            },
             _ => return None,
         })
     }
@@ -285,6 +361,10 @@ impl Filter {
     /// Calls of another architecture (32-bit programs on a 64-bit machine) and of the ring that opens files without a
     /// call do not exist for the program: they would get past it.
     pub fn new() -> Option<Self> {
+        Self::stopping(STOPPED)
+    }
+
+    fn stopping(stopped: &[i64]) -> Option<Self> {
         const LOAD_WORD: u16 = 0x20;
         const JUMP_IF_EQUAL: u16 = 0x15;
         const JUMP_IF_AT_LEAST: u16 = 0x35;
@@ -293,6 +373,8 @@ impl Filter {
         const STOP: u32 = 0x7fc0_0000;
         const ALLOW: u32 = 0x7fff_0000;
         const X32: u32 = 0x4000_0000;
+        /// Where the arguments begin in `struct seccomp_data`.
+        const ARGUMENTS: u32 = 16;
         let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
         let number = |call: i64| u32::try_from(call).ok();
         let mut program = vec![
@@ -305,9 +387,20 @@ impl Filter {
             instruction(JUMP_IF_EQUAL, 0, 1, number(libc::SYS_io_uring_setup)?),
             instruction(RETURN, 0, 0, MISSING),
         ];
-        for (at, call) in STOPPED.iter().enumerate() {
+        let of_open_files = OF_OPEN_FILES.iter().filter(|(call, _)| stopped.contains(call));
+        for (call, argument) in of_open_files {
+            program.extend([
+                instruction(JUMP_IF_EQUAL, 0, 4, number(*call)?),
+                // The lower half of the argument.
+                instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * argument),
+                instruction(JUMP_IF_EQUAL, 0, 1, libc::AT_EMPTY_PATH.unsigned_abs()),
+                instruction(RETURN, 0, 0, ALLOW),
+                instruction(RETURN, 0, 0, STOP),
+            ]);
+        }
+        for (at, call) in stopped.iter().enumerate() {
             // Past the rest of the list and the permission.
-            let behind = u8::try_from(STOPPED.len() - at).ok()?;
+            let behind = u8::try_from(stopped.len() - at).ok()?;
             program.push(instruction(JUMP_IF_EQUAL, behind, 0, number(*call)?));
         }
         program.push(instruction(RETURN, 0, 0, ALLOW));
@@ -389,18 +482,14 @@ fn reads_descendants() -> bool {
 
 /// In a thread of its own.
 fn answers_with_descriptors() -> bool {
-    let Some(filter) = Filter::new() else { return false };
-    // Nothing that this thread still does may wait for an answer: only a call that it never makes.
-    let Filter(mut program) = filter;
-    for instruction in &mut program {
-        if STOPPED.iter().any(|call| i64::from(instruction.k) == *call) {
-            instruction.k = u32::MAX;
-        }
-    }
+    // Nothing that this thread still does may wait for an answer.
+    let Some(filter) = Filter::stopping(&[]) else {
+        return false;
+    };
     if rustix::thread::set_no_new_privs(true).is_err() {
         return false;
     }
-    let Ok(listener) = Filter(program).listen() else {
+    let Ok(listener) = filter.listen() else {
         return false;
     };
     let added = Added {

@@ -6,6 +6,7 @@ pub mod enclosure;
 pub mod fs;
 pub mod hooks;
 pub mod interception;
+pub mod metadata;
 pub mod mounts;
 pub mod namespace;
 pub mod peer;

@@ -34,6 +34,8 @@ pub(super) struct Opened {
 
 /// The shell that runs canonical renderings (`command-analysis.md` X1).
 const RENDERED_SHELL: &str = "/bin/sh";
+/// Tells a shell where it stands, so that it need not walk there and back to find out.
+const DIRECTORY_VARIABLE: &str = "PWD";
 
 /// Checks and opens everything, and writes down what is to be executed.
 pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u8>), StartError> {
@@ -80,7 +82,17 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         judged.push(judged_program(identity, files)?);
     }
     hooks::pause("host.files-checked");
-    let environment = push_environment(&spec.env)?;
+    let mut environment = push_environment(&spec.env)?;
+    if !spec.env.iter().any(|(name, _)| name == DIRECTORY_VARIABLE) {
+        push_text(
+            &mut environment,
+            &[
+                OsStr::new(DIRECTORY_VARIABLE),
+                OsStr::new("="),
+                spec.cwd.as_os_str(),
+            ],
+        )?;
+    }
     let plan = Plan {
         directory: c_path(spec.cwd.as_os_str())?,
         environment,
@@ -348,6 +360,7 @@ fn hold(
             offset: u64::try_from(contents.len()).unwrap_or(u64::MAX),
             length: u64::try_from(content.bytes.len()).unwrap_or(u64::MAX),
             mode: seen.mode,
+            identity: (seen.stamp.dev, seen.stamp.ino),
         });
         contents.extend(content.bytes);
     }

@@ -1,7 +1,7 @@
 //! What an analysis finds.
 
 use crate::{
-    command::{Finding, Plan, Span},
+    command::{Finding, Plan, Span, moving::Moves},
     domain::{CommandInput, FileIdentity, Pattern, name::vocabulary},
 };
 
@@ -188,6 +188,8 @@ pub struct SegmentReport {
     pub runs_unseen: bool,
     /// Words that may be files with code for it (T2).
     pub code_operands: Vec<String>,
+    /// How these words lose their meaning, if they do.
+    pub moves: Option<Moves>,
     /// Remarks for people.
     pub notes: Vec<String>,
     /// The segments of its payload.

@@ -592,6 +592,7 @@ fn parts(list: &List) -> Vec<SegmentReport> {
                 inline_eval: false,
                 runs_unseen: false,
                 code_operands: Vec::new(),
+                moves: None,
                 notes: Vec::new(),
                 segments: Vec::new(),
                 argv,

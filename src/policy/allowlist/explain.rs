@@ -96,6 +96,7 @@ impl Serialize for SegmentReport {
             inline_eval,
             runs_unseen: _,
             code_operands: _,
+            moves: _,
             notes,
             segments,
         } = self;

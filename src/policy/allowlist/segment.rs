@@ -379,6 +379,7 @@ impl Evaluation<'_> {
             inline_eval: work.inline_eval,
             runs_unseen,
             code_operands: work.code_operands(runs_unseen),
+            moves: work.moves(),
             notes: work.notes.iter().map(|note| (*note).to_owned()).collect(),
             segments: Vec::new(),
             argv: work.values,

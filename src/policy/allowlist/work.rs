@@ -4,6 +4,7 @@ use super::{DenyHit, SegmentReport, WrapperReport, directory::Directory, proposa
 use crate::command::{
     Code, Executable, Finding, PlanStep, Span, delegation, inline_eval,
     lookup::Unresolved,
+    moving::{self, Moves},
     names::NameClass,
     operands, paths,
     rendering::StepKind,
@@ -165,6 +166,12 @@ impl<'a> Work<'a> {
         let behind = self.values.get(self.at + 1..).unwrap_or_default();
         let found = operands::code_operands(&self.names(), behind, runs_unseen);
         found.into_iter().map(str::to_owned).collect()
+    }
+
+    /// How the words behind the program lose their meaning.
+    pub(super) fn moves(&self) -> Option<Moves> {
+        let behind = self.values.get(self.at + 1..).unwrap_or_default();
+        moving::moves(&self.names(), behind)
     }
 
     pub(super) fn fail(&mut self, code: Code, rule: &'static str, detail: impl Into<String>) {

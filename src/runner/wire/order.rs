@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// First byte of a start frame. A supervisor of another version refuses it.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// Most bytes of a start frame; larger plans travel in a memory file. Well below what a socket buffer takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 64 * 1024;

@@ -38,6 +38,8 @@ pub(crate) struct HeldScript {
     pub(crate) length: u64,
     /// Permission bits.
     pub(crate) mode: u32,
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
 }
 
 /// One step of a plan.
@@ -219,6 +221,7 @@ impl Writer {
             offset,
             length,
             mode,
+            identity: (device, inode),
         } = script;
         self.count(names.len());
         for name in names {
@@ -227,6 +230,8 @@ impl Writer {
         self.number64(*offset);
         self.number64(*length);
         self.number32(*mode);
+        self.number64(*device);
+        self.number64(*inode);
     }
 
     fn stamp(&mut self, stamp: &FileStamp) {
@@ -299,6 +304,7 @@ impl Reader<'_> {
             offset: self.u64()?,
             length: self.u64()?,
             mode: self.u32()?,
+            identity: (self.u64()?, self.u64()?),
         })
     }
 

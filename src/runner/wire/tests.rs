@@ -224,6 +224,7 @@ fn a_plan_is_read_back() {
             offset: 1 << 33,
             length: 7,
             mode: 0o755,
+            identity: (1, 1 << 40),
         }],
     };
     let bytes = plan.encode();

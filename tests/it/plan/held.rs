@@ -28,6 +28,10 @@ enum Exchange {
     Rewrite,
     /// Another directory takes the name of the one that holds it.
     Parent,
+    /// A directory takes its name, with what interpreters look for in one.
+    Directory,
+    /// Nothing has its name; beside it lies what interpreters look for then.
+    Gone,
 }
 
 const EXCHANGES: [Exchange; 3] = [Exchange::Rename, Exchange::Rewrite, Exchange::Parent];
@@ -52,6 +56,11 @@ impl Scene {
         write_file_mode(&scene.at("place/tool"), &scene.good, 0o755);
         write_file_mode(&scene.at("place/other"), &scene.evil, 0o755);
         write_file_mode(&scene.at("elsewhere/tool"), &scene.evil, 0o755);
+        fs::create_dir(scene.at("place/directory")).unwrap();
+        for name in ["__main__.py", "index.js"] {
+            write_file(&scene.at("place/directory").join(name), &scene.evil);
+        }
+        write_file(&scene.at("place/tool.js"), &scene.evil);
         scene
     }
 
@@ -67,6 +76,9 @@ impl Scene {
         match exchange {
             Exchange::Rename => swap("place/tool", "place/other"),
             Exchange::Parent => swap("place", "elsewhere"),
+            Exchange::Directory => swap("place/tool", "place/directory"),
+            Exchange::Gone if to_evil => fs::rename(self.at("place/tool"), self.at("place/kept")).unwrap(),
+            Exchange::Gone => fs::rename(self.at("place/kept"), self.at("place/tool")).unwrap(),
             Exchange::Rewrite => {
                 let text = if to_evil { &self.evil } else { &self.good };
                 let file = fs::File::options()
@@ -153,27 +165,49 @@ fn document(grants: &[Value]) -> Value {
 
 #[tokio::test]
 async fn a_grant_of_a_content_runs_no_other_content() {
-    for exchange in EXCHANGES {
+    under_a_grant("#!/bin/sh\necho WORD\n", &EXCHANGES, races().div_ceil(4)).await;
+}
+
+/// They look what is at a path before they open it, and read another file where they find a directory or nothing.
+#[tokio::test]
+async fn an_interpreter_that_looks_first_runs_no_other_content() {
+    let exchanges = [Exchange::Directory, Exchange::Gone];
+    for (interpreter, text) in [
+        ("/usr/bin/python3", "#!/usr/bin/python3\nprint('WORD')\n"),
+        ("/usr/bin/node", "#!/usr/bin/node\nconsole.log('WORD')\n"),
+    ] {
+        if Path::new(interpreter).exists() {
+            under_a_grant(text, &exchanges, races().div_ceil(16)).await;
+        } else {
+            skip(&format!("no {interpreter}"));
+        }
+    }
+}
+
+async fn under_a_grant(text: &str, exchanges: &[Exchange], rounds: usize) {
+    for exchange in exchanges.iter().copied() {
         let mut server = TestServer::allowlist_only().prepare();
-        let scene = Scene::new(server.scratch().dir("scene"), "#!/bin/sh\necho WORD\n");
+        let scene = Scene::new(server.scratch().dir("scene"), text);
         let scene = Arc::new(scene);
         server.edit_document(&document(&[grant(&scene.at("place/tool"), &scene.good)]).to_string());
         server.start().await;
         let racer = Racer::start(&scene, exchange);
         let mut tally = Tally::default();
         let body = json!({ "argv": [scene.at("place/tool")], "workdir": scene.root });
-        for _ in 0..races().div_ceil(4) {
+        for _ in 0..rounds {
             let call = || async { server.agent().exec(body.clone()).await.json() };
             let (a, b, c, d) = tokio::join!(call(), call(), call(), call());
             for answer in [a, b, c, d] {
                 match answer["runId"].as_str() {
                     Some(id) => tally.count(&server.agent().finished(id).await),
+                    // Nothing was there, or a directory.
+                    None if answer["code"].is_string() => tally.refused += 1,
                     None => panic!("{answer}"),
                 }
             }
         }
         racer.stop();
-        report(&format!("grant, {exchange:?}"), &tally);
+        report(&format!("grant of {text:?}, {exchange:?}"), &tally);
         let after = server.agent().exec(body).await.expect(200);
         assert!(
             after["stdout"].as_str().is_some_and(|text| text.contains("good")),
@@ -287,6 +321,223 @@ async fn whatever_is_exchanged_while_it_runs_it_reads_what_was_shown() {
                 "{protection} {exchange:?}: {run}"
             );
         }
+    }
+}
+
+/// Goes on when it is told so, and then does this.
+async fn then(
+    server: &TestServer,
+    directory: &Path,
+    (argv, files): (&[&str], &[(&str, &str)]),
+    change: impl FnOnce(&Path),
+) -> Value {
+    for (name, text) in files {
+        let file = directory.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        write_file(&file, text);
+    }
+    let body = json!({ "argv": argv, "workdir": directory });
+    while_it_stands_still(server, body, &directory.join("go"), || change(directory)).await
+}
+
+#[tokio::test]
+async fn an_interpreter_that_looks_first_finds_the_file_that_was_shown() {
+    let replaced = |name: &'static str, inner: &'static [&'static str]| {
+        move |directory: &Path| {
+            fs::rename(directory.join(name), directory.join("kept")).unwrap();
+            for file in inner {
+                let file = directory.join(file);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                let evil = if name.ends_with(".py") {
+                    "print('evil')\n"
+                } else {
+                    "console.log('evil')\n"
+                };
+                write_file(&file, evil);
+            }
+        }
+    };
+    let python = "cat go; /usr/bin/python3 p.py; true";
+    let node = "cat go; /usr/bin/node s.js; true";
+    for (interpreter, script, good, inner) in [
+        (python, "p.py", "print('good')\n", &["p.py/__main__.py"][..]),
+        (node, "s.js", "console.log('good')\n", &["s.js/index.js"]),
+        (node, "s.js", "console.log('good')\n", &["s.js.js"]),
+    ] {
+        if !Path::new(interpreter.split(' ').nth(2).unwrap()).exists() {
+            skip(interpreter);
+            continue;
+        }
+        let server = TestServer::asking().start().await;
+        let directory = server.scratch().dir("work");
+        let files = [(script, good)];
+        let change = replaced(script, inner);
+        let run = then(
+            &server,
+            &directory,
+            (&["/bin/sh", "-c", interpreter], &files),
+            change,
+        )
+        .await;
+        assert_eq!(
+            (&run["tail"], &run["scripts"]),
+            (&json!("go\ngood\n"), &json!("held")),
+            "{inner:?}: {run}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_is_left_alone_looks_as_it_is() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    write_file_mode(&directory.join("data"), "one\n", 0o640);
+    for (script, expected) in [
+        (
+            "[ -f data ] && [ -r data ] && [ ! -d data ] && [ ! -x data ] && echo file",
+            "file\n",
+        ),
+        (
+            "chmod u+x data; [ -x data ] && echo executable; chmod u-x data",
+            "executable\n",
+        ),
+        ("[ -e data/x ] || echo nothing beneath", "nothing beneath\n"),
+        (
+            "rm data; [ -e data ] || echo gone; mkdir data; [ -d data ] && echo directory",
+            "gone\ndirectory\n",
+        ),
+    ] {
+        write_file(&directory.join("look.sh"), script);
+        let pending = server
+            .asked(json!({ "argv": ["/bin/sh", "look.sh", "data"], "workdir": directory }))
+            .await;
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(
+            (&run["tail"], &run["scripts"]),
+            (&json!(expected), &json!("held")),
+            "{script}: {run}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_script_is_known_by_every_way_to_write_its_name() {
+    let evil = |directory: &Path| {
+        write_file(&directory.join("new"), "echo evil\n");
+        fs::rename(directory.join("new"), directory.join("x")).unwrap();
+    };
+    for reads in [
+        ". ./sub/../x",
+        ". /proc/self/cwd/x",
+        ". \"/proc/self/root$PWD/x\"",
+        ". \"/proc/thread-self/root$PWD/./x\"",
+        "mv nosuch x 2>&-; . ./x",
+    ] {
+        let server = TestServer::asking().start().await;
+        let directory = server.scratch().dir("work");
+        let main = format!("read line < go\n{reads}\n");
+        let files = [("x", "echo good\n"), ("sub/y", ""), ("main.sh", main.as_str())];
+        let run = then(&server, &directory, (&["/bin/sh", "main.sh", "x"], &files), evil).await;
+        assert_eq!(
+            (&run["tail"], &run["scripts"]),
+            (&json!("good\n"), &json!("held")),
+            "{reads}: {run}"
+        );
+    }
+    // What leads elsewhere is something else.
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    let main = "read line < go\n. ./sub/deep/../x; cd sub; . ./x\n";
+    let files = [
+        ("x", "echo good\n"),
+        ("sub/deep/y", ""),
+        ("sub/x", "echo of sub\n"),
+        ("main.sh", main),
+    ];
+    let run = then(&server, &directory, (&["/bin/sh", "main.sh", "x"], &files), evil).await;
+    assert_eq!(run["tail"], "of sub\nof sub\n", "{run}");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_entered_by_its_name_is_the_one_that_was_shown() {
+    let main = "read line < go\ncd sub; read line < ../on; . ./x\n";
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    let on = directory.join("on");
+    rustix::fs::mkfifoat(CWD, on.as_path(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let files = [
+        ("sub/x", "echo good\n"),
+        ("other/x", "echo evil\n"),
+        ("main.sh", main),
+    ];
+    let exchange = |directory: &Path| {
+        let (sub, other) = (directory.join("sub"), directory.join("other"));
+        renameat_with(CWD, sub, CWD, other, RenameFlags::EXCHANGE).unwrap();
+    };
+    let back = directory.clone();
+    // It opens its end when it has entered.
+    let returns = thread::spawn(move || {
+        let mut on = fs::File::options().write(true).open(back.join("on")).unwrap();
+        exchange(&back);
+        std::io::Write::write_all(&mut on, b"on\n").unwrap();
+    });
+    let run = then(
+        &server,
+        &directory,
+        (&["/bin/sh", "main.sh", "sub/x"], &files),
+        exchange,
+    )
+    .await;
+    returns.join().unwrap();
+    assert!(
+        !run["tail"].as_str().unwrap_or_default().contains("evil"),
+        "{run}"
+    );
+    assert_eq!(run["scripts"], "held", "{run}");
+}
+
+#[tokio::test]
+async fn a_program_that_comes_to_see_other_files_reads_no_held_script() {
+    let evil = |directory: &Path| write_file(&directory.join("x"), "echo evil\n");
+    for (starts, expected) in [("unshare -m sh x", ""), ("env sh x", "good\n")] {
+        if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/unshare").exists() {
+            skip("no root, or no unshare");
+            return;
+        }
+        let server = TestServer::asking().start().await;
+        let directory = server.scratch().dir("work");
+        let main = format!("read line < go\n{starts} 2>&-\ntrue\n");
+        let files = [("x", "echo good\n"), ("main.sh", main.as_str())];
+        let run = then(&server, &directory, (&["/bin/sh", "main.sh", "x"], &files), evil).await;
+        assert_eq!(
+            run["tail"].as_str().unwrap_or_default(),
+            expected,
+            "{starts}: {run}"
+        );
+        assert_eq!(run["scripts"], "held", "{starts}: {run}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrapper_that_changes_directory_binds_what_lies_there_too() {
+    for (command, changed, status) in [
+        ("env -C sub sh s.sh", "sub/s.sh", "denied"),
+        ("env -C sub sh s.sh", "s.sh", "denied"),
+        ("env -C sub sh s.sh", "other", "completed"),
+    ] {
+        let server = TestServer::asking().start().await;
+        let directory = server.scratch().dir("work");
+        fs::create_dir(directory.join("sub")).unwrap();
+        for name in ["s.sh", "sub/s.sh", "other"] {
+            write_file(&directory.join(name), "echo good\n");
+        }
+        let pending = server
+            .asked(json!({ "command": command, "workdir": directory }))
+            .await;
+        write_file(&directory.join(changed), "echo evil\n");
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(run["status"], status, "{changed}: {run}");
+        assert_eq!(run["scripts"], "not held: changes directory", "{run}");
     }
 }
 
@@ -417,6 +668,7 @@ async fn what_cannot_be_held_is_not_called_held() {
     write_file_mode(&directory.join("plain"), "echo\n", 0o755);
     write_file(&directory.join("x.sh"), "echo\n");
     write_file(&directory.join("sub/x.sh"), "echo\n");
+    write_file(&directory.join("x.mk"), "a:\n");
     let gains = directory.join("env");
     fs::copy("/usr/bin/env", &gains).unwrap();
     fs::set_permissions(&gains, std::os::unix::fs::PermissionsExt::from_mode(0o4755)).unwrap();
@@ -428,6 +680,13 @@ async fn what_cannot_be_held_is_not_called_held() {
         ("timeout 5 ./tool", json!("not held: started by another program")),
         ("./plain", json!("not held: its first line names no program")),
         ("sh -c 'cd sub; sh x.sh'", json!("not held: changes directory")),
+        ("env -C sub sh x.sh", json!("not held: changes directory")),
+        ("env --chd=sub sh x.sh", json!("not held: changes directory")),
+        ("nice env -Csub sh x.sh", json!("not held: changes directory")),
+        ("env -i sh x.sh", json!("held")),
+        ("unshare -m sh x.sh", json!("not held: sees other files")),
+        ("chroot / sh x.sh", json!("not held: sees other files")),
+        ("make -s -f x.mk", json!("not held: make may read another file")),
         ("./env sh x.sh", json!("not held: gains privileges")),
         ("./env; sh x.sh", json!("not held: gains privileges")),
     ] {
@@ -452,6 +711,9 @@ async fn what_cannot_be_held_is_not_called_held() {
         );
         if expected != json!("held") && expected != Value::Null {
             assert_ne!(card["binding"], "exact", "{command}: {card}");
+        }
+        if let Some("not held: changes directory" | "not held: sees other files") = expected.as_str() {
+            assert_eq!(card["binding"], "text", "{command}: {card}");
         }
         let run = server.answered(&pending, "allow-once").await;
         assert_eq!(
