@@ -794,11 +794,11 @@ impl Scripts {
             .flat_map(|name| [name.clone(), lexical(name)])
             .filter(|name| self.is_on_the_way(name))
             .collect();
-        let group = caller.group().unwrap_or(caller.call.pid);
+        let group = || caller.group().unwrap_or(caller.call.pid);
         if ways.is_empty() {
-            let is_elsewhere = leaves && (is_known || !self.may_stray(caller));
-            if is_elsewhere && self.entered.values().any(|entered| *entered) {
-                self.entered.insert(group, false);
+            let has_entered = leaves && self.entered.values().any(|entered| *entered);
+            if has_entered && (is_known || !self.may_stray(caller)) {
+                self.entered.insert(group(), false);
             }
             return Ok(());
         }
@@ -808,7 +808,7 @@ impl Scripts {
                 self.learn(identity, &named.path);
             }
         }
-        self.entered.insert(group, true);
+        self.entered.insert(group(), true);
         Ok(())
     }
 
