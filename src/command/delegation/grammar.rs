@@ -390,6 +390,8 @@ impl Options {
             (Some((option, "t")), _) => (option, Takes::Text),
             (Some((option, "o")), _) => (option, Takes::Output),
             (Some((option, "d")), _) => (option, Takes::Directory),
+            // `-proc:none` of javac is a name.
+            (Some((_, word)), _) if reader == Reader::Names && !word.contains(',') => (token, Takes::Nothing),
             (Some((option, words)), _) => (option, Takes::OneOf(words)),
             (None, Some(option)) => (option, Takes::Glued),
             (None, None) => (token, Takes::Nothing),

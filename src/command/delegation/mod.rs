@@ -1114,10 +1114,6 @@ mod tests {
             ("rsync --exclude=.git a b", &["a", "b"]),
             ("cp -vta b", &["ta", "a", "b"]),
             ("prog --out=a", &["a"]),
-            (
-                "socat - OPEN:a,creat",
-                &["OPEN:a,creat", "OPEN:a", "a,creat", "a", "creat"],
-            ),
             ("curl -O http://h/x/%2enpmrc?q#f", &["%2enpmrc", ".npmrc"]),
             ("gzip -d .bashrc.gz", &[".bashrc.gz", ".bashrc"]),
             ("split -l1 x .bashr", &["1", "x", ".bashr", ".bashrc"]),
