@@ -530,7 +530,6 @@ mod tests {
             "python3 setup.py --prefix=/usr --root x",
             "python3 -X dev a.py",
             "env -i sh s.sh",
-            "env A=1 -u B sh s.sh",
             "env -u B A=1 sh s.sh",
             "env",
             "nice -n 5 sh s.sh",
