@@ -381,9 +381,11 @@ mod tests {
         assert_eq!(started_by("/bin/sh", ScriptHold::Held), Pinning::Exact);
         assert_eq!(started_by("/usr/bin/env", ScriptHold::Held), Pinning::Path);
         for held in ScriptHold::ALL.iter().filter(|held| **held != ScriptHold::Held) {
-            let expected = match held {
-                ScriptHold::ChangesDirectory | ScriptHold::SeesOtherFiles => Pinning::Text,
-                _ => Pinning::Path,
+            let is_elsewhere = matches!(held, ScriptHold::ChangesDirectory | ScriptHold::SeesOtherFiles);
+            let expected = if is_elsewhere {
+                Pinning::Text
+            } else {
+                Pinning::Path
             };
             assert_eq!(started_by("/bin/sh", *held), expected, "{held}");
         }

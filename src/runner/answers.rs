@@ -855,7 +855,7 @@ impl Scripts {
         let names = self.names_of(caller, place);
         let named = match self.named_by(&names.names, place) {
             Named::Other => self.nearly_named(caller, place, &names),
-            named => named,
+            named @ (Named::Script(_) | Named::Beneath | Named::Unclear) => named,
         };
         Ok(match named {
             Named::Other => Named::Other,

@@ -244,7 +244,7 @@ const OF_OPEN_FILES: &[(i64, u32)] = &[(libc::SYS_newfstatat, 3), (libc::SYS_sta
 impl Wish {
     fn of(data: &Data) -> Option<Self> {
         const HERE: i32 = WORKING_DIRECTORY;
-        let [a, b, c, d, e, _] = data.arguments;
+        let [a, b, c, d, statx, _] = data.arguments;
         // The kernel looks at the lower half of these arguments only.
         let directory = |argument: u64| {
             let [b0, b1, b2, b3, ..] = argument.to_le_bytes();
@@ -293,7 +293,7 @@ impl Wish {
                 path: b,
                 follows: follows(c),
                 form: Form::Statx,
-                buffer: e,
+                buffer: statx,
             },
             libc::SYS_faccessat | libc::SYS_faccessat2 => Self::Reach {
                 directory: directory(a),

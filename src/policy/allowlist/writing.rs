@@ -29,7 +29,10 @@ impl Evaluation<'_> {
             deciding(&named).is_some() || (!path.starts_with('/') && self.is_decided(base, &path))
         };
         let bases = work.place.directory.candidates();
-        bases.map_or(!path.starts_with('/'), |bases| bases.iter().any(is_here))
+        match bases {
+            Some(bases) => bases.iter().any(is_here),
+            None => !path.starts_with('/'),
+        }
     }
 
     fn is_decided(&self, base: &str, path: &str) -> bool {

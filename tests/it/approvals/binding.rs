@@ -132,7 +132,7 @@ async fn the_environment_is_shown_before_an_answer() {
         .await;
     for path in [&path, "/v1/approvals"] {
         let seen = reader.get(path).await;
-        let (text, body) = (seen.text().to_owned(), seen.expect(200));
+        let (text, body) = (seen.text().clone(), seen.expect(200));
         assert!(
             text.contains("COMPILER_LABEL") && !text.contains("envValues"),
             "{body}"

@@ -348,7 +348,7 @@ async fn an_interpreter_that_looks_first_finds_the_file_that_was_shown() {
             for file in inner {
                 let file = directory.join(file);
                 fs::create_dir_all(file.parent().unwrap()).unwrap();
-                let evil = if name.ends_with(".py") {
+                let evil = if Path::new(name).extension().is_some_and(|ending| ending == "py") {
                     "print('evil')\n"
                 } else {
                     "console.log('evil')\n"
