@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 use countersign::sys::hooks;
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, write_file};
+use crate::support::{Scratch, TestServer, eventually, write_file, write_file_mode};
 
 const BAD_PYTHON: &str = "import os\nprint($API_TOKEN)\n";
 const GOOD_PYTHON: &str = "# $API_TOKEN\nprint('$API_TOKEN ran')\n";
@@ -146,6 +146,26 @@ async fn a_refusal_under_a_key_is_not_kept() {
     write_file(&work.join("a.py"), GOOD_PYTHON);
     let answer = agent.exec_with_key("k", call).await.expect(200);
     assert_eq!(answer["stdout"], "$API_TOKEN ran\n");
+}
+
+/// As version managers do it. The kernel starts such a script by its path, which is looked at once more.
+#[tokio::test]
+async fn an_interpreter_behind_a_script_of_its_name_starts() {
+    let programs = Scratch::new();
+    let shim = "#!/bin/sh\nexec /usr/bin/python3 \"$@\"\n";
+    write_file_mode(&programs.join("python3"), shim, 0o755);
+    let exec = json!({
+        "host": "gateway", "security": "full", "ask": "on-miss", "pathPrepend": [programs.path()],
+    });
+    let server = looking()
+        .config(&json!({ "tools": { "exec": exec } }))
+        .start()
+        .await;
+    let work = server.scratch().dir("work");
+    write_file(&work.join("a.py"), GOOD_PYTHON);
+    let call = json!({ "argv": ["python3", "a.py"], "workdir": work });
+    let run = server.agent().exec(call).await.expect(200);
+    assert_eq!(run["stdout"], "$API_TOKEN ran\n", "{run:#}");
 }
 
 #[tokio::test]

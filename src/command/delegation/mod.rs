@@ -917,6 +917,7 @@ mod tests {
             ("nix build --option plugin-files ./x.so", "nix build"),
             ("nix build --post-build-hook ./e", "nix build -L .#x"),
             ("nix fmt", "nix flake check"),
+            ("nix eval --write-to .git x", "nix eval --raw x"),
             ("nix env shell", "nix path-info"),
             ("nix-build -E x", "nix-build -A hello"),
             ("nix-build --builders x", "nix-build --no-out-link"),

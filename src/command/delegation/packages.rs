@@ -34,6 +34,7 @@ pub(super) const NIX: Grammar = Grammar {
             "build",
             &["-o:o --out-link:o --link --print-out-paths --dry-run --rebuild"],
         ),
+        ("eval", &["--raw"]),
         (
             "search,log,path-info,why-depends,derivation show,hash path,hash file,flake show,flake metadata,flake info,\
              flake check,flake update,flake lock,profile list,registry list,show-config,config show,store info,store ping,\

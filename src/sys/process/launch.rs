@@ -372,8 +372,11 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
     signals::set_mask(&[]).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
     hooks::pause("sup.before-execution");
     judged.look(*executable)?;
+    let is_at_path = || executable.is_some_and(|file| is_same_file(file, program));
+    let mut was_at_path = None;
     if let Some(Asks { filter, whom }) = asks {
-        // From here on nothing may be opened: who answers waits for the execution.
+        was_at_path = Some(is_at_path());
+        // From here on no path may be opened or looked at: who answers waits for the execution.
         filter.install(*whom)?;
     }
     match executable {
@@ -381,7 +384,7 @@ fn become_command(child: &mut Child<'_, '_>) -> Result<Never, Errno> {
         Some(file) => match execute_file(*file, arguments, environment) {
             // A script whose first line nobody read before: the kernel cannot hand a descriptor that is closed on
             // execution to the interpreter. The path is as good as long as it still means that file.
-            Errno::NOENT if is_same_file(*file, program) => {
+            Errno::NOENT if was_at_path.unwrap_or_else(is_at_path) => {
                 Err(execute_path(program, arguments, environment))
             }
             errno => Err(errno),
