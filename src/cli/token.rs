@@ -207,6 +207,7 @@ const AS_OWNER: &str = "run this as the account that owns the state directory, s
 fn of_offer(error: &OfferError) -> Failure {
     match error {
         OfferError::Token(conflict) => Failure::new("scope-conflict", conflict.to_string()),
+        OfferError::Member(_) => Failure::usage(error.to_string()),
         OfferError::File(source) => Failure::new("state-dir", format!("{error}: {source}"))
             .exit(ExitStatus::CONFIG)
             .hint(AS_OWNER),

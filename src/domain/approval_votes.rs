@@ -173,7 +173,7 @@ mod tests {
         is_due: false,
     };
 
-    /// Somebody whose tokens are theirs: each token has an owner of its own.
+    /// A voter: each of these tokens has an owner of its own.
     fn actor(kind: ActorKind, id: &str) -> Actor {
         let actor = Actor {
             kind,

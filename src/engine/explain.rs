@@ -340,32 +340,21 @@ impl Engine {
         spent: &[EntryId],
     ) -> Result<Analysis, ExecError> {
         let _turn = self.turn(call, now).await?;
-        let shown = turns::look(&call.command, || {
-            self.analysis_for(caller, call, now, effective, spent)
+        let shown: Result<Analysis, Blind> = turns::look(&call.command, || {
+            if caller.has(Scope::Read) || effective.security.value != Security::Deny {
+                return self.analyse(call, &now.counted, spent);
+            }
+            let lookup = RunPathOnly(self.path_lookup(&call.agent, now.settings()));
+            let files = Files {
+                lookup: &lookup,
+                patterns: &PatternCache::default(),
+                indexes: &EntryIndexes::default(),
+            };
+            let analysis = self.analyse_with(call, &now.counted, spent, files)?;
+            lookup.0.check()?;
+            Ok(analysis)
         });
         Ok(shown?)
-    }
-
-    fn analysis_for(
-        &self,
-        caller: &Principal,
-        call: &Call,
-        now: &PolicyNow,
-        effective: &Effective,
-        spent: &[EntryId],
-    ) -> Result<Analysis, Blind> {
-        if caller.has(Scope::Read) || effective.security.value != Security::Deny {
-            return self.analyse(call, &now.counted, spent);
-        }
-        let lookup = RunPathOnly(self.path_lookup(&call.agent, now.settings()));
-        let files = Files {
-            lookup: &lookup,
-            patterns: &PatternCache::default(),
-            indexes: &EntryIndexes::default(),
-        };
-        let analysis = self.analyse_with(call, &now.counted, spent, files)?;
-        lookup.0.check()?;
-        Ok(analysis)
     }
 }
 

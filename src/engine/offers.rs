@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::tokens::{TokenRequest, Tokens};
+use super::tokens::{InvalidToken, TokenRequest, Tokens};
 use crate::{
     auth::{self, TokenSecret},
     clock::Ids,
@@ -52,6 +52,9 @@ pub enum OfferError {
     /// No token may be like this.
     #[error(transparent)]
     Token(#[from] auth::ScopeConflict),
+    /// No token may have such a member.
+    #[error("{}: {}", .0.member(), .0)]
+    Member(#[from] InvalidToken),
     /// The offer cannot be written.
     #[error("the offer cannot be written")]
     File(#[from] io::Error),
@@ -72,6 +75,7 @@ pub fn offer(
     owner: &Owner,
     ids: &dyn Ids,
 ) -> Result<TokenSecret, OfferError> {
+    request.check()?;
     let TokenRequest {
         name,
         owner: _,
@@ -167,16 +171,28 @@ fn read(path: &Path, ids: &dyn Ids) -> io::Result<NewToken> {
     if !is_digest {
         return Err(wrong("sha256: expected 64 hex digits".to_owned()));
     }
-    Ok(NewToken {
-        id: ids.token_id(),
+    let owner = Owner::parse(owner).map_err(|invalid| wrong(invalid.to_string()))?;
+    let request = TokenRequest {
         name,
-        owner: Owner::parse(owner).map_err(|invalid| wrong(invalid.to_string()))?,
-        proposed_by: None,
-        sha256,
+        owner: None,
         scopes,
         agents,
         groups,
         expires_at: expires_at_ms.map(UnixMillis::new),
+    };
+    request
+        .check()
+        .map_err(|invalid| wrong(OfferError::from(invalid).to_string()))?;
+    Ok(NewToken {
+        id: ids.token_id(),
+        name: request.name,
+        owner,
+        proposed_by: None,
+        sha256,
+        scopes: request.scopes,
+        agents: request.agents,
+        groups: request.groups,
+        expires_at: request.expires_at,
     })
 }
 

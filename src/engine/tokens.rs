@@ -41,6 +41,58 @@ pub struct TokenRequest {
     pub expires_at: Option<UnixMillis>,
 }
 
+/// A member of a [`TokenRequest`] that no token may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidToken {
+    /// Its name.
+    #[error("expected 1 to 100 characters without control characters")]
+    Name,
+    /// Its agents.
+    #[error("expected 1 to 1000 agents, or no such member for all")]
+    Agents,
+    /// Its groups.
+    #[error("expected at most 1000 names of 1 to 100 characters without control characters")]
+    Groups,
+}
+
+impl InvalidToken {
+    /// The name of the member in JSON.
+    pub const fn member(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Agents => "agents",
+            Self::Groups => "groups",
+        }
+    }
+}
+
+impl TokenRequest {
+    /// Whether a token can have these texts and lists, at whatever door they came in.
+    ///
+    /// # Errors
+    /// [`InvalidToken`] with the first member that it cannot have.
+    pub fn check(&self) -> Result<(), InvalidToken> {
+        const MAX_NAME_CHARS: usize = 100;
+        const MAX_LIST: usize = 1000;
+        let is_label = |text: &String| {
+            (1..=MAX_NAME_CHARS).contains(&text.chars().count())
+                && !text.trim().is_empty()
+                && !text.contains(char::is_control)
+        };
+        if !is_label(&self.name) {
+            return Err(InvalidToken::Name);
+        }
+        let agents = self.agents.as_ref();
+        if agents.is_some_and(|agents| !(1..=MAX_LIST).contains(&agents.len())) {
+            return Err(InvalidToken::Agents);
+        }
+        if self.groups.len() > MAX_LIST || !self.groups.iter().all(is_label) {
+            return Err(InvalidToken::Groups);
+        }
+        Ok(())
+    }
+}
+
 /// Why a token was not made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CreateTokenError {

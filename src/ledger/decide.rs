@@ -330,7 +330,7 @@ fn token_of(tx: &Tx<'_>, by: &Actor) -> Result<Option<Token>, Fault> {
     }
 }
 
-/// Leaves out what was said with a token that has been revoked since: whoever took it back no longer trusts it. Says of
+/// Leaves out what was said with a token that has been revoked since: it is no longer trusted. Says of
 /// the others whose their token is: votes of an earlier version do not.
 fn settle_voters(tx: &Tx<'_>, votes: &mut Vec<Vote>) -> Result<(), Fault> {
     let mut kept = Vec::with_capacity(votes.len());

@@ -66,7 +66,7 @@ impl Ledger {
         self.queue.submit(Accept { id, by }).await
     }
 
-    /// Somebody whom a record of the ledger names, with the owner of their token.
+    /// An actor that a record of the ledger names, with the owner of its token.
     ///
     /// # Errors
     /// When the ledger cannot be read.

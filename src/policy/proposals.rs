@@ -57,7 +57,7 @@ impl Proposals {
         *self != was
     }
 
-    /// Whether somebody has a part in it, by any token of the same owner, so that it takes another person.
+    /// Whether a caller proposed a part of it, with any token of the same owner, so that it takes another person.
     pub fn are_of(&self, person: &Actor) -> bool {
         self.0.len() >= MAX_PEOPLE || self.0.iter().any(|known| known.by.is_same_person(person))
     }

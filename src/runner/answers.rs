@@ -48,6 +48,8 @@ const MAX_NAMES: usize = 64;
 const MAX_DIRECTORIES: usize = 1024;
 /// Processes above another that are looked at.
 const MAX_GENERATIONS: usize = 256;
+/// Processes that are noted for how they came to a directory. Of a run with more each may have gone astray.
+const MAX_ENTERED: usize = 4096;
 /// Links of `/proc` in one path that are followed.
 const MAX_OWN_LINKS: usize = 16;
 /// What a caller of `access` may want to do.
@@ -540,6 +542,8 @@ struct Scripts {
     /// Processes that came to a directory on the way to a script by its name: it may have been another one at that moment.
     /// Not those that went elsewhere then.
     entered: BTreeMap<Pid, bool>,
+    /// Whether there was no room to note one.
+    is_crowded: bool,
     /// The file system that the names are of: that of the first program.
     view: Option<(Identity, Identity)>,
 }
@@ -582,6 +586,7 @@ impl Scripts {
         Self {
             endings: names.map(|name| last_part(name).to_vec()).collect(),
             entered: BTreeMap::new(),
+            is_crowded: false,
             files,
             bundle,
             programs: Vec::new(),
@@ -798,7 +803,7 @@ impl Scripts {
         if ways.is_empty() {
             let has_entered = leaves && self.entered.values().any(|entered| *entered);
             if has_entered && (is_known || !self.may_stray(caller)) {
-                self.entered.insert(group(), false);
+                self.note(group(), false);
             }
             return Ok(());
         }
@@ -808,8 +813,16 @@ impl Scripts {
                 self.learn(identity, &named.path);
             }
         }
-        self.entered.insert(group(), true);
+        self.note(group(), true);
         Ok(())
+    }
+
+    fn note(&mut self, pid: Pid, by_such_a_name: bool) {
+        if self.entered.len() < MAX_ENTERED || self.entered.contains_key(&pid) {
+            self.entered.insert(pid, by_such_a_name);
+        } else {
+            self.is_crowded = true;
+        }
     }
 
     /// Whether the name of a directory is that of one in which a script lies, however deep.
@@ -821,6 +834,9 @@ impl Scripts {
 
     /// Whether a process, or one that it comes from, was last led to a directory by such a name.
     fn may_stray(&self, caller: &Caller<'_>) -> bool {
+        if self.is_crowded {
+            return true;
+        }
         if !self.entered.values().any(|entered| *entered) {
             return false;
         }

@@ -5,7 +5,7 @@
 //! keep the namespaces alive, and ends. Supervisors put commands inside (`sys::namespace`).
 //!
 //! What is covered is decided by whoever calls [`Confinement::make`]; this module does exactly that or fails. It
-//! covers directories, never single files: whoever replaces a file outside takes its cover away. A file can be fixed where
+//! covers directories, never single files: replacing a file from outside takes its cover away. A file can be fixed where
 //! it is, as long as it is not replaced outside.
 
 use std::{

@@ -369,7 +369,7 @@ impl SettingsStore {
             |(mut values, _typed)| {
                 let restart_needed = values.keep_until_restart(&running);
                 let typed = to_server(&values, &self.places)?;
-                // What is in force stays so, whoever left since.
+                // What is in force stays so, even if an owner left since.
                 if self.current().server.approvals.widening == Widening::Apply {
                     self.expect_two_owners(&typed, &values)?;
                 }

@@ -8,7 +8,7 @@ const ALL: [&str; 3] = ["read", "approve", "admin"];
 const ASK: &str = "[approvals]\nwidening = \"ask\"\n";
 const TWO_PEOPLE: &str = "[[approvals.rules]]\napprovals_required = 2\n";
 
-/// A token that somebody makes over the API for themselves.
+/// A token that an admin makes over the API for the same owner.
 async fn made_by(by: &Api, name: &str) -> (String, Api) {
     let made = by
         .post("/v1/tokens", json!({ "name": name, "scopes": ALL }))
@@ -316,4 +316,35 @@ async fn what_an_answer_remembers_is_a_proposal_of_the_owner_who_answered() {
         .exec(json!({ "argv": ["uname"] }))
         .await
         .expect(200);
+}
+
+#[tokio::test]
+async fn an_offered_token_has_a_name_that_any_token_may_have() {
+    let server = TestServer::full().start().await;
+    let create = async |name: &str| {
+        let arguments = [
+            "token", "create", name, "--scope", "read", "--owner", "ann", "--json",
+        ];
+        server.cli(&arguments).await
+    };
+    for name in ["a\u{7}b", " ", &"n".repeat(101)] {
+        let refused = create(name).await;
+        assert_eq!(refused.code, Some(64), "{refused:?}");
+        assert!(
+            refused.stderr.contains("name: expected 1 to 100 characters"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(create("a b").await.code, Some(0));
+    // As an editor may write it.
+    let offers = server.state().join("countersign/token-offers");
+    for name in ["c\u{1b}[2Jd", "c d"] {
+        let offer = json!({ "name": name, "owner": "ann", "scopes": ["read"], "groups": [], "sha256": sha256(name.as_bytes()) });
+        write_file_mode(&offers.join("hand.json"), offer.to_string(), 0o600);
+        let unknown = format!("cst_{}", "A".repeat(43));
+        server.operator().with_token(Some(&unknown)).get("/v1/runs").await;
+        assert!(!offers.join("hand.json").exists(), "it is taken or thrown away");
+    }
+    let tokens = server.operator().get("/v1/tokens").await.text().to_owned();
+    assert!(tokens.contains("\"c d\"") && !tokens.contains("[2J"), "{tokens}");
 }

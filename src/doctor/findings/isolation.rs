@@ -58,7 +58,7 @@ pub(super) fn isolation(state: &IsolationState) -> Option<Finding> {
     }
 }
 
-/// What runs outside, with the server's rights, when somebody starts it the next time.
+/// What runs outside, with the server's rights, the next time it is started.
 pub(super) fn program(snapshot: &Snapshot) -> Option<Finding> {
     let path = snapshot.replaceable_program.as_ref()?.display().to_string();
     let meanwhile = match snapshot.isolation {

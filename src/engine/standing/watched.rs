@@ -159,7 +159,7 @@ impl<T> Watched<T> {
         })
     }
 
-    /// Whoever is to be remembered when a content is held: nobody for one that only takes from what is held. What was
+    /// Who counts as the proposer when a content is held: no one for a content that only takes from what is held. What was
     /// changed from outside is of the owner of the state directory, where it takes two.
     fn proposer(
         &self,

@@ -28,9 +28,6 @@ use crate::{
 
 use super::actor::ActorBody;
 
-const MAX_NAME_CHARS: usize = 100;
-const MAX_LIST: usize = 1000;
-
 const LIST: ListName<'static> = ListName::only("tokens");
 
 pub(super) fn router() -> OpenApiRouter<AppState> {
@@ -218,43 +215,19 @@ impl TokenRequestBody {
             groups,
             expires_at_ms,
         } = self;
-        if !is_label(&name) {
-            return Err(Problem::field(
-                "name",
-                "expected 1 to 100 characters without control characters",
-            ));
-        }
-        let agents_are_fine = agents
-            .as_ref()
-            .is_none_or(|agents| (1..=MAX_LIST).contains(&agents.len()));
-        if !agents_are_fine {
-            return Err(Problem::field(
-                "agents",
-                "expected 1 to 1000 agents, or no such member for all",
-            ));
-        }
-        let groups = groups.unwrap_or_default();
-        if groups.len() > MAX_LIST || !groups.iter().all(|group| is_label(group)) {
-            return Err(Problem::field(
-                "groups",
-                "expected at most 1000 names of 1 to 100 characters without control characters",
-            ));
-        }
-        Ok(TokenRequest {
+        let request = TokenRequest {
             name,
             owner,
             scopes,
             agents,
-            groups,
+            groups: groups.unwrap_or_default(),
             expires_at: expires_at_ms,
-        })
+        };
+        match request.check() {
+            Ok(()) => Ok(request),
+            Err(wrong) => Err(Problem::field(wrong.member(), wrong.to_string())),
+        }
     }
-}
-
-fn is_label(text: &str) -> bool {
-    (1..=MAX_NAME_CHARS).contains(&text.chars().count())
-        && !text.trim().is_empty()
-        && !text.contains(char::is_control)
 }
 
 impl From<Token> for TokenBody {
