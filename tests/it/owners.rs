@@ -345,6 +345,6 @@ async fn an_offered_token_has_a_name_that_any_token_may_have() {
         server.operator().with_token(Some(&unknown)).get("/v1/runs").await;
         assert!(!offers.join("hand.json").exists(), "it is taken or thrown away");
     }
-    let tokens = server.operator().get("/v1/tokens").await.text().to_owned();
+    let tokens = server.operator().get("/v1/tokens").await.expect(200).to_string();
     assert!(tokens.contains("\"c d\"") && !tokens.contains("[2J"), "{tokens}");
 }
