@@ -13,8 +13,8 @@ use reqwest::tls::TlsInfo;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Api, Authority, Invocation, Pair, ServerBuilder, TestServer, eventually, program, run_program, skip,
-    within, write_file_mode,
+    Api, Authority, Invocation, Pair, ServerBuilder, TestServer, eventually, program, replace_file_mode,
+    run_program, skip, within, write_file_mode,
 };
 
 const TLS: &str = "[tls]\ncert = \"tls/cert.pem\"\nkey = \"tls/key.pem\"\n";
@@ -287,9 +287,7 @@ async fn each_way_of_renewing_is_noticed() {
     // Renamed into place, the key first: for a moment the two do not belong together.
     let pair = for_loopback(&authority);
     for (name, content) in [("key.pem", &pair.key), ("cert.pem", &pair.cert)] {
-        let temporary = folder.join("temporary");
-        write_file_mode(&temporary, content, 0o600);
-        fs::rename(&temporary, folder.join(name)).unwrap();
+        replace_file_mode(&folder.join(name), content, 0o600);
         presented(&server, &authority).await;
     }
     let expect = pair.der();
@@ -306,7 +304,7 @@ async fn a_broken_renewal_leaves_the_last_good_pair_and_is_told_once() {
     let (server, authority) = secured(TestServer::full()).await;
     let good = presented(&server, &authority).await;
     let other = for_loopback(&authority);
-    write_file_mode(
+    replace_file_mode(
         &folder(&server).join("cert.pem"),
         "-----BEGIN NOTHING-----\n",
         0o644,
@@ -319,11 +317,11 @@ async fn a_broken_renewal_leaves_the_last_good_pair_and_is_told_once() {
     let found = server.cli(&["doctor", "--json"]).await;
     assert!(found.stdout.contains("tls-files-refused"), "{found:?}");
     // Somebody else's key is no better.
-    write_file_mode(&folder(&server).join("cert.pem"), &other.cert, 0o644);
+    replace_file_mode(&folder(&server).join("cert.pem"), &other.cert, 0o644);
     assert_eq!(presented(&server, &authority).await, good);
     assert_eq!(told(&server), 2, "{}", server.log());
     // Nor is one that everybody may read.
-    write_file_mode(&folder(&server).join("key.pem"), &other.key, 0o644);
+    replace_file_mode(&folder(&server).join("key.pem"), &other.key, 0o644);
     assert_eq!(presented(&server, &authority).await, good);
     fs::set_permissions(folder(&server).join("key.pem"), fs::Permissions::from_mode(0o600)).unwrap();
     let expect = other.der();

@@ -192,10 +192,11 @@ fn field(pid: i32, name: &str) -> String {
     words.join(" ")
 }
 
+/// Waits for something that a command makes; a file is there once a line was written into it.
 async fn until_there(path: &Path) {
     eventually(
         "there",
-        || std::future::ready(path.exists()),
+        || std::future::ready(fs::metadata(path).is_ok_and(|found| !found.is_file() || found.len() > 0)),
         |is_there| *is_there,
     )
     .await;

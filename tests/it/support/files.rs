@@ -129,6 +129,15 @@ pub(crate) fn write_file_mode(path: &Path, content: impl AsRef<[u8]>, mode: u32)
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("the mode of a test's file");
 }
 
+/// Puts a file in place at once, so that a watcher sees the old content or the new one and nothing in between.
+pub(crate) fn replace_file_mode(path: &Path, content: impl AsRef<[u8]>, mode: u32) {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = Path::new(&beside);
+    write_file_mode(beside, content, mode);
+    fs::rename(beside, path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+}
+
 /// The lines of a file; none when it is missing.
 pub(crate) fn lines(path: &Path) -> Vec<String> {
     fs::read_to_string(path)

@@ -22,7 +22,9 @@ pub(crate) use browser::{Browser, Screen};
 pub(crate) use certificates::{Authority, Pair};
 pub(crate) use client::{Answer, Api, only, without};
 pub(crate) use disk::SmallDisk;
-pub(crate) use files::{Scratch, joined_lines, lines, sha256, write_file, write_file_mode};
+pub(crate) use files::{
+    Scratch, joined_lines, lines, replace_file_mode, sha256, write_file, write_file_mode,
+};
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
 pub(crate) use process::{
