@@ -28,7 +28,7 @@ const WATCHED_RUNS: u32 = 200;
 const WARM_UP: u32 = 50;
 const PROGRAM: &str = "/bin/true";
 
-pub(super) async fn measure(report: &mut Report) {
+pub(super) async fn measure(report: &mut Report<'_>) {
     let server = match Server::at(Level::SameUser) {
         Ok(server) => server,
         Err(why) => return report.skip("calls/", why),
@@ -43,7 +43,7 @@ pub(super) async fn measure(report: &mut Report) {
     }
 }
 
-async fn one(report: &mut Report, server: &Server, name: &str, call: &Value) -> Result<(), String> {
+async fn one(report: &mut Report<'_>, server: &Server, name: &str, call: &Value) -> Result<(), String> {
     run(server, call, WARM_UP).await;
     let trace = Trace::attach(&[server.pid()], &["-c", "-U", "calls,name"])?;
     run(server, call, RUNS).await;

@@ -62,7 +62,7 @@ fn cases() -> [Case; 5] {
     ]
 }
 
-pub(super) async fn measure(report: &mut Report) {
+pub(super) async fn measure(report: &mut Report<'_>) {
     for level in [Level::SameUser, Level::Confined] {
         let server = match Server::at(level) {
             Ok(server) => server,
@@ -80,7 +80,7 @@ pub(super) async fn measure(report: &mut Report) {
     }
 }
 
-async fn one(report: &mut Report, level: Level, case: &Case, server: &Server, bare: &Server) {
+async fn one(report: &mut Report<'_>, level: Level, case: &Case, server: &Server, bare: &Server) {
     let request = |server: &Server, call: &Value| server.agent().request("POST", "/v1/exec", Some(call));
     let of_ours = request(server, &case.ours);
     let of_bare = request(bare, &json!({ "argv": case.beside }));
@@ -90,14 +90,16 @@ async fn one(report: &mut Report, level: Level, case: &Case, server: &Server, ba
         ask(&mut ours, &of_ours).await;
         ask(&mut beside, &of_bare).await;
     }
+    let name = format!("exec/{}/{level}/p50", case.name);
     let compared = compare(
+        report.enough(&name),
         PER_ROUND,
         async || ask(&mut ours, &of_ours).await,
         async || ask(&mut beside, &of_bare).await,
     )
     .await;
     report.add(
-        format!("exec/{}/{level}/p50", case.name),
+        name,
         compared.ratio,
         format!(
             "{} us beside {} us; p99 {} us beside {} us",
@@ -109,13 +111,15 @@ async fn one(report: &mut Report, level: Level, case: &Case, server: &Server, ba
     );
     // The first window makes the supervisors that so many clients need.
     window(server, &of_ours, CLIENTS, WINDOW).await;
+    let name = format!("exec/{}/{level}/throughput", case.name);
     let (ratio, ours, beside) = compare_rates(
+        report.enough(&name),
         async || window(server, &of_ours, CLIENTS, WINDOW).await.throughput(),
         async || window(bare, &of_bare, CLIENTS, WINDOW).await.throughput(),
     )
     .await;
     report.add(
-        format!("exec/{}/{level}/throughput", case.name),
+        name,
         ratio,
         format!("{ours:.0} a second beside {beside:.0}, {CLIENTS} clients"),
     );

@@ -54,12 +54,21 @@ impl Limits {
         self.rows.keys().map(String::as_str)
     }
 
+    /// When the row of this name has been measured enough.
+    pub(crate) fn enough(&self, row: &str) -> Enough {
+        Enough {
+            margin: self.margin,
+            limit: self.of(row),
+        }
+    }
+
     /// What a figure means beside a limit.
     pub(crate) fn judge(&self, limit: Limit, measured: Interval) -> Verdict {
         let (over, under) = (1.0 + self.margin, 1.0 - self.margin);
-        let (is_worse, is_better) = match limit {
-            Limit::AtMost(limit) => (measured.low > limit * over, measured.high < limit * under),
-            Limit::AtLeast(limit) => (measured.high < limit * under, measured.low > limit * over),
+        let is_worse = limit.is_passed(self.margin, measured);
+        let is_better = match limit {
+            Limit::AtMost(limit) => measured.high < limit * under,
+            Limit::AtLeast(limit) => measured.low > limit * over,
         };
         if is_worse {
             Verdict::Worse
@@ -68,6 +77,41 @@ impl Limits {
         } else {
             Verdict::Within
         }
+    }
+}
+
+impl Limit {
+    /// Whether all of an interval is worse than the limit by more than the margin.
+    fn is_passed(self, margin: f64, measured: Interval) -> bool {
+        match self {
+            Self::AtMost(limit) => measured.low > limit * (1.0 + margin),
+            Self::AtLeast(limit) => measured.high < limit * (1.0 - margin),
+        }
+    }
+
+    /// Whether all of an interval is no worse than the limit by more than the margin.
+    fn is_kept(self, margin: f64, measured: Interval) -> bool {
+        match self {
+            Self::AtMost(limit) => measured.high <= limit * (1.0 + margin),
+            Self::AtLeast(limit) => measured.low >= limit * (1.0 - margin),
+        }
+    }
+}
+
+/// When a row has been measured enough: its interval is narrow, or all of it lies on one side of the limit, so that more
+/// rounds would not change what the guard says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Enough {
+    margin: f64,
+    limit: Option<Limit>,
+}
+
+impl Enough {
+    /// Whether this interval is enough.
+    pub(crate) fn is_met(self, measured: Interval) -> bool {
+        let is_sure =
+            |limit: Limit| limit.is_kept(self.margin, measured) || limit.is_passed(self.margin, measured);
+        measured.is_narrow() || self.limit.is_some_and(is_sure)
     }
 }
 

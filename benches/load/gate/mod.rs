@@ -13,8 +13,10 @@ mod resources;
 mod rounds;
 mod streams;
 
+use std::time::Instant;
+
 use interval::Interval;
-use limits::{Limits, Verdict};
+use limits::{Enough, Limits, Verdict};
 
 use super::options::Options;
 
@@ -44,14 +46,28 @@ impl Row {
 }
 
 /// The rows so far.
-#[derive(Debug, Default)]
-pub(crate) struct Report {
+#[derive(Debug)]
+pub(crate) struct Report<'limits> {
+    limits: &'limits Limits,
     rows: Vec<Row>,
     /// The beginning of the names that cannot be measured here, and why.
     skipped: Vec<(String, String)>,
 }
 
-impl Report {
+impl<'limits> Report<'limits> {
+    const fn new(limits: &'limits Limits) -> Self {
+        Self {
+            limits,
+            rows: Vec::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// When the row of this name has been measured enough.
+    fn enough(&self, row: &str) -> Enough {
+        self.limits.enough(row)
+    }
+
     /// Adds a row and shows it.
     fn add(&mut self, name: impl Into<String>, measured: Interval, detail: impl Into<String>) {
         let row = Row {
@@ -82,25 +98,26 @@ impl Report {
     }
 
     /// The groups with a row that is worse than its limit.
-    fn worse_groups(&self, limits: &Limits) -> Vec<&'static str> {
-        let is_worse = |row: &&Row| row.is_worse(limits);
+    fn worse_groups(&self) -> Vec<&'static str> {
+        let is_worse = |row: &&Row| row.is_worse(self.limits);
         let worse: Vec<&Row> = self.rows.iter().filter(is_worse).collect();
         let has_row = |group: &&str| worse.iter().any(|row| row.group() == *group);
         GROUPS.into_iter().filter(has_row).collect()
     }
 
     /// Takes the second figure of every row that was worse.
-    fn look_again(&mut self, second: Self, limits: &Limits) {
+    fn look_again(&mut self, second: Self) {
         for again in second.rows {
             let first = self.rows.iter_mut().find(|row| row.name == again.name);
-            if let Some(row) = first.filter(|row| row.is_worse(limits)) {
+            if let Some(row) = first.filter(|row| row.is_worse(self.limits)) {
                 *row = again;
             }
         }
     }
 
     /// Compares with the limits; whether no row is worse, none is missing and none is unknown.
-    fn judge(&self, limits: &Limits, is_all: bool) -> bool {
+    fn judge(&self, is_all: bool) -> bool {
+        let limits = self.limits;
         let mut is_good = true;
         for row in &self.rows {
             let Some(limit) = limits.of(&row.name) else {
@@ -140,7 +157,8 @@ const GROUPS: [&str; 9] = [
     "exec", "decision", "approval", "list", "output", "events", "calls", "memory", "start",
 ];
 
-async fn measure(group: &str, report: &mut Report, options: &Options) {
+async fn measure(group: &str, report: &mut Report<'_>, options: &Options) {
+    let begun = Instant::now();
     match group {
         "exec" => exec::measure(report).await,
         "decision" => questions::decisions(report).await,
@@ -153,25 +171,26 @@ async fn measure(group: &str, report: &mut Report, options: &Options) {
         "start" => resources::start(report).await,
         other => panic!("{other} is no group"),
     }
+    println!("  {group}: {} s", begun.elapsed().as_secs());
 }
 
 /// Measures all rows, or those of the groups that were named, and compares them with the limits. A group with a row that is
 /// worse is measured once more: what the machine did meanwhile is gone by then, what the program does is not.
 pub(crate) async fn run(options: &Options) -> bool {
     let limits = Limits::parse(LIMITS).unwrap_or_else(|error| panic!("benches/limits.toml: {error}"));
-    let mut report = Report::default();
+    let mut report = Report::new(&limits);
     println!("guard: the figure of each row, its 95 % interval, and what lies behind it");
     for group in GROUPS.into_iter().filter(|group| options.in_gate(group)) {
         measure(group, &mut report, options).await;
     }
-    for group in report.worse_groups(&limits) {
+    for group in report.worse_groups() {
         println!("guard: {group} again, since a row of it was worse");
-        let mut second = Report::default();
+        let mut second = Report::new(&limits);
         measure(group, &mut second, options).await;
-        report.look_again(second, &limits);
+        report.look_again(second);
     }
     println!();
-    let is_good = report.judge(&limits, options.is_whole_gate());
+    let is_good = report.judge(options.is_whole_gate());
     let (rows, skipped) = (report.rows.len(), report.skipped.len());
     if is_good {
         println!("guard: {rows} rows within their limits, {skipped} groups skipped");

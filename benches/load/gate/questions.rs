@@ -24,7 +24,7 @@ const WAITING: usize = 1000;
 const PAGE: usize = 500;
 
 /// A refusal with its record: beside the bare server that syncs a line, and with many entries beside few.
-pub(super) async fn decisions(report: &mut Report) {
+pub(super) async fn decisions(report: &mut Report<'_>) {
     let call = json!({ "argv": ["/bin/true"], "workdir": "/" });
     let bare = Server::synced_reference();
     let of_bare = bare.agent().request("POST", "/record", Some(&call));
@@ -41,6 +41,7 @@ pub(super) async fn decisions(report: &mut Report) {
         ask(&mut beside, &of_bare, 200).await;
     }
     let compared = compare(
+        report.enough("decision/10-entries/p50"),
         100,
         async || ask(&mut to_few, &request, 403).await,
         async || ask(&mut beside, &of_bare, 200).await,
@@ -48,6 +49,7 @@ pub(super) async fn decisions(report: &mut Report) {
     .await;
     report.add("decision/10-entries/p50", compared.ratio, times(&compared));
     let compared = compare(
+        report.enough("decision/10000-to-10-entries/p50"),
         100,
         async || ask(&mut to_many, &request_to_many, 403).await,
         async || ask(&mut to_few, &request, 403).await,
@@ -61,19 +63,25 @@ pub(super) async fn decisions(report: &mut Report) {
 }
 
 /// Question, event, answer, result, beside the same four steps with two synced lines.
-pub(super) async fn approval(report: &mut Report, options: &Options) {
+pub(super) async fn approval(report: &mut Report<'_>, options: &Options) {
     let mut ours = Pair::new(Server::countersign(Policy::Ask), options).await;
     let mut beside = Pair::new(Server::synced_reference(), options).await;
     for _ in 0..20 {
         ours.go().await;
         beside.go().await;
     }
-    let compared = compare(20, async || ours.go().await, async || beside.go().await).await;
+    let compared = compare(
+        report.enough("approval/p50"),
+        20,
+        async || ours.go().await,
+        async || beside.go().await,
+    )
+    .await;
     report.add("approval/p50", compared.ratio, times(&compared));
 }
 
 /// A page of waiting questions, beside the bare server that reads and writes the same JSON.
-pub(super) async fn list(report: &mut Report) {
+pub(super) async fn list(report: &mut Report<'_>) {
     let server = Server::countersign(Policy::Ask);
     pending::admit(&server.agent(), WAITING).await;
     let bare = Server::reference();
@@ -85,6 +93,7 @@ pub(super) async fn list(report: &mut Report) {
     let of_bare = bare.agent().request("POST", "/echo", Some(&page));
     let mut beside = bare.agent().connect().await;
     let compared = compare(
+        report.enough("list/500-of-1000/p50"),
         10,
         async || ask(&mut ours, &of_ours, 200).await,
         async || ask(&mut beside, &of_bare, 200).await,

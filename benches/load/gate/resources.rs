@@ -19,7 +19,7 @@ const WAITING: usize = 1000;
 const SETTLED: Duration = Duration::from_secs(10);
 
 /// Resident memory of the server: idle, with a thousand questions, and some time after they were answered.
-pub(super) async fn memory(report: &mut Report) {
+pub(super) async fn memory(report: &mut Report<'_>) {
     let server = Server::countersign(Policy::Ask);
     // The first one brings in what any work brings in.
     pending::admit(&server.agent(), 1).await;
@@ -45,11 +45,12 @@ pub(super) async fn memory(report: &mut Report) {
 }
 
 /// From starting the program to its ready line, beside the bare server.
-pub(super) async fn start(report: &mut Report) {
+pub(super) async fn start(report: &mut Report<'_>) {
     let state = servers::Restarts::new();
     // Makes the ledger and the keys.
     state.once();
     let compared = compare(
+        report.enough("start/ready"),
         2,
         async || state.once(),
         async || Server::reference().start_time(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{
     super::samples::{Samples, ratio},
     interval::Interval,
+    limits::Enough,
 };
 
 /// Rounds before an interval counts, and the most that are made however wide it stays.
@@ -20,12 +21,13 @@ pub(crate) struct Compared {
 
 /// Does both by turns, `per_round` times a round. The figure of a round is the ratio of its two medians.
 pub(crate) async fn compare(
+    enough: Enough,
     per_round: usize,
     mut ours: impl AsyncFnMut() -> Duration,
     mut beside: impl AsyncFnMut() -> Duration,
 ) -> Compared {
     let (mut all_ours, mut all_beside) = (Samples::default(), Samples::default());
-    let ratio = until_narrow(async || {
+    let ratio = repeat(enough, async || {
         let (mut of_ours, mut of_beside) = (Samples::default(), Samples::default());
         for turn in 0..per_round {
             // Each goes first as often as the other.
@@ -52,11 +54,12 @@ pub(crate) async fn compare(
 
 /// Measures two rates by turns; returns their ratio and the mean of each.
 pub(crate) async fn compare_rates(
+    enough: Enough,
     mut ours: impl AsyncFnMut() -> f64,
     mut beside: impl AsyncFnMut() -> f64,
 ) -> (Interval, f64, f64) {
     let (mut sum_ours, mut sum_beside, mut rounds) = (0.0, 0.0, 0.0);
-    let ratio = until_narrow(async || {
+    let ratio = repeat(enough, async || {
         let (of_ours, of_beside) = (ours().await, beside().await);
         sum_ours += of_ours;
         sum_beside += of_beside;
@@ -67,12 +70,12 @@ pub(crate) async fn compare_rates(
     (ratio, sum_ours / rounds, sum_beside / rounds)
 }
 
-async fn until_narrow(mut round: impl AsyncFnMut() -> f64) -> Interval {
+async fn repeat(enough: Enough, mut round: impl AsyncFnMut() -> f64) -> Interval {
     let mut figures = Vec::new();
     loop {
         figures.push(round().await);
         let interval = Interval::of_median(&figures).expect("there is a figure");
-        let is_enough = figures.len() >= *ROUNDS.start() && interval.is_narrow();
+        let is_enough = figures.len() >= *ROUNDS.start() && enough.is_met(interval);
         if is_enough || figures.len() >= *ROUNDS.end() {
             return interval;
         }

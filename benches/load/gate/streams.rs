@@ -18,7 +18,7 @@ const SUBSCRIBERS: usize = 1000;
 const EVENTS: u32 = 120;
 
 /// Much output through one run, beside the same through two pipes of a shell.
-pub(super) async fn output(report: &mut Report) {
+pub(super) async fn output(report: &mut Report<'_>) {
     let server = Server::countersign(Policy::Full);
     let caller = server.agent();
     let source = format!("head -c {BYTES} /dev/zero");
@@ -27,6 +27,7 @@ pub(super) async fn output(report: &mut Report) {
     let mut connection = caller.connect().await;
     let piped = format!("{source} | cat | wc -c");
     let compared = compare(
+        report.enough("output/200-mb/time"),
         1,
         async || {
             let begun = Instant::now();
@@ -48,12 +49,13 @@ pub(super) async fn output(report: &mut Report) {
 }
 
 /// Events to a thousand subscribers as fast as they are caused, beside a bare broadcast.
-pub(super) async fn events(report: &mut Report) {
+pub(super) async fn events(report: &mut Report<'_>) {
     let ours = Crowd::gather(sse::countersign(), SUBSCRIBERS).await;
     let beside = Crowd::gather(sse::bare(), SUBSCRIBERS).await;
     ours.deliver(EVENTS).await;
     beside.deliver(EVENTS).await;
     let (ratio, of_ours, of_beside) = compare_rates(
+        report.enough("events/1000-subscribers/deliveries"),
         async || ours.deliver(EVENTS).await,
         async || beside.deliver(EVENTS).await,
     )
