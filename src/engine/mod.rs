@@ -76,7 +76,7 @@ pub use exec::{IdempotencyKey, Leaving};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
-pub use turns::NoTurn;
+pub use turns::{NoTurn, Turn, Turns};
 pub use watch::PolicyFiles;
 
 use crate::{
@@ -156,7 +156,7 @@ pub struct Engine {
     live: live::LiveRuns,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
-    turns: Arc<turns::Turns>,
+    turns: Arc<Turns>,
     stats: EngineStats,
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,

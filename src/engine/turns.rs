@@ -23,6 +23,10 @@ use crate::{
 const SMALL_BYTES: usize = 256;
 const SMALL_WORDS: usize = 16;
 
+/// How much lower than the server's own the priority of looking through big commands is: a tenth of a processor that others
+/// want too.
+const NICE: i32 = 10;
+
 /// Big commands of one asker that are looked through or wait for it; more are refused. A gateway may send those of many
 /// agents at once, of which most take well below a millisecond.
 pub(super) const MOST_OF_ONE: usize = 256;
@@ -37,19 +41,39 @@ pub(super) fn is_big(command: &Command) -> bool {
     }
 }
 
-/// Looks through a command; a big one where no task of the runtime waits behind it.
-pub(super) fn look<T>(command: &Command, look: impl FnOnce() -> T) -> T {
+/// Looks through a command; a big one where no task of the runtime waits behind it, and behind what else the machine has
+/// to do.
+pub(super) fn look<T: Send>(command: &Command, look: impl Fn() -> T + Sync) -> T {
     if !is_big(command) {
         return look();
     }
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| {
             hooks::pause("engine.looking");
-            look()
+            in_background(look)
         }),
         // A thread of its own already, or a runtime of one thread.
         Ok(_) | Err(_) => look(),
     }
+}
+
+/// Does something on a thread of a lower priority: one that was lowered cannot be raised again without privileges. Where no
+/// thread can be made, here.
+fn in_background<T: Send>(work: impl Fn() -> T + Sync) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("analysis".to_owned());
+        let lowered = || {
+            // Where that is refused, it costs the others their share and nothing else.
+            let _priority = rustix::process::nice(NICE);
+            work()
+        };
+        match thread.spawn_scoped(scope, lowered) {
+            Ok(thread) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_no_thread) => work(),
+        }
+    })
 }
 
 /// An asker's turn did not come.
@@ -70,7 +94,7 @@ pub enum NoTurn {
 
 /// The turns.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub struct Turns {
     askers: Mutex<HashMap<Asker, Share>>,
     machine: Arc<Semaphore>,
 }
@@ -94,7 +118,8 @@ impl Default for Turns {
 }
 
 impl Turns {
-    fn among(at_once: usize) -> Self {
+    /// Turns of which no more than so many are taken at once, whoever takes them.
+    pub fn among(at_once: usize) -> Self {
         Self {
             askers: Mutex::default(),
             machine: Arc::new(Semaphore::new(at_once)),
@@ -109,7 +134,7 @@ impl Turns {
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place.
-    pub(super) async fn wait(self: &Arc<Self>, asker: &Actor, patience: Duration) -> Result<Turn, NoTurn> {
+    pub async fn wait(self: &Arc<Self>, asker: &Actor, patience: Duration) -> Result<Turn, NoTurn> {
         let (place, own) = self.enter(asker).ok_or(NoTurn::Full)?;
         let both = async {
             let own = own.acquire_owned().await.ok()?;
@@ -150,10 +175,10 @@ impl Turns {
     }
 }
 
-/// The right to have one big command looked through; dropping it gives it on.
+/// The right to have one big thing done; dropping it gives it on.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Turn {
+pub struct Turn {
     _machine: OwnedSemaphorePermit,
     _own: OwnedSemaphorePermit,
     _place: Place,

@@ -18,6 +18,7 @@ use crate::{
     },
     http::{
         door::{Door, DoorRules},
+        extract::BodyLimit,
         host_header::HostNames,
         metrics::{Format, Metrics},
         peer::{Endpoint, Transport},
@@ -39,7 +40,7 @@ struct Shared {
     tokens: Arc<Tokens>,
     throttle: Arc<Throttle>,
     endpoint: Endpoint,
-    body_limit: usize,
+    body_limit: BodyLimit,
     /// What links begin with; empty without `[http] public_url`, which makes them relative.
     link_base: String,
     stream_places: Arc<Semaphore>,
@@ -59,10 +60,6 @@ pub(in crate::http) struct StreamPlace {
     _among_all: OwnedSemaphorePermit,
 }
 
-/// Largest request body in bytes.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct BodyLimit(pub(in crate::http) usize);
-
 impl AppState {
     /// Joins what the API needs. `endpoint` is what was bound; `stopping` ends event streams.
     pub fn new(bridge: Arc<Bridge>, endpoint: Endpoint, stopping: CancellationToken) -> Self {
@@ -75,7 +72,7 @@ impl AppState {
             mcp: McpMount::new(&engine, page, server.limits.body_bytes),
             throttle: Arc::new(Throttle::new(rates(server))),
             endpoint,
-            body_limit: server.limits.body_bytes,
+            body_limit: BodyLimit::new(server.limits.body_bytes),
             link_base: server
                 .http
                 .public_url
@@ -217,7 +214,7 @@ impl FromRef<AppState> for Arc<Throttle> {
 
 impl FromRef<AppState> for BodyLimit {
     fn from_ref(state: &AppState) -> Self {
-        Self(state.0.body_limit)
+        state.0.body_limit.clone()
     }
 }
 

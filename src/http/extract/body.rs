@@ -3,20 +3,24 @@
 //! Not `tower_http::limit`: it refuses a large body before credentials and media type are looked at.
 //! Not `tower_http::timeout`: it bounds the complete answer, or each frame of a body and not the sum of them.
 
-use std::time::Duration;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
     extract::{FromRef, FromRequest, Request},
-    http::{HeaderMap, header},
+    http::{HeaderMap, HeaderValue, header},
 };
+use bytes::BytesMut;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use tokio::{runtime::Handle, sync::Semaphore, time::Instant};
 
 use crate::{
+    domain::Actor,
+    engine::{Turn, Turns},
     http::{
+        door::{Credentials, Origin},
         problem::{Code, Problem},
-        state::BodyLimit,
     },
     protocol::ByName,
 };
@@ -26,7 +30,31 @@ const ARRIVAL: Duration = Duration::from_mins(1);
 
 /// Largest body where little is to be said, or somebody says it whom nobody knows yet: strangers must not make the
 /// server hold more.
-const SHORT: BodyLimit = BodyLimit(16 * 1024);
+const SHORT: usize = 16 * 1024;
+
+/// Bodies above this size are read one at a time of each caller.
+const LARGE: usize = 64 * 1024;
+
+/// What the large bodies of one caller may bring in a second, once they are more than one.
+const LARGE_BYTES_PER_SECOND: f64 = 33_554_432.0;
+
+/// How large a body may be, and whose turn it is to send a large one.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct BodyLimit {
+    bytes: usize,
+    turns: Arc<Turns>,
+}
+
+impl BodyLimit {
+    /// Bodies of at most so many bytes (`[limits] body_bytes`).
+    pub(in crate::http) fn new(bytes: usize) -> Self {
+        Self {
+            bytes,
+            // A caller whose body comes slowly keeps nobody else from sending one.
+            turns: Arc::new(Turns::among(Semaphore::MAX_PERMITS)),
+        }
+    }
+}
 
 /// A JSON body.
 #[derive(Debug)]
@@ -76,7 +104,7 @@ impl<T: DeserializeOwned, State: Send + Sync> FromRequest<State> for ShortJson<T
 
     async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
-        let bytes = read(request.into_body(), SHORT).await?;
+        let bytes = read(request.into_body(), SHORT, None).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -91,7 +119,7 @@ where
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
-        let bytes = read(request.into_body(), BodyLimit::from_ref(state)).await?;
+        let bytes = read_large(request, &BodyLimit::from_ref(state)).await?;
         let value = parse(&bytes)?;
         Ok(Self { value, bytes })
     }
@@ -106,9 +134,7 @@ where
 
     async fn from_request(request: Request, state: &State) -> Result<Self, Problem> {
         check_content_type(request.headers())?;
-        read(request.into_body(), BodyLimit::from_ref(state))
-            .await
-            .map(Self)
+        read_large(request, &BodyLimit::from_ref(state)).await.map(Self)
     }
 }
 
@@ -117,7 +143,7 @@ impl<State: Send + Sync> FromRequest<State> for EmptyBody {
 
     async fn from_request(request: Request, _state: &State) -> Result<Self, Problem> {
         let is_json = check_content_type(request.headers());
-        let bytes = read(request.into_body(), SHORT).await?;
+        let bytes = read(request.into_body(), SHORT, None).await?;
         if !bytes.is_empty() {
             is_json?;
             parse::<Nothing>(&bytes)?;
@@ -159,23 +185,109 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json") && parts.all(is_utf8)
 }
 
-async fn read(body: Body, BodyLimit(limit): BodyLimit) -> Result<Bytes, Problem> {
-    let collected = tokio::time::timeout(ARRIVAL, Limited::new(body, limit).collect()).await;
-    match collected {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Problem::new(
+/// Reads a body that may be large.
+async fn read_large(request: Request, limit: &BodyLimit) -> Result<Bytes, Problem> {
+    let caller = match request
+        .extensions()
+        .get::<Origin>()
+        .map(|origin| &origin.credentials)
+    {
+        Some(Credentials::Valid(key)) => Some(key.principal().actor.clone()),
+        // They get no further than to be refused, whatever they send.
+        Some(_) | None => None,
+    };
+    let turns = caller.map(|caller| (&limit.turns, caller));
+    read(request.into_body(), limit.bytes, turns).await
+}
+
+async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> Result<Bytes, Problem> {
+    let arrival = tokio::time::timeout(ARRIVAL, collect(Limited::new(body, limit), turns));
+    match arrival.await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(Unread::Broken(error))) if error.is::<LengthLimitError>() => Err(Problem::new(
             Code::BodyTooLarge,
-            if limit == SHORT.0 {
+            if limit == SHORT {
                 format!("the body is larger than {limit} bytes")
             } else {
                 format!("the body is larger than {limit} bytes ([limits] body_bytes)")
             },
         )),
-        Ok(Err(_broken)) => Err(Problem::new(Code::InvalidRequest, "the body could not be read")),
+        Ok(Err(Unread::Broken(_error))) => {
+            Err(Problem::new(Code::InvalidRequest, "the body could not be read"))
+        }
+        Ok(Err(Unread::NoTurn)) => Err(Problem::new(
+            Code::RateLimited,
+            "too many large bodies of this caller are read or wait for it",
+        )
+        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))),
         Err(_elapsed) => Err(Problem::new(
             Code::InvalidRequest,
             "the body did not arrive in time",
         )),
+    }
+}
+
+/// Why a body was not read.
+enum Unread {
+    /// It is too large, or ended early.
+    Broken(Box<dyn std::error::Error + Send + Sync>),
+    /// Too many wait.
+    NoTurn,
+}
+
+/// Collects a body; what goes beyond [`LARGE`] when it is the caller's turn.
+async fn collect(body: Limited<Body>, turns: Option<(&Arc<Turns>, Actor)>) -> Result<Bytes, Unread> {
+    let mut body = pin!(body);
+    let mut turns = turns;
+    let mut pace = None;
+    let mut bytes = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(Unread::Broken)?.into_data() else {
+            continue;
+        };
+        bytes.extend_from_slice(&data);
+        if bytes.len() > LARGE
+            && let Some((turns, caller)) = turns.take()
+        {
+            let turn = turns.wait(&caller, ARRIVAL).await;
+            pace = Some(Pace::new(turn.map_err(|_full| Unread::NoTurn)?));
+        }
+        if let Some(pace) = &mut pace {
+            pace.bytes = bytes.len();
+        }
+    }
+    Ok(bytes.freeze())
+}
+
+/// A caller's turn to send a large body, which goes on for as long as its bytes may take, whatever becomes of it: so nobody
+/// keeps the machine busy with nothing but taking in bodies.
+struct Pace {
+    turn: Option<Turn>,
+    begun: Instant,
+    bytes: usize,
+}
+
+impl Pace {
+    fn new(turn: Turn) -> Self {
+        Self {
+            turn: Some(turn),
+            begun: Instant::now(),
+            bytes: 0,
+        }
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
+        let until = self.begun + Duration::from_secs_f64(f64::from(bytes) / LARGE_BYTES_PER_SECOND);
+        // Outside of a runtime there is no next one.
+        if let (Some(turn), Ok(runtime)) = (self.turn.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                tokio::time::sleep_until(until).await;
+                drop(turn);
+            });
+        }
     }
 }
 
@@ -243,7 +355,10 @@ fn without_position(message: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
+
     use super::*;
+    use crate::domain::ActorKind;
 
     #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -265,7 +380,7 @@ mod tests {
 
     impl FromRef<Small> for BodyLimit {
         fn from_ref(_state: &Small) -> Self {
-            Self(100)
+            Self::new(100)
         }
     }
 
@@ -360,6 +475,35 @@ mod tests {
         assert_eq!(
             large,
             "body-too-large [-] the body is larger than 100 bytes ([limits] body_bytes)"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_of_one_caller_are_read_one_at_a_time() {
+        let limit = BodyLimit::new(1 << 20);
+        let [one, other] = ["one", "other"].map(|id| Actor {
+            kind: ActorKind::Token,
+            id: id.to_owned(),
+            name: "n".to_owned(),
+            owner: None,
+        });
+        let take = |caller: &Actor, body: Body| read(body, limit.bytes, Some((&limit.turns, caller.clone())));
+        let spaces = |bytes: usize| vec![b' '; bytes];
+        let begun = stream::iter([Ok::<_, std::io::Error>(spaces(LARGE + 1))]);
+        let mut first = Box::pin(take(&one, Body::from_stream(begun.chain(stream::pending()))));
+        assert!(first.as_mut().now_or_never().is_none());
+        let mut second = Box::pin(take(&one, spaces(LARGE + 1).into()));
+        assert!(second.as_mut().now_or_never().is_none());
+        for (caller, bytes) in [(&one, LARGE), (&other, LARGE + 1)] {
+            let read = take(caller, spaces(bytes).into()).now_or_never();
+            assert_eq!(read.expect("no turn is waited for").unwrap().len(), bytes);
+        }
+        let ended = Instant::now();
+        drop(first);
+        assert_eq!(second.await.unwrap().len(), LARGE + 1);
+        assert!(
+            ended.elapsed() >= Duration::from_millis(1),
+            "its bytes have their time"
         );
     }
 

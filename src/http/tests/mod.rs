@@ -33,12 +33,11 @@ use crate::{
         Front, Peer, Transport,
         caller::{Admin, Approve, Caller, Exec},
         door::{Door, DoorRules, Origin},
-        extract::JsonBody,
+        extract::{BodyLimit, JsonBody},
         host_header::HostNames,
         problem::Problem,
         reply::JsonReply,
         routes,
-        state::BodyLimit,
         web_origin::WebOrigins,
     },
     ledger::{Ledger, LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
@@ -66,7 +65,7 @@ impl FromRef<TestState> for Arc<Throttle> {
 
 impl FromRef<TestState> for BodyLimit {
     fn from_ref(_state: &TestState) -> Self {
-        Self(64)
+        Self::new(64)
     }
 }
 
