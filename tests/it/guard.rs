@@ -42,6 +42,29 @@ fn a_figure_is_worse_only_where_its_whole_interval_is() {
 }
 
 #[test]
+fn a_row_is_measured_until_more_rounds_would_not_change_the_verdict() {
+    let limits = limits("\"a\" = { at_most = 2.0 }\n\"b\" = { at_least = 1.0 }");
+    for (row, measured, is_enough) in [
+        ("a", between(1.0, 2.29), true),
+        ("a", between(2.31, 3.0), true),
+        ("a", between(2.0, 2.5), false),
+        ("a", between(2.29, 2.31), true),
+        ("b", between(0.86, 1.5), true),
+        ("b", between(0.5, 0.84), true),
+        ("b", between(0.7, 0.9), false),
+        // Without a limit only a narrow interval is enough.
+        ("c", between(0.99, 1.01), true),
+        ("c", between(0.9, 1.1), false),
+    ] {
+        assert_eq!(
+            limits.enough(row).is_met(measured),
+            is_enough,
+            "{row}, {measured:?}"
+        );
+    }
+}
+
+#[test]
 fn an_interval_has_the_bounds_of_the_sign_test() {
     assert_eq!(Interval::of_median(&[]), None);
     assert_eq!(Interval::of_median(&[3.0]), Some(Interval::exact(3.0)));
