@@ -108,7 +108,8 @@ impl Failure {
 fn default_hint(problem: &Value, code: &str) -> Option<String> {
     match code {
         "unauthorized" => Some(
-            "give a live token with --token or COUNTERSIGN_TOKEN, or use --state-dir of the server"
+            "give a live token with --token or COUNTERSIGN_TOKEN, or use --state-dir of the server; where operator.token of \
+             the state directory opens nothing more: countersign token recover"
                 .to_owned(),
         ),
         "forbidden" => {

@@ -1,6 +1,6 @@
 //! `countersign token`: who may talk to the server, and what they may do.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ use crate::{
     domain::{AgentId, Owner, Scope, TokenId},
     engine::{
         offers::{self, OfferError},
-        tokens::TokenRequest,
+        tokens::{self, TokenRequest},
     },
 };
 
@@ -32,7 +32,9 @@ use crate::{
   countersign token create ann --scope read,approve,admin --owner ann
   countersign token list
   countersign token accept TOKEN
+  countersign token rotate operator
   countersign token revoke TOKEN
+  countersign token recover
 
 A token that may submit commands can never decide about them: exec goes with none of approve,
 admin, relay. What an admin changes belongs to no agent: admin does not go with --agent.")]
@@ -53,6 +55,23 @@ pub(crate) enum TokenCommand {
         /// Its id
         id: TokenId,
     },
+    /// Give a token a new secret; the old one opens nothing more
+    #[command(after_help = "Examples:
+  countersign token rotate gateway > gateway.token
+  countersign token rotate operator
+
+What the token may do stays as it is. Its open questions are withdrawn, and browsers that it signed
+in are signed out. operator.token and gateway.token of the state directory are rewritten.")]
+    Rotate {
+        /// Its name or id
+        name: String,
+    },
+    /// Make a new operator.token when the old one opens nothing; you must own the state directory
+    #[command(after_help = "Examples:
+  countersign token recover
+
+The new token may read, approve and administrate, and the record says that it was made here.")]
+    Recover,
     /// Revoke a token at once
     #[command(after_help = "Examples:
   countersign token revoke TOKEN")]
@@ -92,8 +111,14 @@ pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<Exit
         offer(context, args, owner).await?;
         return Ok(ExitStatus::SUCCESS);
     }
+    if matches!(command, TokenCommand::Recover) {
+        recover(context).await?;
+        return Ok(ExitStatus::SUCCESS);
+    }
     let client = context.client(Role::Operator)?;
     match command {
+        TokenCommand::Recover => {}
+        TokenCommand::Rotate { name } => rotate(context, &client, &name).await?,
         TokenCommand::Create(args) => create(context, &client, args).await?,
         TokenCommand::List => list(context, &client).await?,
         TokenCommand::Accept { id } => {
@@ -150,16 +175,119 @@ async fn create(context: &Context, client: &Client, args: CreateArgs) -> Result<
     context.console.line(value::string(&token, "secret"))
 }
 
+async fn rotate(context: &Context, client: &Client, name: &str) -> Result<(), Failure> {
+    let id = live_token(client, name).await?;
+    let token = client.post(&["v1", "tokens", &id, "rotate"], &json!({})).await?;
+    if context.console.format() == Format::Json {
+        return context.console.document(&token);
+    }
+    context.console.note(&format!(
+        "token {} takes the place of {id}, which opens nothing more",
+        value::text(&token, "id")
+    ));
+    if token.get("file").is_some() {
+        context
+            .console
+            .note(&format!("{} holds the new secret", value::text(&token, "file")));
+    }
+    context.console.note("its secret is shown this once:");
+    context.console.line(value::string(&token, "secret"))
+}
+
+/// The id of the live token with this id or name.
+async fn live_token(client: &Client, name: &str) -> Result<String, Failure> {
+    let tokens = client.list(&["v1", "tokens"], &Vec::new(), usize::MAX).await?;
+    let is_live = |token: &&Value| token.get("revokedAtMs").is_none() && token.get("proposedBy").is_none();
+    let ids = |member: &str| -> Vec<String> {
+        let named = tokens
+            .iter()
+            .filter(is_live)
+            .filter(|token| value::string(token, member) == name);
+        named.map(|token| value::string(token, "id").to_owned()).collect()
+    };
+    let found = [ids("id"), ids("name")].into_iter().find(|ids| !ids.is_empty());
+    match found.unwrap_or_default().as_slice() {
+        [id] => Ok(id.clone()),
+        [] => Err(Failure::new(
+            "not-found",
+            format!("there is no live token {}", value::visible(name)),
+        )
+        .hint("countersign token list")),
+        several => Err(Failure::usage(format!(
+            "{} tokens have the name {}: {}",
+            several.len(),
+            value::visible(name),
+            several.join(", ")
+        ))
+        .hint("name one of them by its id")),
+    }
+}
+
+/// Makes a new token for `operator.token`, by an offer: for those who own the state directory and have no token that opens
+/// anything.
+async fn recover(context: &Context) -> Result<(), Failure> {
+    discover::refuse_inside_a_run(context)?;
+    refuse_other_server(context, "token recover")?;
+    let state_dir = context.state_dir()?;
+    let path = state_dir.operator_token();
+    if let Ok(client) = context.client(Role::Operator)
+        && client.get(&["v1", "tokens"], &Vec::new()).await.is_ok()
+    {
+        return Err(Failure::usage(format!("the token in {} is live", path.display()))
+            .hint("countersign token rotate operator"));
+    }
+    let request = TokenRequest {
+        name: "operator".to_owned(),
+        owner: None,
+        scopes: [Scope::Read, Scope::Approve, Scope::Admin].into(),
+        agents: None,
+        groups: BTreeSet::new(),
+        expires_at: None,
+    };
+    let (of, offers) = (state_dir.countersign(), state_dir.token_offers());
+    let secret = offers::offer(&of, &offers, request, &Owner::operator(), &SystemIds)
+        .map_err(|error| of_offer(&error))?;
+    tokens::write_token(&path, &secret).map_err(|error| {
+        Failure::new(
+            "state-dir",
+            format!("{} cannot be written: {error}", path.display()),
+        )
+        .exit(ExitStatus::CONFIG)
+        .hint(AS_OWNER)
+    })?;
+    let is_taken = is_known(context, secret.expose()).await;
+    if context.console.format() == Format::Json {
+        return context
+            .console
+            .document(&json!({ "file": path, "taken": is_taken }));
+    }
+    context
+        .console
+        .line(&format!("{} holds a new token", path.display()))?;
+    if !is_taken {
+        context
+            .console
+            .note("no server has taken it yet: that of this state directory does when it starts");
+    }
+    Ok(())
+}
+
+/// What is done in the state directory of this machine is not done at a server that was named.
+fn refuse_other_server(context: &Context, what: &str) -> Result<(), Failure> {
+    if !context.names_a_server() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{what} is for the state directory of this machine, and --url or COUNTERSIGN_URL names a server"
+    ))
+    .hint("leave the address out, as the account that owns the state directory"))
+}
+
 /// Offers a token of an owner to the server of the state directory, by a file that only who owns that can write. The server
 /// takes it at once when it runs, else when it starts.
 async fn offer(context: &Context, args: &CreateArgs, owner: &Owner) -> Result<(), Failure> {
     discover::refuse_inside_a_run(context)?;
-    if context.names_a_server() {
-        return Err(Failure::usage(
-            "--owner is for the state directory of this machine, and --url or COUNTERSIGN_URL names a server",
-        )
-        .hint("leave the address out, as the account that owns the state directory"));
-    }
+    refuse_other_server(context, "--owner")?;
     let state_dir = context.state_dir()?;
     let request = TokenRequest {
         name: args.name.clone(),
@@ -202,7 +330,8 @@ async fn is_known(context: &Context, token: &str) -> bool {
 }
 
 /// Who may offer tokens.
-const AS_OWNER: &str = "run this as the account that owns the state directory, such as: sudo -u ACCOUNT countersign token create";
+const AS_OWNER: &str =
+    "run this as the account that owns the state directory, such as: sudo -u ACCOUNT countersign token list";
 
 fn of_offer(error: &OfferError) -> Failure {
     match error {

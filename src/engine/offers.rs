@@ -193,6 +193,7 @@ fn read(path: &Path, ids: &dyn Ids) -> io::Result<NewToken> {
         agents: request.agents,
         groups: request.groups,
         expires_at: request.expires_at,
+        replaces: None,
     })
 }
 

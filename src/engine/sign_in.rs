@@ -65,10 +65,7 @@ impl Tokens {
     /// [`LoginLinkError`]; there is no link then.
     pub async fn make_login_link(&self, by: &Actor, lasts: Duration) -> Result<LoginLink, LoginLinkError> {
         let now = self.clock.now();
-        let operator = match self.operator.get() {
-            Some(id) => self.ledger.token(id).await.map_err(StorageTrouble::from)?,
-            None => None,
-        };
+        let operator = self.operator().await?;
         let Some(operator) = operator.filter(|operator| operator.is_live(now)) else {
             return Err(LoginLinkError::NoOperator);
         };
@@ -104,8 +101,8 @@ impl Tokens {
         let (token, link) = match shown {
             Shown::Code(code) => {
                 let digest = SecretDigest::of_presented_sign_in(SignInSecretKind::Code, code.expose());
-                match (self.operator.get(), digest) {
-                    (Some(operator), Some(digest)) => (operator.clone(), Some(hex(digest.as_bytes()))),
+                match (self.operator().await?, digest) {
+                    (Some(operator), Some(digest)) => (operator.id, Some(hex(digest.as_bytes()))),
                     (None, _) | (_, None) => return Ok(None),
                 }
             }

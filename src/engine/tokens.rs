@@ -14,9 +14,12 @@ use std::{
 use crate::{
     auth::{self, Key, Keyring, ScopeConflict, SecretDigest, TokenSecret},
     clock::{Clock, Ids},
-    domain::{Actor, AgentId, Authority, Owner, Scope, Token, TokenId, UnixMillis, hex},
+    domain::{Actor, AgentId, Authority, Owner, RunId, Scope, Token, TokenId, UnixMillis, hex},
     engine::{Engine, reply::StorageTrouble},
-    ledger::{self, Ledger, LedgerError, Listing, NewToken, Page, RevokedToken, TokenAcceptance},
+    ledger::{
+        self, Ledger, LedgerError, Listing, NewToken, Page, RevokedToken, Successor, TokenAcceptance,
+        TokenRotation,
+    },
     settings::Widening,
     sys,
 };
@@ -143,10 +146,44 @@ pub struct Tokens {
     pub(super) keyring: Keyring,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
-    /// The token in `operator.token`, once [`Self::ensure_files`] has seen it.
-    pub(super) operator: OnceLock<TokenId>,
+    /// The files that [`Self::ensure_files`] saw to.
+    files: OnceLock<TokenFiles>,
     /// Where the owner of the state directory offers tokens.
     pub(super) offers: OnceLock<PathBuf>,
+}
+
+/// The two files whose tokens a first start makes.
+#[derive(Debug)]
+struct TokenFiles {
+    operator: PathBuf,
+    gateway: PathBuf,
+}
+
+/// Why a token was not replaced.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RotateTokenError {
+    /// Its secret would make its owner's rights those of somebody else.
+    #[error("the token belongs to another owner, and only an admin of that owner replaces it")]
+    OfOtherOwner,
+    /// There is none that opens anything.
+    #[error("there is no such live token")]
+    NoneLive,
+    /// The ledger cannot be written.
+    #[error("the ledger cannot be written")]
+    Storage(#[from] StorageTrouble),
+}
+
+/// A token that took the place of another one.
+#[derive(Debug)]
+pub struct RotatedToken {
+    /// The new one.
+    pub token: Token,
+    /// Its secret, which is shown to nobody but the caller.
+    pub secret: TokenSecret,
+    /// The file of the state directory that held the old secret, and holds the new one.
+    pub file: Option<PathBuf>,
+    /// The runs that waited for an answer to a question of the old one, and were denied.
+    denied: Vec<RunId>,
 }
 
 impl Tokens {
@@ -157,7 +194,7 @@ impl Tokens {
             keyring: Keyring::default(),
             clock,
             ids,
-            operator: OnceLock::new(),
+            files: OnceLock::new(),
             offers: OnceLock::new(),
         }
     }
@@ -263,6 +300,72 @@ impl Tokens {
         Ok(revoked)
     }
 
+    /// Puts a token with a new secret and a new id in the place of a live one of the caller's owner. What the old one asked is
+    /// withdrawn, and browsers that it signed in are signed out. Where a file of the state directory holds the old secret,
+    /// it gets the new one. [`Engine::rotate_token`] also tells the callers who wait.
+    ///
+    /// # Errors
+    /// [`RotateTokenError`]; the old one opens what it did then.
+    async fn rotate(&self, by: &Actor, id: &TokenId) -> Result<RotatedToken, RotateTokenError> {
+        let file = self.file_of(id).await?;
+        let secret = TokenSecret::generate(&*self.ids);
+        let successor = Successor {
+            id: self.ids.token_id(),
+            sha256: hex(secret.digest().as_bytes()),
+        };
+        let rotation = self.ledger.rotate_token(id.clone(), successor, by.clone()).await;
+        let (token, old) = match rotation.map_err(StorageTrouble::from)? {
+            TokenRotation::Rotated { token, old } => (*token, *old),
+            TokenRotation::OfOtherOwner => return Err(RotateTokenError::OfOtherOwner),
+            TokenRotation::NoneLive => return Err(RotateTokenError::NoneLive),
+        };
+        self.keyring.remove(id);
+        let file = file.filter(|path| match write_token(path, &secret) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(file.path = %path.display(), %error, "the new secret of a token cannot be written into its file");
+                false
+            }
+        });
+        Ok(RotatedToken {
+            token,
+            secret,
+            file,
+            denied: old.denied,
+        })
+    }
+
+    /// The file of the state directory that holds the secret of a token.
+    async fn file_of(&self, id: &TokenId) -> Result<Option<PathBuf>, StorageTrouble> {
+        let files = self.files.get();
+        for path in files
+            .into_iter()
+            .flat_map(|files| [&files.operator, &files.gateway])
+        {
+            if self.in_file(path).await?.is_some_and(|token| token.id == *id) {
+                return Ok(Some(path.clone()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The token in `operator.token`, live or not; `None` where that holds none that the ledger knows.
+    pub(super) async fn operator(&self) -> Result<Option<Token>, StorageTrouble> {
+        match self.files.get() {
+            Some(files) => self.in_file(&files.operator).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn in_file(&self, path: &Path) -> Result<Option<Token>, StorageTrouble> {
+        // A file that cannot be read, or holds something else, holds no token.
+        let Ok(Some(secret)) = read_token(path) else {
+            return Ok(None);
+        };
+        let sha256 = hex(secret.digest().as_bytes());
+        Ok(self.ledger.token_by_sha256(&sha256).await?)
+    }
+
     /// Makes sure that both token files exist and that their tokens are known: `operator` with read, approve and
     /// admin, `gateway` with exec. A file with a token that the ledger does not know (the ledger is new) is
     /// taken over; a revoked or expired one stays so.
@@ -271,11 +374,14 @@ impl Tokens {
     /// [`TokenFileError`]; the server must not start then.
     pub async fn ensure_files(&self, operator: &Path, gateway: &Path) -> Result<(), TokenFileError> {
         let answering = BTreeSet::from([Scope::Read, Scope::Approve, Scope::Admin]);
-        let operator = self.ensure_file(operator, "operator", answering).await?;
-        // Once per life of a server; a second time would name the same file.
-        self.operator.get_or_init(|| operator);
+        self.ensure_file(operator, "operator", answering).await?;
         self.ensure_file(gateway, "gateway", BTreeSet::from([Scope::Exec]))
             .await?;
+        // Once per life of a server; a second time would name the same files.
+        self.files.get_or_init(|| TokenFiles {
+            operator: operator.to_owned(),
+            gateway: gateway.to_owned(),
+        });
         Ok(())
     }
 
@@ -284,22 +390,21 @@ impl Tokens {
         path: &Path,
         name: &str,
         scopes: BTreeSet<Scope>,
-    ) -> Result<TokenId, TokenFileError> {
+    ) -> Result<(), TokenFileError> {
         let (secret, is_new) = match read_token(path)? {
             Some(secret) => (secret, false),
             None => (TokenSecret::generate(&*self.ids), true),
         };
         if is_new {
             // The file comes first: a token that is known but in no file would be lost to everybody.
-            let line = format!("{}\n", secret.expose());
-            sys::fs::replace_file(path, line.as_bytes(), 0o600).map_err(file_error(path))?;
+            write_token(path, &secret).map_err(file_error(path))?;
         }
         let known = self
             .ledger
             .token_by_sha256(&hex(secret.digest().as_bytes()))
             .await?;
-        if let Some(token) = known {
-            return Ok(token.id);
+        if known.is_some() {
+            return Ok(());
         }
         let request = TokenRequest {
             name: name.to_owned(),
@@ -309,7 +414,8 @@ impl Tokens {
             groups: BTreeSet::new(),
             expires_at: None,
         };
-        Ok(self.insert(&Actor::system(), request, None, &secret).await?.id)
+        self.insert(&Actor::system(), request, None, &secret).await?;
+        Ok(())
     }
 
     async fn insert(
@@ -337,6 +443,7 @@ impl Tokens {
             agents,
             groups,
             expires_at,
+            replaces: None,
         };
         self.ledger.insert_token(token, by.clone()).await
     }
@@ -400,6 +507,29 @@ impl Engine {
         task.await.unwrap_or(Err(StorageTrouble::Unavailable))
     }
 
+    /// Puts a new secret in the place of a token's. Its questions end, and the callers who wait for an answer get theirs.
+    ///
+    /// # Errors
+    /// [`RotateTokenError`]; the old secret opens what it did then.
+    pub async fn rotate_token(
+        self: &Arc<Self>,
+        tokens: &Arc<Tokens>,
+        by: &Actor,
+        id: &TokenId,
+    ) -> Result<RotatedToken, RotateTokenError> {
+        let (engine, tokens) = (Arc::clone(self), Arc::clone(tokens));
+        let (by, id) = (by.clone(), id.clone());
+        // In a task of its own, as a revocation.
+        let task = self.tasks.spawn(async move {
+            let rotated = tokens.rotate(&by, &id).await?;
+            for run in &rotated.denied {
+                engine.broker.touch(run);
+            }
+            Ok(rotated)
+        });
+        task.await.unwrap_or(Err(StorageTrouble::Unavailable.into()))
+    }
+
     /// How long a question of this asker waits: no longer than the token that asks.
     pub(super) async fn waits_for(
         &self,
@@ -425,6 +555,15 @@ pub fn doubtful(ledger: &Path, gateway: &Path, now: UnixMillis) -> Result<Vec<To
     let gateway = read_token(gateway).ok().flatten();
     let gateway = gateway.map(|secret| hex(secret.digest().as_bytes()));
     ledger::doubtful_tokens(ledger, now, gateway.as_deref())
+}
+
+/// Writes a token into its file, and nothing else.
+///
+/// # Errors
+/// When the file cannot be written; then it holds what it held.
+pub fn write_token(path: &Path, secret: &TokenSecret) -> io::Result<()> {
+    let line = zeroize::Zeroizing::new(format!("{}\n", secret.expose()));
+    sys::fs::replace_file(path, line.as_bytes(), 0o600)
 }
 
 /// The token in a file; `None` when there is no file.

@@ -83,4 +83,4 @@ pub use runs::{RunFilter, StoredOutput};
 pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
-pub use tokens::{NewToken, RevokedToken, TokenAcceptance, doubtful_tokens};
+pub use tokens::{NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens};

@@ -44,6 +44,8 @@ pub struct NewToken {
     pub groups: BTreeSet<String>,
     /// When it ends.
     pub expires_at: Option<UnixMillis>,
+    /// The token whose place it takes.
+    pub replaces: Option<TokenId>,
 }
 
 /// Tokens used since the last time that was written.
@@ -106,6 +108,19 @@ impl Ledger {
     /// When the ledger cannot be written.
     pub async fn revoke_token(&self, id: TokenId, by: Actor) -> Result<Option<RevokedToken>, LedgerError> {
         self.queue.submit(Revoke { id, by }).await
+    }
+
+    /// Puts a token with a new id and secret in the place of a live one, which is revoked.
+    ///
+    /// # Errors
+    /// [`LedgerError::Refused`] when the new id or secret exists, else when the ledger cannot be written.
+    pub async fn rotate_token(
+        &self,
+        id: TokenId,
+        successor: Successor,
+        by: Actor,
+    ) -> Result<TokenRotation, LedgerError> {
+        self.queue.submit(Rotate { id, successor, by }).await
     }
 
     /// The token whose secret has this SHA-256 (lower-case hex), live or not. Reads on the calling thread.
@@ -204,6 +219,7 @@ impl Job for Insert {
             agents,
             groups,
             expires_at,
+            replaces,
         } = &self.token;
         let now = tx.now();
         tx.execute(
@@ -229,6 +245,7 @@ impl Job for Insert {
             "scopes": scopes,
             "agents": agents,
             "held": proposed_by.is_some(),
+            "replaces": replaces,
         });
         tx.audit(&Entry::done(action, "token", id.as_str(), &self.by, detail))?;
         Ok(now)
@@ -245,6 +262,7 @@ impl Job for Insert {
             agents,
             groups,
             expires_at,
+            replaces: _,
         } = self.token;
         Token {
             id,
@@ -356,6 +374,93 @@ impl Job for Revoke {
     }
 
     fn committed(self, draft: Option<RevokedToken>, _proof: &Committed) -> Option<RevokedToken> {
+        draft
+    }
+}
+
+/// What is new about a token that takes the place of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Successor {
+    /// Its public id.
+    pub id: TokenId,
+    /// SHA-256 of its secret, lower-case hex.
+    pub sha256: String,
+}
+
+/// What became of replacing a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenRotation {
+    /// The new token opens what the old one did, which opens nothing more.
+    Rotated {
+        /// The new one.
+        token: Box<Token>,
+        /// The old one, with what it had asked.
+        old: Box<RevokedToken>,
+    },
+    /// It belongs to another owner, who would be two people with its secret.
+    OfOtherOwner,
+    /// There is none that opens anything.
+    NoneLive,
+}
+
+struct Rotate {
+    id: TokenId,
+    successor: Successor,
+    by: Actor,
+}
+
+impl Job for Rotate {
+    type Draft = TokenRotation;
+    type Answer = TokenRotation;
+
+    fn is_long(&self) -> bool {
+        // As a revocation.
+        true
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<TokenRotation, Fault> {
+        let found = fetch_token(tx.connection, &self.id)?;
+        let Some(token) = found.filter(|token| token.is_live(tx.now())) else {
+            return Ok(TokenRotation::NoneLive);
+        };
+        if token.owner != self.by.person() {
+            return Ok(TokenRotation::OfOtherOwner);
+        }
+        let revoke = Revoke {
+            id: self.id.clone(),
+            by: self.by.clone(),
+        };
+        let Some(old) = revoke.apply(tx)? else {
+            return Ok(TokenRotation::NoneLive);
+        };
+        let insert = Insert {
+            token: NewToken {
+                id: self.successor.id.clone(),
+                name: token.name.clone(),
+                owner: token.owner.clone(),
+                proposed_by: None,
+                sha256: self.successor.sha256.clone(),
+                scopes: token.scopes.clone(),
+                agents: token.agents.clone(),
+                groups: token.groups.clone(),
+                expires_at: token.expires_at,
+                replaces: Some(token.id.clone()),
+            },
+            by: self.by.clone(),
+        };
+        let created_at = insert.apply(tx)?;
+        Ok(TokenRotation::Rotated {
+            token: Box::new(Token {
+                id: self.successor.id.clone(),
+                created_at,
+                last_used_at: None,
+                ..token
+            }),
+            old: Box::new(old),
+        })
+    }
+
+    fn committed(self, draft: TokenRotation, _proof: &Committed) -> TokenRotation {
         draft
     }
 }

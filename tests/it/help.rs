@@ -45,12 +45,14 @@ const ENDS_WITH: &[(&str, i32)] = &[
     ("countersign audit reset", 1),
     // The session here has no terminal.
     ("countersign process resize", 64),
+    // The operator's token opens what it should.
+    ("countersign token recover", 64),
 ];
 
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
     "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
-    "--eof", "approve", "reject", "rename", "reset",
+    "--eof", "approve", "reject", "rename", "reset", "rotate",
 ];
 
 /// Commands whose data is no JSON (bytes of a run, a script), or that are refused while a server runs.

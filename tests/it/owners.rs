@@ -1,5 +1,7 @@
 //! Whose tokens are whose: what takes two people takes two owners, and nobody becomes two by making a token.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::support::{Api, TestServer, eventually, run_program, sha256, write_file_mode};
@@ -173,7 +175,7 @@ async fn one_owner_cannot_demand_two() {
 async fn an_offer_that_others_could_have_written_makes_no_token() {
     let server = TestServer::full().start().await;
     let offers = server.state().join("countersign/token-offers");
-    std::fs::create_dir_all(&offers).expect("a directory");
+    fs::create_dir_all(&offers).expect("a directory");
     let secret = format!("cst_{}", "A".repeat(43));
     let digest = sha256(secret.as_bytes());
     let offer = json!({ "name": "x", "owner": "x", "scopes": ["read"], "groups": [], "sha256": digest });
@@ -347,4 +349,168 @@ async fn an_offered_token_has_a_name_that_any_token_may_have() {
     }
     let tokens = server.operator().get("/v1/tokens").await.expect(200).to_string();
     assert!(tokens.contains("\"c d\"") && !tokens.contains("[2J"), "{tokens}");
+}
+
+#[tokio::test]
+async fn a_rotated_token_opens_what_it_did_and_its_old_secret_nothing() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let request = json!({ "name": "ci", "scopes": ["exec"], "agents": ["build"], "expiresAtMs": 4_102_444_800_000_i64 });
+    let (id, old) = server.token_with(request).await;
+    let asked = old
+        .exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await
+        .expect(202);
+
+    let rotate = format!("/v1/tokens/{id}/rotate");
+    let rotated = operator.post(&rotate, json!({})).await.expect(201);
+    assert_eq!(rotated["replaces"], id.as_str(), "{rotated}");
+    for (member, value) in [
+        ("name", json!("ci")),
+        ("owner", json!("operator")),
+        ("scopes", json!(["exec"])),
+        ("agents", json!(["build"])),
+        ("expiresAtMs", json!(4_102_444_800_000_i64)),
+    ] {
+        assert_eq!(rotated[member], value, "{member}");
+    }
+    old.get("/v1/events").await.problem(401, "unauthorized");
+    let new = operator.with_token(rotated["secret"].as_str());
+    new.exec(json!({ "argv": ["/bin/true"], "agentId": "build" }))
+        .await
+        .expect(202);
+    new.exec(json!({ "argv": ["/bin/true"] }))
+        .await
+        .problem(403, "agent-not-allowed");
+    // What the old one asked ended with it.
+    let run = operator.finished(asked["runId"].as_str().expect("a run")).await;
+    assert_eq!(
+        (&run["status"], &run["reason"]),
+        (&json!("denied"), &json!("approval-cancelled")),
+        "{run}"
+    );
+    // An old one is replaced once, and the record has both steps.
+    operator.post(&rotate, json!({})).await.problem(404, "not-found");
+    let records = operator.get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let of = |action: &str, subject: &Value| {
+        records
+            .as_array()
+            .expect("records")
+            .iter()
+            .find(|record| record["action"] == action && record["target"]["id"] == *subject)
+            .unwrap_or_else(|| panic!("{action} of {subject}"))
+            .clone()
+    };
+    assert_eq!(
+        of("token.created", &rotated["id"])["detail"]["replaces"],
+        id.as_str()
+    );
+    of("token.revoked", &json!(id));
+}
+
+#[tokio::test]
+async fn nobody_gets_the_secret_of_another_owner_by_rotating() {
+    let server = TestServer::full().start().await;
+    let ann = server.token_of("ann", &ALL).await;
+    let id = server.token_id("ann").await;
+    let operator = server.operator();
+    operator
+        .post(&format!("/v1/tokens/{id}/rotate"), json!({}))
+        .await
+        .problem(403, "forbidden");
+    let refused = server.cli(&["token", "rotate", "ann"]).await;
+    assert!(refused.stderr.contains("another owner"), "{refused:?}");
+    ann.get("/v1/tokens").await.expect(200);
+    let rotated = ann
+        .post(&format!("/v1/tokens/{id}/rotate"), json!({}))
+        .await
+        .expect(201);
+    ann.get("/v1/tokens").await.problem(401, "unauthorized");
+    let ann = ann.with_token(rotated["secret"].as_str());
+    ann.get("/v1/tokens").await.expect(200);
+}
+
+#[tokio::test]
+async fn the_file_of_the_operator_follows_a_rotation() {
+    let mut server = TestServer::full().start().await;
+    let before = server.operator();
+    for name in ["operator", "gateway"] {
+        let rotated = server.cli(&["token", "rotate", name]).await;
+        assert_eq!(rotated.code, Some(0), "{rotated:?}");
+        let file = server.state().join(format!("countersign/{name}.token"));
+        assert_eq!(
+            fs::read_to_string(&file).expect("the file"),
+            rotated.stdout,
+            "{name}"
+        );
+        assert!(
+            rotated.stderr.contains(&file.display().to_string()),
+            "{rotated:?}"
+        );
+    }
+    before.get("/v1/tokens").await.problem(401, "unauthorized");
+    assert_eq!(server.cli(&["token", "list"]).await.code, Some(0));
+    assert_eq!(server.cli(&["login-link"]).await.code, Some(0));
+    assert_eq!(server.cli(&["exec", "--", "true"]).await.code, Some(0));
+    // The next start takes nothing over that was replaced.
+    server.stop().await;
+    server.start().await;
+    before.get("/v1/tokens").await.problem(401, "unauthorized");
+    assert_eq!(server.cli(&["token", "list"]).await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_name_that_several_tokens_have_is_not_guessed() {
+    let server = TestServer::full().start().await;
+    made_by(&server.operator(), "twin").await;
+    made_by(&server.operator(), "twin").await;
+    let refused = server.cli(&["token", "rotate", "twin"]).await;
+    assert_eq!(refused.code, Some(64), "{refused:?}");
+    let missing = server.cli(&["token", "rotate", "nobody"]).await;
+    assert!(missing.stderr.contains("no live token nobody"), "{missing:?}");
+}
+
+#[tokio::test]
+async fn the_owner_of_the_state_directory_is_not_locked_out() {
+    let mut server = TestServer::full().start().await;
+    let ann = server.token_of("ann", &ALL).await;
+    let live = server.cli(&["token", "recover"]).await;
+    assert!(live.stderr.contains("is live"), "{live:?}");
+    let id = server.token_id("operator").await;
+    ann.delete(&format!("/v1/tokens/{id}")).await.expect(204);
+
+    let locked_out = server.cli(&["runs", "list"]).await;
+    assert!(
+        locked_out.stderr.contains("countersign token recover"),
+        "{locked_out:?}"
+    );
+    let recovered = server.cli(&["token", "recover"]).await;
+    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    assert_eq!(server.cli(&["runs", "list"]).await.code, Some(0));
+    assert_eq!(server.cli(&["login-link"]).await.code, Some(0));
+    let tokens = ann.get("/v1/tokens").await.expect(200);
+    let new = tokens["items"]
+        .as_array()
+        .expect("tokens")
+        .iter()
+        .find(|token| token["name"] == "operator" && token["revokedAtMs"].is_null())
+        .expect("the new one")
+        .clone();
+    let made = ann.get("/v1/audit?limit=500").await.expect(200)["items"].clone();
+    let made = made.as_array().expect("records").clone();
+    let made = made
+        .iter()
+        .find(|record| record["action"] == "token.created" && record["target"]["id"] == new["id"])
+        .expect("the record of the new one");
+    assert_eq!(made["actor"]["id"], "state-directory", "{made}");
+
+    // Without a server the next start takes it.
+    ann.delete(&format!("/v1/tokens/{}", new["id"].as_str().expect("an id")))
+        .await
+        .expect(204);
+    server.stop().await;
+    let recovered = server.cli(&["token", "recover"]).await;
+    assert!(recovered.stderr.contains("when it starts"), "{recovered:?}");
+    server.start().await;
+    assert_eq!(server.cli(&["runs", "list"]).await.code, Some(0));
 }

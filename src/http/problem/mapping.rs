@@ -19,7 +19,7 @@ use crate::{
         reply::{CancelError, DecideError, Denial, ExecError, PatchFailure, ReviseError, StorageTrouble},
         session::SessionError,
         sign_in::LoginLinkError,
-        tokens::CreateTokenError,
+        tokens::{CreateTokenError, RotateTokenError},
     },
     http::{
         problem::{Code, Problem},
@@ -387,6 +387,16 @@ impl From<CreateTokenError> for Problem {
             }
             CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
             CreateTokenError::Storage(trouble) => trouble.into(),
+        }
+    }
+}
+
+impl From<RotateTokenError> for Problem {
+    fn from(error: RotateTokenError) -> Self {
+        match error {
+            RotateTokenError::OfOtherOwner => Self::new(Code::Forbidden, error.to_string()),
+            RotateTokenError::NoneLive => Self::not_found("live token"),
+            RotateTokenError::Storage(trouble) => trouble.into(),
         }
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
         .routes(routes!(list, create))
         .routes(routes!(revoke))
+        .routes(routes!(rotate))
         .routes(routes!(accept))
 }
 
@@ -74,6 +75,22 @@ struct NewTokenBody {
     token: TokenBody,
     /// `cst_` and 43 base64url characters.
     secret: String,
+}
+
+/// A token in the place of another one, with its secret, which is never shown again.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = RotatedToken)]
+struct RotatedTokenBody {
+    #[serde(flatten)]
+    token: TokenBody,
+    /// `cst_` and 43 base64url characters.
+    secret: String,
+    /// The token that opens nothing more.
+    replaces: TokenId,
+    /// The file of the server's state directory that held the old secret and holds the new one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 /// What a new token is to be. What narrows it is given or left out, never null.
@@ -180,6 +197,39 @@ async fn accept(
         )),
         TokenAcceptance::NotHeld => Err(Problem::not_found("token that waits to be accepted")),
     }
+}
+
+/// Puts a new secret, with a new id, in the place of a live token of your owner. The old one opens nothing more once this is
+/// answered: what it asked is withdrawn (`approval-cancelled`), and browsers that it signed in are signed out. What the
+/// token may do, and when it ends, stay.
+#[utoipa::path(
+    post, path = "/v1/tokens/{id}/rotate", tag = "tokens", operation_id = "rotate_token",
+    params(("id" = TokenId, Path)),
+    responses(
+        (status = CREATED, body = RotatedTokenBody),
+        (status = FORBIDDEN, description = "forbidden (also: the token belongs to another owner)"),
+        (status = NOT_FOUND, description = "not-found: there is none that opens anything"),
+    ),
+    security(("token" = ["admin"])),
+)]
+async fn rotate(
+    caller: Caller<Admin>,
+    AtPath(id): AtPath<TokenId>,
+    State(state): State<AppState>,
+    _query: QueryOf<()>,
+    _: EmptyBody,
+) -> Result<Response, Problem> {
+    let rotated = state
+        .engine()
+        .rotate_token(state.tokens(), &caller.actor, &id)
+        .await?;
+    let body = RotatedTokenBody {
+        secret: rotated.secret.expose().to_owned(),
+        file: rotated.file.map(|path| path.display().to_string()),
+        token: rotated.token.into(),
+        replaces: id,
+    };
+    Ok((StatusCode::CREATED, JsonReply(body)).into_response())
 }
 
 /// Revokes a token. It opens nothing more once this is answered, and what it asked is withdrawn: `approval-cancelled`.

@@ -487,6 +487,7 @@ async fn has_token(opened: &Opened, id: &str, groups: &[&str]) {
         agents: None,
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
         expires_at: None,
+        replaces: None,
     };
     opened.ledger.insert_token(token, approver()).await.unwrap();
 }
@@ -692,6 +693,7 @@ async fn nothing_is_asked_or_allowed_for_a_token_that_opens_nothing() {
         agents: None,
         groups: BTreeSet::new(),
         expires_at: Some(UnixMillis::new(START + 30_000)),
+        replaces: None,
     };
     opened.ledger.insert_token(token, approver()).await.unwrap();
     let withdrawn = async |asked: &Approval| {

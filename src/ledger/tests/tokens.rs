@@ -19,6 +19,7 @@ fn token(id: &str) -> NewToken {
         agents: Some(BTreeSet::from([AgentId::main()])),
         groups: BTreeSet::from(["ops".to_owned()]),
         expires_at: Some(UnixMillis::new(START + 10)),
+        replaces: None,
     }
 }
 

@@ -496,6 +496,14 @@ pub(super) const TABLE: &[Row] = &[
         404,
     ),
     row(
+        "POST",
+        "/v1/tokens/{id}/rotate",
+        ADMIN,
+        About::NoAgent,
+        Body::None,
+        201,
+    ),
+    row(
         "DELETE",
         "/v1/tokens/{id}",
         ADMIN,
