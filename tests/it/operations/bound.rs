@@ -46,13 +46,10 @@ async fn a_bound_token_reaches_what_is_its_agents_and_nothing_else() {
                 // A token with only exec sees what it asked for itself.
                 let asker = if scope == "exec" && is_own { &bound } else { &asker };
                 let things = Things::make(&server, asker, row).await;
-                let request = rightly(&server, &bound, row, &things).await;
                 let fate = fate(row.about, scope, is_own);
-                let answer = if row.streams && matches!(fate, Fate::Answered | Fate::LeftOut) {
-                    begun(request).await
-                } else {
-                    bound.send(request).await
-                };
+                let never_ends = row.streams && matches!(fate, Fate::Answered | Fate::LeftOut);
+                let send = async |request| sent(&bound, never_ends, request).await;
+                let answer = answered(&server, &bound, row, &things, send).await;
                 let who = format!("{scope} for {agent}");
                 let what = format!(
                     "{who} {} {}: {} {}",

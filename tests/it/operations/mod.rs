@@ -287,22 +287,14 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
         );
         for (scope, api) in &holders {
             let things = Things::make(&server, asker, row).await;
-            let request = rightly(&server, api, row, &things).await;
             if scopes.contains(scope) {
-                let mut answer = if row.streams {
-                    begun(request).await
-                } else {
-                    api.send(request).await
-                };
-                // The use of an entry was written down in between: the answer says to read again.
-                while answer.status == 412 && matches!(row.body, Body::Tagged(_)) {
-                    let again = rightly(&server, api, row, &things).await;
-                    answer = api.send(again).await;
-                }
+                let send = async |request| sent(api, row.streams, request).await;
+                let answer = answered(&server, api, row, &things, send).await;
                 let what = format!("{scope} {} {}: {}", row.method, row.path, answer.text());
                 assert_eq!(answer.status, row.answers, "{what}");
                 assert_documented(&contract, row, &answer, scope);
             } else {
+                let request = rightly(&server, api, row, &things).await;
                 let answer = api.send(request).await;
                 let problem = refused(&answer, 403, "forbidden", scope, row);
                 assert!(
@@ -316,6 +308,31 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
                 assert_documented(&contract, row, &answer, scope);
             }
         }
+    }
+}
+
+/// What the row's call comes to once it names what is there: the use of an entry may be written down after the tag was
+/// read, and then the answer says to read again.
+async fn answered(
+    server: &TestServer,
+    api: &Api,
+    row: &Row,
+    things: &Things,
+    send: impl AsyncFn(RequestBuilder) -> Answer,
+) -> Answer {
+    loop {
+        let answer = send(rightly(server, api, row, things).await).await;
+        if answer.status != 412 || !matches!(row.body, Body::Tagged(_)) {
+            return answer;
+        }
+    }
+}
+
+async fn sent(api: &Api, never_ends: bool, request: RequestBuilder) -> Answer {
+    if never_ends {
+        begun(request).await
+    } else {
+        api.send(request).await
     }
 }
 
@@ -363,13 +380,11 @@ async fn a_browser_needs_its_second_secret_for_every_operation() {
             "a wrong second secret",
             row,
         );
-        let request =
-            with_cookie(rightly(&server, &browser, row, &things).await).header("X-CSRF-Token", &csrf);
-        let answer = if row.streams {
-            begun(request).await
-        } else {
-            browser.send(request).await
+        let send = async |request| {
+            let request = with_cookie(request).header("X-CSRF-Token", &csrf);
+            sent(&browser, row.streams, request).await
         };
+        let answer = answered(&server, &browser, row, &things, send).await;
         if ["read", "approve", "admin"]
             .iter()
             .any(|scope| scopes.contains(scope))
