@@ -1,19 +1,24 @@
-use std::net::TcpListener;
-
 use serde_json::json;
+use tokio::net::TcpSocket;
 
 use super::{answer, ask, ask_body, complains_of_nothing, ended, id, signed_in, steady};
 use crate::support::{Screen, TestServer};
 
-/// An address that the server can come back to.
-fn fixed_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").to_string()
+/// An address that the server can come back to, and what keeps other programs away from it meanwhile: a socket that is
+/// bound there too, and never listens.
+fn fixed_address() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("an address for several");
+    socket
+        .bind("127.0.0.1:0".parse().expect("an address"))
+        .expect("a free port");
+    let address = socket.local_addr().expect("its address").to_string();
+    (socket, address)
 }
 
 #[tokio::test]
 async fn offline_it_says_so_and_back_it_goes_on_where_it_was() {
-    let address = fixed_address();
+    let (_kept, address) = fixed_address();
     let mut server = TestServer::asking()
         .without_listen()
         .argument("--listen")
