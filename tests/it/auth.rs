@@ -125,7 +125,7 @@ async fn revoked_and_expired_tokens_are_unknown() {
         .expect(204);
     revoked.get("/v1/runs").await.problem(401, "unauthorized");
     let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
-    let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + 1500 });
+    let request = json!({ "name": "short", "scopes": ["read"], "expiresAtMs": now + 5000 });
     let (_, expiring) = server.token_with(request).await;
     // Counted wrong credentials stay far below the limit of one address.
     let status = || async { expiring.get("/v1/runs").await.status };

@@ -186,7 +186,7 @@ async fn a_time_limit_ends_every_fugitive() {
     let fugitives = Fugitives::new(&server, "timeout");
     let answer = server
         .agent()
-        .exec(fugitives.call(&json!({ "timeout": 4 })))
+        .exec(fugitives.call(&json!({ "timeout": 10 })))
         .await
         .expect(200);
     assert_eq!(

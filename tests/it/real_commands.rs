@@ -223,8 +223,9 @@ pub(crate) async fn try_all(server: &TestServer, checkout: &Path) -> usize {
     for (mut body, expect) in commands {
         count += 1;
         body["workdir"] = json!(checkout);
-        // A limit for every command, so that one that hangs fails here and not at the end of all patience.
-        body["timeout"] = json!(if matches!(expect, TimedOut(_)) { 1 } else { 50 });
+        // A limit for every command, so that one that hangs fails here and not at the end of all patience. What runs into
+        // it on purpose has to say something before.
+        body["timeout"] = json!(if matches!(expect, TimedOut(_)) { 4 } else { 50 });
         body["yieldMs"] = json!(120_000);
         let answer = server.agent().exec(body.clone()).await.expect(200);
         check(&body, &answer, &expect);

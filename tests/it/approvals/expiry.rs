@@ -5,7 +5,12 @@ use crate::support::{ServerBuilder, TestServer, eventually, lines, only};
 
 /// Everybody is asked about everything, for a second; then `askFallback` counts.
 fn short_question(fallback: &str, more: &str) -> ServerBuilder {
-    TestServer::asking_with(&format!("timeout_ms = 1000\n{more}"))
+    question(fallback, &format!("timeout_ms = 1000\n{more}"))
+}
+
+/// The same with these members of `[approvals]`.
+fn question(fallback: &str, approvals: &str) -> ServerBuilder {
+    TestServer::asking_with(approvals)
         .document(
             &json!({ "version": 1, "defaults": { "askFallback": fallback }, "agents": {
             "main": { "allowlist": [{ "pattern": "/usr/bin/touch" }] },
@@ -85,12 +90,13 @@ async fn the_fallback_decides_when_nobody_answers() {
 
 #[tokio::test]
 async fn the_fallback_goes_by_the_allowlist_of_its_own_moment() {
-    let server = short_question("allowlist", "").start().await;
+    // The entry has to be gone before nobody answered in time.
+    let server = question("allowlist", "timeout_ms = 5000").start().await;
     let mark = server.scratch().join("mark");
-    let pending = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
     let list = "/v1/agents/main/allowlist";
     let entries = server.operator().get(list).await.expect(200);
     let entry = id(&entries["items"][0], "id");
+    let pending = asked(&server, json!({ "argv": ["/usr/bin/touch", mark] })).await;
     let removed = server.operator().delete(&format!("{list}/{entry}")).await;
     assert_eq!(removed.status, 204);
     let run = server.agent().finished(&id(&pending, "runId")).await;

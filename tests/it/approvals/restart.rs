@@ -61,7 +61,8 @@ async fn a_question_survives_a_clean_stop() {
 
 #[tokio::test]
 async fn a_question_that_came_due_while_nobody_served_falls_back_to_deny_only() {
-    let mut server = TestServer::asking_with("timeout_ms = 1000")
+    // The server has to be gone by then.
+    let mut server = TestServer::asking_with("timeout_ms = 3000")
         .config(&json!({ "tools": { "exec": { "host": "gateway", "security": "full", "ask": "always" } } }))
         .document(&json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {} }))
         .start()

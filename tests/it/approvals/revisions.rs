@@ -127,7 +127,7 @@ async fn a_changed_command_never_runs_without_an_answer() {
     let document = json!({ "version": 1, "defaults": { "askFallback": "full" }, "agents": {
         "main": { "allowlist": [{ "pattern": "/usr/bin/touch" }] },
     } });
-    let server = TestServer::asking_with("timeout_ms = 1500")
+    let server = TestServer::asking_with("timeout_ms = 4000")
         .document(&document)
         .start()
         .await;

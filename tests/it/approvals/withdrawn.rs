@@ -80,7 +80,7 @@ async fn a_question_waits_no_longer_than_the_token_that_asked_lives() {
     let server = TestServer::asking().start().await;
     let file = server.scratch().join("lines");
     let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
-    let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 1500 })).await;
+    let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
     let own = asker.exec(append_line(&file)).await.expect(202);
     let others = asked(&server, json!({ "argv": ["/bin/true"] })).await;
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;
@@ -100,7 +100,7 @@ async fn what_silence_would_start_is_not_started_for_a_token_that_has_ended() {
         .await;
     let file = server.scratch().join("lines");
     let now = countersign::clock::Clock::now(&countersign::clock::SystemClock).get();
-    let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 1500 })).await;
+    let (_, asker) = asker(&server, json!({ "expiresAtMs": now + 5000 })).await;
     let own = asker.exec(append_line(&file)).await.expect(202);
     is_withdrawn(&server, &id(&own, "approvalId"), &id(&own, "runId")).await;
     assert_eq!(lines(&file), Vec::<String>::new());

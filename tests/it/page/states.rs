@@ -99,7 +99,9 @@ async fn a_network_that_is_gone_and_back_loses_nothing() {
 
 #[tokio::test]
 async fn expiry_and_withdrawal_are_seen_as_they_happen() {
-    let server = TestServer::asking_with("timeout_ms = 4000").start().await;
+    // Only the second question expires: how long it takes to withdraw the first one does not matter.
+    let rule = "[[approvals.rules]]\nagents = [\"hasty\"]\ndecide_by_ms = 4000\n";
+    let server = TestServer::asking_with(rule).start().await;
     let Some(browser) = signed_in(&server, Screen::PHONE).await else {
         return;
     };
@@ -112,7 +114,8 @@ async fn expiry_and_withdrawal_are_seen_as_they_happen() {
         .await
         .expect(200);
     ended(&browser, &withdrawn, "Cancelled by gateway").await;
-    let expired = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
+    let hasty = json!({ "argv": ["/bin/echo", "2"], "agentId": "hasty" });
+    let expired = id(&ask_body(&server, hasty).await, "approvalId");
     browser
         .shown(&format!("[data-id=\"{expired}\"] .left.urgent"))
         .await;

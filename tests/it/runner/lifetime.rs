@@ -28,7 +28,7 @@ async fn the_time_limit_reaches_everything_that_hides() {
         let place = Place::new();
         let server = place.server();
         let mut spec = server.script(&format!("{HIDERS} sleep 1004"));
-        spec.timeout = Some(Duration::from_millis(700));
+        spec.timeout = Some(Duration::from_secs(3));
         spec.kill_grace = grace;
         let report = server.run(spec).await;
         assert!(place.file("hidden").exists(), "the limit passed before they hid");

@@ -106,7 +106,7 @@ async fn a_time_limit_and_a_kill_leave_nothing_alive() {
     let place = Place::new();
     let server = place.server();
     let mut spec = script(&server, hiders);
-    spec.timeout = Some(Duration::from_millis(500));
+    spec.timeout = Some(Duration::from_secs(4));
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));
     place.assert_nothing_is_alive();
@@ -191,7 +191,8 @@ async fn hostile_output_neither_ends_a_run_nor_holds_up_its_time_limit() {
     let text = "printf '\\033]0;'; head -c 2000000 /dev/zero | tr '\\0' x; printf '\\007'
         head -c 300000 /dev/urandom; printf '\\033c\\030x'; while :; do printf '\\033[65535b\\033[2J\\033[65535@\\033[999S'; done";
     let mut spec = script(&server, text);
-    spec.timeout = Some(Duration::from_secs(2));
+    // Long enough to come to the last of it.
+    spec.timeout = Some(Duration::from_secs(6));
     spec.max_run_bytes = 1000;
     let report = server.run(spec).await;
     assert_eq!(report.exit().killed, Some(KillCause::Timeout));

@@ -106,7 +106,7 @@ async fn cancelling_and_the_time_limit_end_everything_inside() {
                     while :; do sleep 300; done";
     let limited = server
         .agent()
-        .exec(json!({ "command": stubborn, "timeout": 1 }))
+        .exec(json!({ "command": stubborn, "timeout": 4 }))
         .await
         .expect(200);
     assert_eq!(

@@ -103,7 +103,7 @@ async fn a_run_that_is_killed_or_takes_too_long_leaves_nothing() {
     assert_eq!(server.agent().finished(&run).await["status"], "cancelled");
     until_dead(&all).await;
 
-    let call = json!({ "command": "sleep 1000 & echo $$ $! > late; wait", "timeout": 1, "yieldMs": 60_000 });
+    let call = json!({ "command": "sleep 1000 & echo $$ $! > late; wait", "timeout": 4, "yieldMs": 60_000 });
     let answer = server.agent().exec(call).await.expect(200);
     assert_eq!(answer["timedOut"], true, "{answer:#}");
     until_dead(&pids(&place, "late")).await;

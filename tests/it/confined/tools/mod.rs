@@ -151,7 +151,8 @@ async fn output_limits_and_kills_reach_a_confined_command() {
     let mark = server.state().join("workspace/alive");
     let call = json!({
         "command": format!("(setsid sh -c 'trap \"\" TERM; while :; do date > {}; sleep 0.1; done' &); sleep 300", mark.display()),
-        "timeout": 1, "yieldMs": 120_000,
+        // Long enough for the mark to be there.
+        "timeout": 5, "yieldMs": 120_000,
     });
     let answer = server.agent().exec(call).await.expect(200);
     assert_eq!(
