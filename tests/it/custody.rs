@@ -621,16 +621,21 @@ async fn a_thousand_short_background_runs_leave_nothing_behind() {
     );
     // The server, its runner, idle supervisors.
     eventually("no more processes", || async { children() }, |now| *now <= 16).await;
-    let spools = fs::read_dir(server.state().join("countersign/output"))
-        .unwrap()
-        .count();
-    let sockets = fs::read_dir(server.state().join("countersign/runs"))
-        .unwrap()
-        .filter(|entry| entry.as_ref().unwrap().path().extension().is_some())
-        .count();
-    assert_eq!(
-        (spools, sockets),
-        (0, 0),
-        "small output is in the ledger, and nobody waits for a server"
-    );
+    let spools = || {
+        fs::read_dir(server.state().join("countersign/output"))
+            .unwrap()
+            .count()
+    };
+    let sockets = || {
+        fs::read_dir(server.state().join("countersign/runs"))
+            .unwrap()
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some())
+            .count()
+    };
+    eventually(
+        "small output in the ledger, and nobody who waits for a server",
+        || async { (spools(), sockets()) },
+        |left| *left == (0, 0),
+    )
+    .await;
 }

@@ -231,7 +231,9 @@ async fn over_the_quota_the_oldest_finished_output_goes_first_and_running_output
         .to_owned();
     let has_spool =
         |server: &TestServer, run: &str| server.state().join("countersign/output").join(run).exists();
-    eventually("written", || async { has_spool(&server, &running) }, |is| *is).await;
+    let written = server.state().join("workspace/written");
+    eventually("written", || async { written.exists() }, |is| *is).await;
+    assert!(has_spool(&server, &running));
     let mut finished = Vec::new();
     for _ in 0..3 {
         let answer = agent.exec(json!({ "command": big })).await.expect(200);

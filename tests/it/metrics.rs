@@ -180,6 +180,7 @@ async fn what_happened_is_counted_and_nobody_is_named() {
         |seen| {
             seen.get("countersign_runs_running") == Some(&0.0)
                 && seen.get("countersign_runs_ended_total{status=\"completed\"}") == Some(&1.0)
+                && seen.get("countersign_ledger_queue_depth") == Some(&0.0)
         },
     )
     .await;
@@ -214,7 +215,6 @@ async fn what_happened_is_counted_and_nobody_is_named() {
                 "countersign_http_requests_total{route=\"/v1/approvals/{id}/decision\",status=\"2xx\"}",
                 2.0,
             ),
-            ("countersign_ledger_queue_depth", 0.0),
             ("countersign_runs_queued", 0.0),
             ("countersign_ready_database", 1.0),
             ("countersign_ready_document", 1.0),

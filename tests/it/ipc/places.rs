@@ -193,7 +193,8 @@ async fn whoever_takes_the_place_of_a_running_host_is_not_asked() {
     impostor.set_nonblocking(true).unwrap();
     let degraded = async || server.anonymous().get("/readyz").await.expect(200)["degraded"].clone();
     eventually("missed", degraded, |degraded| *degraded == json!(true)).await;
-    assert!(server.log().contains("another process has the approvals socket"));
+    let is_told = |log: &String| log.contains("another process has the approvals socket");
+    eventually("told", || std::future::ready(server.log()), is_told).await;
     let pending = server.asked(json!({ "argv": ["/usr/bin/printf", "x"] })).await;
     let run = server.answered(&pending, "allow-once").await;
     assert_eq!(run["status"], "completed", "{run}");

@@ -6,6 +6,7 @@ use super::{
     gateway::{Gateway, Peer},
     scene::TestNode,
 };
+use crate::support::write_file;
 
 /// A command that leaves a line for each time that it runs.
 fn counting(node: &TestNode, then: &str) -> Value {
@@ -54,10 +55,19 @@ async fn duplicates_at_the_same_time_run_once_and_are_answered_once() {
     let gateway = Gateway::new().await;
     let mut node = TestNode::open();
     let mut peer = node.connected(&gateway).await;
-    let (id, params) = (node.id(), counting(&node, "sleep 0.2"));
+    let (id, go) = (node.id(), node.scratch.join("go"));
+    let params = counting(
+        &node,
+        &format!("until [ -e {} ]; do sleep 0.01; done", go.display()),
+    );
     for _ in 0..20 {
         peer.invoke(&id, "one", "system.run", &params).await;
     }
+    // All of them came while the first runs: calls are taken one after the other.
+    peer.invoke(&id, "last", "system.which", &json!({"bins": []}))
+        .await;
+    peer.result("last").await.done();
+    write_file(&go, "");
     assert_eq!(peer.result("one").await.done()["success"], true);
     // Whatever came of the others was said before this.
     peer.invoke(&id, "which", "system.which", &json!({"bins": []}))
@@ -140,7 +150,7 @@ async fn a_run_outlives_its_connection_and_is_reported_over_the_next() {
         status(&mut peer, &node, "q1", "run").await,
         json!({"state": "running"})
     );
-    crate::support::write_file(&go, "");
+    write_file(&go, "");
     let late = peer.result("run").await.done();
     assert_eq!(late["stdout"], "late\n");
     peer.event("exec.finished").await;
@@ -170,7 +180,7 @@ async fn a_run_outlives_the_node_and_is_reported_by_the_next() {
         status(&mut peer, &node, "q1", "run").await,
         json!({"state": "running"})
     );
-    crate::support::write_file(&go, "");
+    write_file(&go, "");
     let late = peer.result("run").await.done();
     assert_eq!(late["stdout"], "late\n");
     assert_eq!(node.lines_of("count"), 1);

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{patch, policy_events, tag_of};
-use crate::support::{Api, TestServer, only};
+use crate::support::{Api, TestServer, eventually, only};
 
 const PATH: &str = "/v1/config";
 
@@ -72,7 +72,13 @@ async fn a_change_counts_when_it_is_answered_and_keeps_everything_else() {
         server.agent().exec(json!({ "argv": ["/bin/true"] })).await.status,
         200
     );
-    let before = policy_events(&operator).await.len();
+    // The edit from outside is told of once it was seen, not before the answer.
+    let told = eventually(
+        "told of the edit",
+        || policy_events(&operator),
+        |events| !events.is_empty(),
+    );
+    let before = told.await.len();
     let tag = tag_of(&operator, PATH).await;
     let body = json!({
         "set": { "tools.exec.security": "deny", "agents.entries.build.tools.exec.node": "n1", "commands.allowFrom.\"*\"": ["me"] },

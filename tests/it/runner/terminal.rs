@@ -396,7 +396,8 @@ async fn python_reads_and_prints() {
     let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
     sitting.until_text(">>> ").await;
     sitting.type_text("6 * 7\r").await;
-    sitting.until_text("\n42").await;
+    // Until it asks for the next line, the terminal itself takes the end of the input.
+    sitting.until_text("\n42\n>>> ").await;
     sitting.press(&["C-d"]).await;
     assert_eq!(sitting.end().await.exit().code, Some(0));
 }

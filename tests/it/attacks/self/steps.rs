@@ -8,7 +8,7 @@ use super::{
     scene::{ASKER, KEEPER, STRICT, Scene},
     table::Outcome,
 };
-use crate::support::{ProcessHandle, eventually, is_alive, kill_hard, lines, write_file};
+use crate::support::{ProcessHandle, eventually, is_alive, kill_hard, lines, write_file, write_file_mode};
 
 /// Such an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,11 +59,11 @@ const fn through(is_through: bool) -> Outcome {
 }
 
 async fn race(scene: &Scene) -> Outcome {
-    // Without a process per look, so that there are many.
+    // Without a process per look, so that there are many. It looks until something was replaced, however long that takes.
     let script = "\
         i=0\n\
         : > $W/looking\n\
-        while [ $i -lt 4000 ]; do\n\
+        while [ $i -lt 4000 ] || [ ! -e $W/replaced ]; do\n\
           for f in $S $S.moved; do\n\
             for t in $f/countersign/operator.token $f/countersign/new/secret $f/openclaw.json; do\n\
               { read -r x < $t; } 2> /dev/null && exit 0\n\
@@ -84,6 +84,9 @@ async fn race(scene: &Scene) -> Outcome {
             () = tokio::task::yield_now() => {
                 if scene.work().join("looking").exists() {
                     replace_everything(scene);
+                    if rounds == 0 {
+                        write_file_mode(&scene.work().join("replaced"), "", 0o644);
+                    }
                     rounds += 1;
                 }
             }
