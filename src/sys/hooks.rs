@@ -92,6 +92,10 @@ pub const PAUSE_POINTS: &[&str] = &[
     "sup.before-execution",
 ];
 
+/// The point of [`pause`] that only a run with held scripts passes, each time it comes to a directory of one by its name:
+/// what has the name was looked at, and the kernel is about to look.
+pub const ENTRY_PAUSES: &[&str] = &["sup.entering"];
+
 /// The point of [`pause`] that only a large command passes, where it is looked through.
 pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
 

@@ -25,7 +25,10 @@ use rustix::{
     net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags},
 };
 
-use super::{metadata::Form, process::Pid};
+use super::{
+    metadata::Form,
+    process::{self, Pid},
+};
 
 /// Longest path that the kernel takes, its NUL included.
 pub const PATH_BYTES: usize = 4096;
@@ -167,6 +170,13 @@ pub enum Wish {
         /// As for opening.
         path: u64,
     },
+    /// To make what it has open its working directory.
+    EnterOpen,
+    /// To start another process. Threads of its own it starts without asking.
+    Fork {
+        /// Whether both have one working directory from then on.
+        shares_directory: bool,
+    },
 }
 
 /// Where the flags of an opening are.
@@ -220,6 +230,11 @@ const STOPPED: &[i64] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_open_tree,
+    process::FORK,
+    process::VFORK,
+    process::CLONE,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const STOPPED: &[i64] = &[
@@ -236,6 +251,9 @@ const STOPPED: &[i64] = &[
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
     libc::SYS_chdir,
+    libc::SYS_fchdir,
+    libc::SYS_open_tree,
+    process::CLONE,
 ];
 
 /// Those of them that ask about an open file, and not about a path, with this very flag in this argument.
@@ -301,6 +319,16 @@ impl Wish {
                 mode: c,
             },
             libc::SYS_chdir => Self::Enter { path: a },
+            libc::SYS_fchdir => Self::EnterOpen,
+            // It opens as with `O_PATH`.
+            libc::SYS_open_tree => Self::Open {
+                directory: directory(a),
+                path: b,
+                flags: Flags::Are(u64::from(libc::O_PATH.unsigned_abs())),
+            },
+            process::CLONE => Self::Fork {
+                shares_directory: directory(a) & libc::CLONE_FS != 0,
+            },
             number => return Self::of_old(number, data.arguments),
         })
     }
@@ -341,6 +369,9 @@ impl Wish {
                 path: a,
                 mode: b,
             },
+            process::FORK | process::VFORK => Self::Fork {
+                shares_directory: false,
+            },
             _ => return None,
         })
     }
@@ -359,7 +390,8 @@ impl Filter {
     /// Translates the list; `None` for an architecture whose numbers are not known here.
     ///
     /// Calls of another architecture (32-bit programs on a 64-bit machine) and of the ring that opens files without a
-    /// call do not exist for the program: they would get past it.
+    /// call do not exist for the program: they would get past it. Nor does `clone3`, which says in memory what it starts:
+    /// libraries then use `clone`.
     pub fn new() -> Option<Self> {
         Self::stopping(STOPPED)
     }
@@ -368,6 +400,7 @@ impl Filter {
         const LOAD_WORD: u16 = 0x20;
         const JUMP_IF_EQUAL: u16 = 0x15;
         const JUMP_IF_AT_LEAST: u16 = 0x35;
+        const JUMP_IF_ANY_BIT: u16 = 0x45;
         const RETURN: u16 = 0x06;
         const MISSING: u32 = 0x0005_0000 | libc::ENOSYS.unsigned_abs();
         const STOP: u32 = 0x7fc0_0000;
@@ -394,6 +427,17 @@ impl Filter {
                 // The lower half of the argument.
                 instruction(LOAD_WORD, 0, 0, ARGUMENTS + 8 * argument),
                 instruction(JUMP_IF_EQUAL, 0, 1, libc::AT_EMPTY_PATH.unsigned_abs()),
+                instruction(RETURN, 0, 0, ALLOW),
+                instruction(RETURN, 0, 0, STOP),
+            ]);
+        }
+        if stopped.contains(&process::CLONE) {
+            program.extend([
+                instruction(JUMP_IF_EQUAL, 0, 1, number(process::CLONE3)?),
+                instruction(RETURN, 0, 0, MISSING),
+                instruction(JUMP_IF_EQUAL, 0, 4, number(process::CLONE)?),
+                instruction(LOAD_WORD, 0, 0, ARGUMENTS),
+                instruction(JUMP_IF_ANY_BIT, 0, 1, libc::CLONE_THREAD.unsigned_abs()),
                 instruction(RETURN, 0, 0, ALLOW),
                 instruction(RETURN, 0, 0, STOP),
             ]);
@@ -679,7 +723,7 @@ mod tests {
 
     #[test]
     fn texts_are_read_across_pages_and_never_past_their_end() {
-        let own = crate::sys::process::own_id();
+        let own = process::own_id();
         let mut buffer = [0; PATH_BYTES];
         let mut text = vec![b'x'; 3 * 4096];
         text[4000] = 0;

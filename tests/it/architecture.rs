@@ -193,6 +193,7 @@ fn pause_points_are_listed_and_passed() {
         .iter()
         .chain(countersign::sys::hooks::PATCH_PAUSES)
         .chain(countersign::sys::hooks::LOOK_PAUSES)
+        .chain(countersign::sys::hooks::ENTRY_PAUSES)
         .map(|point| (*point).to_owned())
         .collect();
     assert_eq!(passed, listed);

@@ -20,6 +20,7 @@ mod paths;
 mod processes;
 mod reply;
 mod scripts;
+mod steps;
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -228,6 +229,8 @@ enum Answer {
     Through,
     /// A script, by its index.
     Content(usize, CloseOnExec),
+    /// What is open here.
+    Opened(OwnedFd, CloseOnExec),
     /// It fails.
     Fails(Errno),
     /// It comes to this number.
@@ -265,6 +268,7 @@ impl Heard {
                 // Not what lies on the disk instead.
                 Err(errno) => self.listener.refuse(call, errno),
             },
+            Answer::Opened(file, closes) => self.listener.answer_with(call, file.as_fd(), closes),
             Answer::Number(number) => self.listener.answer(call, number),
             Answer::Text { text, buffer } => {
                 let length = i64::try_from(text.len()).unwrap_or(i64::MAX);

@@ -53,6 +53,37 @@ impl Place {
         })
     }
 
+    /// The directory of the caller whose name a link of `/proc` says.
+    pub(super) fn named_by_link(&self) -> Option<i32> {
+        let name = lexical(&self.path);
+        let parts: Vec<&[u8]> = parts(&name).collect();
+        match parts.as_slice() {
+            _ if !self.is_absolute() => None,
+            [b"proc", b"self" | b"thread-self", b"fd", number] | [b"dev", b"fd", number] => {
+                str::from_utf8(number).ok()?.parse().ok()
+            }
+            [b"proc", b"self" | b"thread-self", b"cwd"] => Some(interception::WORKING_DIRECTORY),
+            // Of another process, in most cases one that this one comes from and stands beside.
+            [b"proc", _, b"cwd"] | [b"proc", _, b"fd", _] => Some(interception::WORKING_DIRECTORY),
+            _ => None,
+        }
+    }
+
+    /// Whether it begins at a directory that a process, told by its number, has open.
+    pub(super) fn is_of_process(&self) -> bool {
+        let name = lexical(&self.path);
+        let mut parts = parts(&name);
+        match (parts.next(), parts.next()) {
+            _ if !self.is_absolute() => false,
+            (Some(b"dev"), Some(b"fd")) => parts.count() > 1,
+            (Some(b"proc"), Some(process)) if process.iter().all(u8::is_ascii_digit) => {
+                let link = parts.find(|part| matches!(*part, b"cwd" | b"root" | b"fd"));
+                parts.count() > usize::from(link == Some(b"fd"))
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn is_absolute(&self) -> bool {
         self.path.starts_with(b"/")
     }
@@ -151,6 +182,33 @@ mod tests {
             assert_eq!(
                 (place.directory, place.path.as_slice()),
                 (directory, expected.as_bytes()),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_process_has_open_is_told_from_what_has_a_name() {
+        let here = interception::WORKING_DIRECTORY;
+        for (path, is_of_process, named) in [
+            ("/proc/77/cwd/x", true, None),
+            ("/proc/77/task/78/root/w/x", true, None),
+            ("/proc/77/fd/9/x", true, None),
+            ("/dev/fd/9/x", true, None),
+            ("/dev/fd/9", false, Some(9)),
+            ("/proc/77/fd/9", false, Some(here)),
+            ("/proc/77/cwd", false, Some(here)),
+            ("/proc/self/cwd", false, Some(here)),
+            ("/proc/thread-self/fd/9", false, Some(9)),
+            ("/proc/77/status", false, None),
+            ("/proc/sys/x", false, None),
+            ("proc/77/cwd/x", false, None),
+            ("/w/x", false, None),
+        ] {
+            let place = Place::new(5, path.as_bytes().to_vec());
+            assert_eq!(
+                (place.is_of_process(), place.named_by_link()),
+                (is_of_process, named),
                 "{path}"
             );
         }

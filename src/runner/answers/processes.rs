@@ -1,13 +1,15 @@
 //! What can be said of the process behind a call, and of files as it finds them.
 
+use std::os::fd::OwnedFd;
+
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags},
+    fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags},
     io::Errno,
 };
 
 use crate::sys::{
     interception::{self, Call, Flags, Listener, PATH_BYTES},
-    process::Pid,
+    process::{self, Pid},
 };
 
 use super::{Identity, paths::Place, scripts::Scripts};
@@ -51,6 +53,65 @@ impl Caller<'_> {
         let named = Place::new(interception::WORKING_DIRECTORY, name.to_vec());
         let at = |place: &Place| identity(self.seen(&place.parent())).ok();
         at(place).is_some_and(|found| at(&named) == Some(found))
+    }
+
+    /// The directory that a relative path begins at.
+    pub(super) fn identity(&self, directory: i32) -> Result<Identity, Errno> {
+        identity(self.begin_of(directory))
+    }
+
+    /// Whether a descriptor, or the working directory, is a directory.
+    pub(super) fn is_directory(&self, number: i32) -> bool {
+        identity(format!("{}/.", self.begin_of(number))).is_ok()
+    }
+
+    /// Opens a directory as the caller would, where it is certain that this leads there and that nothing more is
+    /// permitted by it.
+    pub(super) fn open_directory(&self, place: &Place, flags: OFlags) -> Option<OwnedFd> {
+        const KNOWN: OFlags = OFlags::DIRECTORY
+            .union(OFlags::CLOEXEC)
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::NONBLOCK)
+            .union(OFlags::LARGEFILE);
+        if !KNOWN.contains(flags) || !self.has_these_rights() {
+            return None;
+        }
+        let (begin, resolves) = if place.is_absolute() {
+            (
+                self.proc("root"),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            )
+        } else {
+            // A link, or `..`, may lead past the root of the caller.
+            let resolves = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+            (self.begin_of(place.directory), resolves)
+        };
+        let begin = rustix::fs::open(
+            begin,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        );
+        let flags = flags | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::openat2(begin.ok()?, place.path.as_slice(), flags, Mode::empty(), resolves).ok()
+    }
+
+    /// Whether what this process may open the caller may open as well.
+    fn has_these_rights(&self) -> bool {
+        /// To look past the mode of files: `CAP_DAC_OVERRIDE` and `CAP_DAC_READ_SEARCH`.
+        const LOOKS_PAST: u64 = 0b110;
+        let status = |process: &str| std::fs::read_to_string(format!("/proc/{process}/status")).ok();
+        let (Some(own), Some(theirs)) = (status("thread-self"), status(&self.call.pid.to_string())) else {
+            return false;
+        };
+        let are_equal = |field: &str| {
+            let own = field_of(&own, field);
+            own.is_some() && own == field_of(&theirs, field)
+        };
+        let capabilities = |status: &str| u64::from_str_radix(field_of(status, "CapEff:")?, 16).ok();
+        let may_look_past = |status: &str| capabilities(status).is_none_or(|all| all & LOOKS_PAST != 0);
+        let are_of_one_space = || matches!((identity("/proc/self/ns/user"), identity(self.proc("ns/user"))), (Ok(a), Ok(b)) if a == b);
+        ["Uid:", "Gid:", "Groups:"].into_iter().all(are_equal)
+            && (!may_look_past(&own) || (are_equal("CapEff:") && are_of_one_space()))
     }
 
     fn begin_of(&self, directory: i32) -> String {
@@ -100,7 +161,13 @@ impl Caller<'_> {
 
     /// The process of a thread.
     pub(super) fn group(&self) -> Option<Pid> {
-        status_of(self.call.pid, "Tgid:")
+        let status = std::fs::read_to_string(self.proc("status")).ok()?;
+        field_of(&status, "Tgid:")?.parse().ok()
+    }
+
+    /// When it began: with its number that names a thread.
+    pub(super) fn began(&self) -> Option<u64> {
+        process::inspect(self.call.pid).map(|thread| thread.start_time)
     }
 
     /// What tells its view of the file system from that of others.
@@ -122,11 +189,11 @@ impl Caller<'_> {
     }
 }
 
-/// A number that the kernel says of a process.
-pub(super) fn status_of(pid: Pid, field: &str) -> Option<Pid> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
-    value.trim().parse().ok()
+fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .map(str::trim)
 }
 
 /// What is at a path. No file system is asked that would have to ask another program.

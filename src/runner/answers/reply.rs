@@ -1,17 +1,22 @@
 //! What each call of a caller comes to.
 
+use std::os::fd::AsRawFd;
+
 use rustix::{
     fs::{AtFlags, FileType, OFlags, Statx, StatxFlags},
     io::Errno,
 };
 
-use crate::sys::interception::{self, CloseOnExec, Wish};
+use crate::sys::{
+    hooks,
+    interception::{self, CloseOnExec, Flags, Wish},
+};
 
 use super::{
     Answer,
     paths::{Place, lexical, plain, rest_beneath},
-    processes::{Caller, identity_of, kind_of, look_at},
-    scripts::{Named, Names, Scripts},
+    processes::{Caller, identity, identity_of, kind_of, look_at},
+    scripts::{Named, Scripts},
 };
 
 /// What a caller of `access` may want to do.
@@ -22,6 +27,7 @@ const DELETED: &[u8] = b" (deleted)";
 
 impl Scripts {
     pub(super) fn answer(&mut self, caller: &Caller<'_>, wish: Wish) -> Result<Answer, Errno> {
+        self.settle(caller);
         if self.view.is_none() {
             self.view = Some(caller.view()?);
         }
@@ -32,8 +38,7 @@ impl Scripts {
                 flags,
             } => {
                 let place = caller.place(directory, path)?;
-                let opening = Opening::of(caller.flags(flags)?);
-                self.opening(caller, &place, opening)
+                self.opening(caller, &place, flags)
             }
             Wish::Change { directory, path } => {
                 let place = caller.place(directory, path)?;
@@ -48,7 +53,7 @@ impl Scripts {
                 // One that fails moves nothing.
                 if self.sees_the_same(caller)? && caller.finds(&from) {
                     for place in [from, to] {
-                        for name in self.names_of(caller, &place).names {
+                        for name in self.names_of(caller, &place) {
                             self.release_beneath(&name);
                         }
                     }
@@ -93,22 +98,36 @@ impl Scripts {
                 }
             }
             Wish::Enter { path } => {
-                let place = caller.place(interception::WORKING_DIRECTORY, path)?;
-                self.note_entry(caller, &place, true)?;
+                self.enter(caller, path)?;
+                Ok(Answer::Through)
+            }
+            Wish::EnterOpen => {
+                self.enter_open(caller);
+                Ok(Answer::Through)
+            }
+            Wish::Fork { shares_directory } => {
+                self.fork(caller, shares_directory);
                 Ok(Answer::Through)
             }
         }
     }
 
-    fn opening(&mut self, caller: &Caller<'_>, place: &Place, opening: Opening) -> Result<Answer, Errno> {
-        if matches!(opening, Opening::Looks | Opening::Directory) {
-            self.note_entry(caller, place, false)?;
-        }
+    fn opening(&mut self, caller: &Caller<'_>, place: &Place, flags: Flags) -> Result<Answer, Errno> {
+        let bits = flag_bits(caller.flags(flags)?);
+        let opening = Opening::of(bits);
         if opening == Opening::Changes {
             if let Named::Script(index) = self.named(caller, place)? {
                 self.release(index);
             }
             return Ok(Answer::Through);
+        }
+        let Some(ways) = self.approach(caller, place) else {
+            return Ok(Answer::Fails(Errno::ACCESS));
+        };
+        if !ways.is_empty() {
+            // What else a structure of flags demands is not looked at.
+            let flags = matches!(flags, Flags::Are(_)).then_some(bits);
+            return self.way(caller, place, (ways, flags));
         }
         Ok(match (self.asked(caller, place)?, opening) {
             (Err(answer), _) => answer,
@@ -116,6 +135,28 @@ impl Scripts {
             (Ok(_), Opening::Directory) => Answer::Fails(Errno::NOTDIR),
             (Ok(_), Opening::Looks | Opening::Changes) => Answer::Through,
         })
+    }
+
+    /// A directory on the way to a script, by its names: the one that is opened here is that directory from now on.
+    fn way(
+        &mut self,
+        caller: &Caller<'_>,
+        place: &Place,
+        (ways, flags): (Vec<Vec<u8>>, Option<OFlags>),
+    ) -> Result<Answer, Errno> {
+        if self.sees_the_same(caller)? {
+            self.learn_ways(caller, &ways);
+            hooks::pause("sup.entering");
+            if let Some(flags) = flags
+                && let Some(directory) = caller.open_directory(place, flags)
+            {
+                let opened = identity(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
+                ways.iter().for_each(|way| self.learn(opened, way));
+                return Ok(Answer::Opened(directory, closes_on_exec(flags)));
+            }
+        }
+        self.take(ways);
+        Ok(Answer::Through)
     }
 
     /// The script that an interpreter asks for, or what there is to say otherwise.
@@ -190,6 +231,12 @@ impl Scripts {
     /// The name of a directory in which scripts are found by relative paths: a program that makes an absolute path of it
     /// opens that.
     fn working_directory(&mut self, caller: &Caller<'_>, buffer: u64, size: u64) -> Result<Answer, Errno> {
+        if self.strays(caller, interception::WORKING_DIRECTORY) {
+            let meant = self
+                .meant(caller)
+                .map(|name| directory_name(name, (buffer, size)));
+            return Ok(meant.unwrap_or(Answer::Fails(Errno::ACCESS)));
+        }
         let Some((identity, name)) = caller.directory(interception::WORKING_DIRECTORY) else {
             return Ok(Answer::Through);
         };
@@ -214,11 +261,7 @@ impl Scripts {
         if !self.directories.contains(&(identity, plain(&name))) {
             self.directories.push((identity, plain(&name)));
         }
-        let text = [name.as_slice(), b"\0"].concat();
-        if u64::try_from(text.len()).unwrap_or(u64::MAX) > size {
-            return Ok(Answer::Fails(Errno::RANGE));
-        }
-        Ok(Answer::Text { text, buffer })
+        Ok(directory_name(&name, (buffer, size)))
     }
 
     /// Where a link leads on the way to a script, or that there is none.
@@ -233,7 +276,11 @@ impl Scripts {
             !name.is_empty()
                 && held.any(|file| file.names.iter().any(|other| rest_beneath(other, name).is_some()))
         };
-        let Names { names, .. } = self.names_of(caller, place);
+        let is_astray = |number: i32| caller.is_directory(number) && self.strays(caller, number);
+        if place.named_by_link().is_some_and(is_astray) {
+            return Ok(Answer::Fails(Errno::ACCESS));
+        }
+        let names = self.names_of(caller, place);
         let Some(name) = names.iter().find(|name| is_on_the_way(name)).cloned() else {
             let is_beneath = self.named_by(&names, place) == Named::Beneath && self.sees_the_same(caller)?;
             return Ok(if is_beneath && caller.interprets(self) {
@@ -271,6 +318,14 @@ impl Scripts {
     }
 }
 
+fn directory_name(name: &[u8], (buffer, size): (u64, u64)) -> Answer {
+    let text = [name, b"\0"].concat();
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > size {
+        return Answer::Fails(Errno::RANGE);
+    }
+    Answer::Text { text, buffer }
+}
+
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
@@ -283,8 +338,7 @@ enum Opening {
 }
 
 impl Opening {
-    fn of(flags: u64) -> Self {
-        let flags = OFlags::from_bits_retain(u32::try_from(flags & u64::from(u32::MAX)).unwrap_or(0));
+    fn of(flags: OFlags) -> Self {
         if flags.intersects(OFlags::WRONLY | OFlags::RDWR | OFlags::TRUNC) {
             return Self::Changes;
         }
@@ -295,11 +349,19 @@ impl Opening {
         if flags.contains(OFlags::PATH) || flags.contains(OFlags::CREATE | OFlags::EXCL) {
             return Self::Looks;
         }
-        Self::Reads(if flags.contains(OFlags::CLOEXEC) {
-            CloseOnExec::Yes
-        } else {
-            CloseOnExec::No
-        })
+        Self::Reads(closes_on_exec(flags))
+    }
+}
+
+fn flag_bits(flags: u64) -> OFlags {
+    OFlags::from_bits_retain(u32::try_from(flags & u64::from(u32::MAX)).unwrap_or(0))
+}
+
+fn closes_on_exec(flags: OFlags) -> CloseOnExec {
+    if flags.contains(OFlags::CLOEXEC) {
+        CloseOnExec::Yes
+    } else {
+        CloseOnExec::No
     }
 }
 
@@ -309,7 +371,7 @@ mod tests {
 
     #[test]
     fn only_what_reads_gets_the_content() {
-        let of = |flags: OFlags| Opening::of(flags.bits().into());
+        let of = |flags: OFlags| Opening::of(flag_bits(flags.bits().into()));
         assert_eq!(of(OFlags::RDONLY), Opening::Reads(CloseOnExec::No));
         assert_eq!(
             of(OFlags::CLOEXEC | OFlags::NOFOLLOW),

@@ -1,7 +1,7 @@
 //! The scripts of a run by all their names, and what a path of a caller is to them.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeSet, HashSet},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -12,27 +12,20 @@ use rustix::{
 
 use crate::{
     runner::wire::HeldScript,
-    sys::{
-        fs::{own_position, seal},
-        interception,
-        process::Pid,
-    },
+    sys::fs::{own_position, seal},
 };
 
 use super::{
     Identity,
     paths::{Place, last_part, lexical, parts, plain, rest_beneath},
-    processes::{Caller, identity, status_of},
+    processes::{Caller, identity},
+    steps::Steps,
 };
 
 /// Names that one script may come to have: more are only made on purpose.
 const MAX_NAMES: usize = 64;
 /// Directories that are told by what they are: more are only made on purpose.
 const MAX_DIRECTORIES: usize = 1024;
-/// Processes above another that are looked at.
-const MAX_GENERATIONS: usize = 256;
-/// Processes that are noted for how they came to a directory. Of a run with more each may have gone astray.
-const MAX_ENTERED: usize = 4096;
 
 /// What a path of a caller is to the scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,14 +38,6 @@ pub(super) enum Named {
     Beneath,
     /// It may be one, or another file.
     Unclear,
-}
-
-/// What a path of a caller is called in full.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    pub(super) names: Vec<Vec<u8>>,
-    /// Whether it begins at a directory that is told by what it is.
-    pub(super) is_known: bool,
 }
 
 /// The scripts, by all their names.
@@ -68,11 +53,9 @@ pub(super) struct Scripts {
     pub(super) directories: Vec<(Identity, Vec<u8>)>,
     /// The last parts of all names.
     endings: HashSet<Vec<u8>>,
-    /// Processes that came to a directory on the way to a script by its name: it may have been another one at that moment.
-    /// Not those that went elsewhere then.
-    entered: BTreeMap<Pid, bool>,
-    /// Whether there was no room to note one.
-    is_crowded: bool,
+    /// The other parts of them.
+    inner_parts: HashSet<Vec<u8>>,
+    pub(super) steps: Steps,
     /// The file system that the names are of: that of the first program.
     pub(super) view: Option<(Identity, Identity)>,
 }
@@ -110,37 +93,64 @@ impl Scripts {
                 is_released: false,
             }
         });
-        let files: Vec<File> = files.collect();
-        let names = files.iter().flat_map(|file| &file.names);
-        Self {
-            endings: names.map(|name| last_part(name).to_vec()).collect(),
-            entered: BTreeMap::new(),
-            is_crowded: false,
-            files,
+        let mut scripts = Self {
+            endings: HashSet::new(),
+            inner_parts: HashSet::new(),
+            steps: Steps::default(),
+            files: Vec::new(),
             bundle,
             programs: Vec::new(),
             copiers: Vec::new(),
             directories: vec![(identity, plain(name))],
             view: None,
+        };
+        for file in files {
+            file.names.iter().for_each(|name| scripts.note_parts(name));
+            scripts.files.push(file);
         }
+        scripts
+    }
+
+    fn note_parts(&mut self, name: &[u8]) {
+        self.endings.insert(last_part(name).to_vec());
+        let count = parts(name).count().saturating_sub(1);
+        self.inner_parts
+            .extend(parts(name).take(count).map(<[u8]>::to_vec));
     }
 
     /// The directories that lie on the way to a script. Where another one has such a name at this moment, it is taken for
     /// that one: what is in it is answered with the content.
     pub(super) fn know_ways(&mut self) {
-        let names: Vec<Vec<u8>> = self.files.iter().flat_map(|file| file.names.clone()).collect();
-        for name in names {
-            let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
-            for (end, _) in ends {
-                let way = name.get(..end).filter(|way| !way.is_empty());
-                let is_new = |way: &&[u8]| !self.directories.iter().any(|(_, known)| known == way);
-                if let Some(way) = way.filter(is_new)
-                    && let Ok(identity) = identity(way)
-                {
-                    self.learn(identity, way);
-                }
+        for way in self.all_ways() {
+            let is_new = !self.directories.iter().any(|(_, known)| *known == way);
+            if is_new && let Ok(identity) = identity(way.as_slice()) {
+                self.learn(identity, &way);
             }
         }
+    }
+
+    /// The names of all directories that lie on the way to a script.
+    pub(super) fn all_ways(&self) -> BTreeSet<Vec<u8>> {
+        let names = self.files.iter().flat_map(|file| &file.names);
+        let ways = names.flat_map(|name| {
+            let ends = name.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+            ends.filter_map(|(end, _)| name.get(..end).filter(|way| !way.is_empty()))
+        });
+        ways.map(<[u8]>::to_vec).collect()
+    }
+
+    /// Whether a path may be that of a directory on the way to a script. Nearly none is.
+    pub(super) fn may_be_way(&self, path: &[u8]) -> bool {
+        let last = parts(path).filter(|part| *part != b".").last();
+        parts(path).any(|part| part == b"..")
+            || last.map_or(!path.is_empty() && !path.starts_with(b"/"), |last| {
+                self.inner_parts.contains(last)
+            })
+    }
+
+    pub(super) fn is_known_as(&self, identity: Identity, name: &[u8]) -> bool {
+        let mut directories = self.directories.iter();
+        directories.any(|(known, known_name)| *known == identity && known_name == name)
     }
 
     pub(super) fn learn(&mut self, identity: Identity, name: &[u8]) {
@@ -150,78 +160,11 @@ impl Scripts {
         }
     }
 
-    /// Notes by which name a process comes to a directory on the way to a script, as its working directory or to begin
-    /// at. What has the name right now is that directory from now on.
-    pub(super) fn note_entry(
-        &mut self,
-        caller: &Caller<'_>,
-        place: &Place,
-        leaves: bool,
-    ) -> Result<(), Errno> {
-        if !self.sees_the_same(caller)? {
-            return Ok(());
-        }
-        let Names { names, is_known } = self.names_of(caller, place);
-        let ways: Vec<Vec<u8>> = names
-            .iter()
-            .flat_map(|name| [name.clone(), lexical(name)])
-            .filter(|name| self.is_on_the_way(name))
-            .collect();
-        let group = || caller.group().unwrap_or(caller.call.pid);
-        if ways.is_empty() {
-            let has_entered = leaves && self.entered.values().any(|entered| *entered);
-            if has_entered && (is_known || !self.may_stray(caller)) {
-                self.note(group(), false);
-            }
-            return Ok(());
-        }
-        for way in ways {
-            let named = Place::new(interception::WORKING_DIRECTORY, way);
-            if let Ok(identity) = identity(caller.seen(&named)) {
-                self.learn(identity, &named.path);
-            }
-        }
-        self.note(group(), true);
-        Ok(())
-    }
-
-    fn note(&mut self, pid: Pid, by_such_a_name: bool) {
-        if self.entered.len() < MAX_ENTERED || self.entered.contains_key(&pid) {
-            self.entered.insert(pid, by_such_a_name);
-        } else {
-            self.is_crowded = true;
-        }
-    }
-
     /// Whether the name of a directory is that of one in which a script lies, however deep.
     pub(super) fn is_on_the_way(&self, name: &[u8]) -> bool {
         let mut held = self.files.iter().filter(|file| !file.is_released);
         let is_beneath = |other: &Vec<u8>| rest_beneath(other, name).is_some_and(|rest| !rest.is_empty());
         !name.is_empty() && held.any(|file| file.names.iter().any(is_beneath))
-    }
-
-    /// Whether a process, or one that it comes from, was last led to a directory by such a name.
-    fn may_stray(&self, caller: &Caller<'_>) -> bool {
-        if self.is_crowded {
-            return true;
-        }
-        if !self.entered.values().any(|entered| *entered) {
-            return false;
-        }
-        let mut pid = caller.group().unwrap_or(caller.call.pid);
-        for _ in 0..MAX_GENERATIONS {
-            if let Some(entered) = self.entered.get(&pid) {
-                return *entered;
-            }
-            if pid == caller.first {
-                return false;
-            }
-            match status_of(pid, "PPid:") {
-                Some(parent) if parent > 1 => pid = parent,
-                Some(_) | None => return true,
-            }
-        }
-        true
     }
 
     /// Whether a path means to this caller what it means to the others.
@@ -237,7 +180,8 @@ impl Scripts {
             return Ok(Named::Other);
         }
         let names = self.names_of(caller, place);
-        let named = match self.named_by(&names.names, place) {
+        let named = match self.named_by(&names, place) {
+            Named::Other if self.is_hidden(caller, place) => return Ok(Named::Unclear),
             Named::Other => self.nearly_named(caller, place, &names),
             named @ (Named::Script(_) | Named::Beneath | Named::Unclear) => named,
         };
@@ -247,6 +191,20 @@ impl Scripts {
             Named::Script(_) => Named::Unclear,
             Named::Beneath | Named::Unclear => Named::Other,
         })
+    }
+
+    /// Whether a path that ends like a script begins where only the kernel knows: at a directory that may be another one
+    /// than its process means, or at what `/proc` says of a process by its number.
+    fn is_hidden(&self, caller: &Caller<'_>, place: &Place) -> bool {
+        if place.is_absolute() {
+            return place.is_of_process() && self.ends_like_one(last_part(&place.path));
+        }
+        parts(&place.path).any(|part| self.ends_like_one(part)) && self.strays(caller, place.directory)
+    }
+
+    fn ends_like_one(&self, part: &[u8]) -> bool {
+        let mut held = self.files.iter().filter(|file| !file.is_released);
+        held.any(|file| file.names.iter().any(|name| last_part(name) == part))
     }
 
     /// By the text of the path as it was typed.
@@ -272,9 +230,8 @@ impl Scripts {
         }
     }
 
-    /// By the text without `..`, if that leads to the same directory; and where a relative path begins at a directory that
-    /// is not known, by its last part.
-    fn nearly_named(&self, caller: &Caller<'_>, place: &Place, Names { names, is_known }: &Names) -> Named {
+    /// By the text without `..`, if that leads to the same directory.
+    fn nearly_named(&self, caller: &Caller<'_>, place: &Place, names: &[Vec<u8>]) -> Named {
         if parts(&place.path).any(|part| part == b"..") {
             for name in names.iter().map(|name| lexical(name)) {
                 match self.of_name(&name) {
@@ -284,12 +241,6 @@ impl Scripts {
                     None => {}
                 }
             }
-        }
-        let last = last_part(&place.path);
-        let mut held = self.files.iter().filter(|file| !file.is_released);
-        let ends_so = |file: &File| file.names.iter().any(|name| last_part(name) == last);
-        if !is_known && held.any(ends_so) && self.may_stray(caller) {
-            return Named::Unclear;
         }
         Named::Other
     }
@@ -301,30 +252,21 @@ impl Scripts {
 
     /// What a path of a caller is called in full. A relative one begins at a directory that has more than one name when
     /// it was renamed.
-    pub(super) fn names_of(&self, caller: &Caller<'_>, place: &Place) -> Names {
+    pub(super) fn names_of(&self, caller: &Caller<'_>, place: &Place) -> Vec<Vec<u8>> {
         let path = place.path.as_slice();
         if place.is_absolute() {
-            return Names {
-                names: vec![plain(path)],
-                is_known: true,
-            };
+            return vec![plain(path)];
         }
         let Some((identity, name)) = caller.directory(place.directory) else {
-            return Names::default();
+            return Vec::new();
         };
         let known = self
             .directories
             .iter()
             .filter(|(known, _)| *known == identity)
             .map(|(_, name)| name.as_slice());
-        let bases: Vec<&[u8]> = known.chain([name.as_slice()]).collect();
-        Names {
-            is_known: bases.len() > 1,
-            names: bases
-                .into_iter()
-                .map(|base| plain(&[base, b"/", path].concat()))
-                .collect(),
-        }
+        let bases = known.chain([name.as_slice()]);
+        bases.map(|base| plain(&[base, b"/", path].concat())).collect()
     }
 
     pub(super) fn release(&mut self, index: usize) {
@@ -347,6 +289,7 @@ impl Scripts {
 
     /// What lies beneath a directory of one name lies beneath it under the others too.
     pub(super) fn add_names(&mut self, directory: &[u8], others: &[Vec<u8>]) -> Result<(), Errno> {
+        let mut noted: Vec<Vec<u8>> = Vec::new();
         for file in &mut self.files {
             let mut more: Vec<Vec<u8>> = Vec::new();
             for name in &file.names {
@@ -365,10 +308,10 @@ impl Scripts {
             if file.names.len() + more.len() > MAX_NAMES {
                 return Err(Errno::LOOP);
             }
-            self.endings
-                .extend(more.iter().map(|name| last_part(name).to_vec()));
+            noted.extend(more.iter().cloned());
             file.names.append(&mut more);
         }
+        noted.iter().for_each(|name| self.note_parts(name));
         Ok(())
     }
 

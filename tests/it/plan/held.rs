@@ -11,10 +11,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
+use countersign::sys::hooks;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
-use crate::support::{TestServer, eventually, own_variable, sha256, skip, write_file, write_file_mode};
+use crate::support::{
+    TestServer, eventually, is_root, own_variable, sha256, skip, write_file, write_file_mode,
+};
 
 /// Runs of each kind under a grant, and a tenth of them after a person's answer. `COUNTERSIGN_TEST_RACES` says more.
 const RACES: usize = 120;
@@ -222,26 +225,71 @@ async fn under_a_grant(text: &str, exchanges: &[Exchange], rounds: usize) {
     }
 }
 
+/// Under whose account commands run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Account {
+    /// That of the server.
+    Same,
+    /// Another one, which only root can give them.
+    Separate,
+}
+
+impl Account {
+    async fn asking(self) -> TestServer {
+        if self == Self::Same {
+            return TestServer::asking().start().await;
+        }
+        // Every test is a process of its own.
+        let account = 2_000_000 + 10 * std::process::id();
+        let mut server = TestServer::asking()
+            .owned_by(account)
+            .argument("--run-as")
+            .argument(&(account + 1).to_string())
+            .prepare();
+        let all_may_pass = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(server.scratch().path(), all_may_pass).unwrap();
+        server.start().await;
+        let ready = server.ready_line();
+        assert!(ready.contains("isolation=separate-user"), "{ready}");
+        server
+    }
+}
+
 async fn after_an_answer(text: &str, argv: &[&str], workdir: &str) {
     for exchange in EXCHANGES {
-        let server = TestServer::asking().start().await;
-        let scene = Arc::new(Scene::new(server.scratch().dir("scene"), text));
-        write_file(&scene.at("reader.sh"), ". \"./$1\"\n");
-        write_file(
-            &scene.at("reader.py"),
-            "import sys\nprint(open(sys.argv[1]).read())\n",
-        );
-        let mut tally = Tally::default();
-        let body = json!({ "argv": argv, "workdir": scene.at(workdir) });
-        for _ in 0..races().div_ceil(10) {
-            let pending = server.asked(body.clone()).await;
-            let racer = Racer::start(&scene, exchange);
-            let run = server.answered(&pending, "allow-once").await;
-            racer.stop();
-            tally.count(&run);
+        after_an_answer_to(text, (argv, workdir), exchange, Account::Same).await;
+        if is_root() {
+            after_an_answer_to(text, (argv, workdir), exchange, Account::Separate).await;
         }
-        report(&format!("{argv:?} in {workdir}, {exchange:?}"), &tally);
     }
+}
+
+async fn after_an_answer_to(
+    text: &str,
+    (argv, workdir): (&[&str], &str),
+    exchange: Exchange,
+    account: Account,
+) {
+    let server = account.asking().await;
+    let scene = Arc::new(Scene::new(server.scratch().dir("scene"), text));
+    write_file(&scene.at("reader.sh"), ". \"./$1\"\n");
+    write_file(
+        &scene.at("reader.py"),
+        "import sys\nprint(open(sys.argv[1]).read())\n",
+    );
+    let mut tally = Tally::default();
+    let body = json!({ "argv": argv, "workdir": scene.at(workdir) });
+    for _ in 0..races().div_ceil(10) {
+        let pending = server.asked(body.clone()).await;
+        let racer = Racer::start(&scene, exchange);
+        let run = server.answered(&pending, "allow-once").await;
+        racer.stop();
+        tally.count(&run);
+    }
+    report(
+        &format!("{argv:?} in {workdir}, {exchange:?}, {account:?} account"),
+        &tally,
+    );
 }
 
 #[tokio::test]
@@ -279,23 +327,25 @@ async fn while_it_stands_still(server: &TestServer, body: Value, go: &Path, chan
         pending["runId"].as_str().unwrap(),
     );
     server.operator().decide(approval, "allow-once").await.expect(200);
-    // Opened for writing without waiting, it has a reader.
-    let open = || async {
-        fs::File::from(
-            rustix::fs::open(
-                go,
-                rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK,
-                rustix::fs::Mode::empty(),
-            )
-            .ok()?,
-        )
-        .into()
-    };
-    let reader: Option<fs::File> = eventually("it stands still", open, Option::is_some).await;
-    change();
-    rustix::io::write(reader.unwrap(), b"go\n").unwrap();
+    lets_go(go, change).await;
     fs::remove_file(go).unwrap();
     server.agent().finished(run).await
+}
+
+/// Changes the world once a FIFO has a reader, and lets that go on.
+async fn lets_go(fifo: &Path, change: impl FnOnce()) {
+    // Opened for writing without waiting, it has a reader.
+    let open = || async {
+        rustix::fs::open(
+            fifo,
+            rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK,
+            rustix::fs::Mode::empty(),
+        )
+        .ok()
+    };
+    let writer = eventually("it stands still", open, Option::is_some).await;
+    change();
+    rustix::io::write(writer.unwrap(), b"go\n").unwrap();
 }
 
 /// Goes on when it is told so, and then does what its operand says.
@@ -494,6 +544,201 @@ async fn a_directory_that_is_entered_by_its_name_is_the_one_that_was_shown() {
         "{run}"
     );
     assert_eq!(run["scripts"], "held", "{run}");
+}
+
+/// What has the name of a directory while a run comes there by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entered {
+    /// What was shown.
+    Itself,
+    /// Another directory, for just this moment.
+    Another,
+}
+
+/// A run reads `go`, comes to `sub` by its name, makes `left` and reads `on`, which it finds through `$D` or `D`. Then it
+/// reads `x` in some way.
+async fn astray(argv: &[&str], main: &str, entered: Entered) -> Value {
+    let pauses = tempfile::tempdir().unwrap();
+    let server = TestServer::asking()
+        .env(hooks::PAUSE_VARIABLE, pauses.path().to_str().expect("text"))
+        .start()
+        .await;
+    let directory = server.scratch().dir("work");
+    let [point] = hooks::ENTRY_PAUSES else { panic!() };
+    let reached = pauses.path().join(format!("{point}.reached"));
+    let on = directory.join("on");
+    rustix::fs::mkfifoat(CWD, on.as_path(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let exchange = || {
+        if entered == Entered::Another {
+            let (sub, other) = (directory.join("sub"), directory.join("other"));
+            renameat_with(CWD, sub, CWD, other, RenameFlags::EXCHANGE).unwrap();
+        }
+    };
+    let files = [
+        ("sub/x", "echo good\n"),
+        ("other/x", "echo evil\n"),
+        (argv[1], main),
+    ];
+    let run = then(&server, &directory, (argv, &files), |_| {
+        write_file(&pauses.path().join(point), "");
+    });
+    let world = async {
+        eventually("it enters", || async { reached.exists() }, |is| *is).await;
+        exchange();
+        fs::remove_file(&reached).unwrap();
+        let left = directory.join("left");
+        eventually("it went on", || async { left.exists() }, |is| *is).await;
+        lets_go(&on, exchange).await;
+    };
+    let (run, ()) = tokio::join!(run, world);
+    assert_eq!(run["scripts"], "held", "{run}");
+    run
+}
+
+/// It reads what was shown where nothing was exchanged, and nothing where it stands astray.
+async fn reads_nothing_astray(argv: &[&str], main: &str) {
+    let itself = astray(argv, main, Entered::Itself).await;
+    assert_eq!(itself["tail"], "good\n", "{main}: {itself}");
+    let another = astray(argv, main, Entered::Another).await;
+    let tail = another["tail"].as_str().unwrap_or_default();
+    assert!(!tail.contains("evil"), "{main}: {another}");
+}
+
+#[tokio::test]
+async fn what_a_process_started_astray_reads_is_not_trusted_because_its_parent_left() {
+    const FROM: &str = "D=$PWD; mkfifo end; read line < go; cd sub\n";
+    for main in [
+        // The parent leaves, and waits.
+        "(read line < $D/on; . ./x 2>&-) & cd /; : > $D/left; wait; true",
+        // It ends: another process is the parent of what it started.
+        "(((read line < $D/on; . ./x 2>&-); : > $D/end) & cd /; : > $D/left) & read line < $D/end",
+        // It makes an absolute name of where it stands.
+        ": > $D/left; read line < $D/on; P=$(env pwd -P 2>&-); cd /; (. $P/x 2>&-); true",
+    ] {
+        reads_nothing_astray(&["/bin/sh", "main.sh", "sub/x"], &format!("{FROM}{main}\n")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_descriptor_of_a_directory_that_was_exchanged_leads_to_no_other_script() {
+    if !Path::new("/usr/bin/python3").exists() {
+        skip("no /usr/bin/python3");
+        return;
+    }
+    for (enters, reads) in [
+        (
+            "fd = os.open('sub', os.O_DIRECTORY); os.chdir('/')",
+            "f = os.open('x', 0, dir_fd=fd)",
+        ),
+        (
+            "fd = os.open('sub', os.O_RDONLY)",
+            "f = os.open('x', 0, dir_fd=fd)",
+        ),
+        (
+            "fd = os.open('sub', os.O_PATH)",
+            "f = os.open(f'/proc/self/fd/{fd}/x', 0)",
+        ),
+        (
+            "fd = os.open('sub', os.O_PATH)",
+            "f = os.open(os.readlink(f'/proc/self/fd/{fd}') + '/x', 0)",
+        ),
+        (
+            "fd = os.open('sub', os.O_PATH); os.chdir('/')",
+            "os.fchdir(fd); f = os.open('x', 0)",
+        ),
+        (
+            "fd = os.open('sub', os.O_PATH)",
+            "os.chdir(f'/proc/self/fd/{fd}'); f = os.open('x', 0)",
+        ),
+        (
+            "os.chdir('sub'); fd = os.open('.', 0); os.chdir('/')",
+            "f = os.open('x', 0, dir_fd=fd)",
+        ),
+        (
+            "os.chdir('sub')\ntry: os.chdir('/nosuch')\nexcept OSError: pass",
+            "f = os.open('x', 0)",
+        ),
+    ] {
+        let main = format!(
+            "import os\nD = os.getcwd()\nopen('go').read()\n{enters}\nopen(D + '/left', 'w').close()\n\
+             open(D + '/on').read()\ntry:\n  {reads}\n  print(os.read(f, 99).decode()[5:], end='')\n\
+             except OSError: pass\n"
+        );
+        reads_nothing_astray(&["/usr/bin/python3", "main.py", "sub/x"], &main).await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_astray_is_found_whoever_its_parent_is_and_whatever_it_shares() {
+    const WAITS: &str = "open(D + '/left', 'w').close(); open(D + '/on').read()";
+    const READS: &str =
+        "try: print(os.read(os.open('x', 0), 99).decode()[5:], end='', flush=True)\nexcept OSError: pass";
+    if !Path::new("/usr/bin/python3").exists() {
+        skip("no /usr/bin/python3");
+        return;
+    }
+    let mut ways = vec![
+        // Its parent ends, and another process of the run becomes that.
+        format!(
+            "C.prctl(36, 1, 0, 0, 0)\nif os.fork() == 0:\n  os.chdir('sub')\n  if os.fork(): os._exit(0)\n  \
+             while os.getppid() != P: pass\n  {WAITS}\nelse:\n  os.wait(); os.wait(); os._exit(0)\n{READS}"
+        ),
+        // It enters, and so does a thread.
+        format!(
+            "import threading\nt = threading.Thread(target=os.chdir, args=('sub',)); t.start(); t.join()\n\
+             if os.fork():\n  os.wait(); os._exit(0)\n{WAITS}\n{READS}"
+        ),
+    ];
+    if cfg!(target_arch = "x86_64") {
+        // Another process enters, and both have one working directory.
+        ways.push(format!(
+            "if C.syscall(56, 0x211, 0, 0, 0, 0) == 0:\n  os.chdir('sub'); os._exit(0)\nos.wait()\n{WAITS}\n{READS}"
+        ));
+    }
+    for way in ways {
+        let main = format!(
+            "import ctypes, os\nD, P, C = os.getcwd(), os.getpid(), ctypes.CDLL(None)\nopen('go').read()\n{way}\n"
+        );
+        reads_nothing_astray(&["/usr/bin/python3", "main.py", "sub/x"], &main).await;
+    }
+}
+
+/// Where nothing is exchanged, a name that a script has stays usable for the files of other directories.
+#[tokio::test]
+async fn a_run_that_changes_directory_finds_other_files_of_the_same_name() {
+    let shell = "cd \"$(dirname \"$0\")\"; D=$(cd . && pwd); . lib/run; (cd lib && sh run); cd lib; sh run
+        (cd / && true); (sh run & wait); cd ..; cd $D/lib; env sh run; cd ..; find lib -type f -execdir sh run \\;
+        (cd /nosuch) 2>&-; cd lib; env pwd | sed s,.*/,,";
+    let python = "import os, subprocess as s, threading
+os.chdir(os.path.dirname(__file__))
+os.listdir('.'); os.listdir(os.getcwd())
+s.run(['sh', 'run'], cwd='lib', check=True)
+t = threading.Thread(target=lambda: s.run(['sh', 'run'], cwd='lib', check=True))
+t.start(); t.join()
+here = os.open('.', 0); os.chdir('lib'); s.run(['sh', 'run'], check=True)
+lib = os.open('.', 0); os.fchdir(here); os.getcwd(); os.fchdir(lib); os.getcwd()
+s.run(['sh', 'run'], check=True)
+if os.fork() == 0: os.execvp('sh', ['sh', 'run'])
+os.wait()
+print(os.read(os.open('run', 0, dir_fd=lib), 99).decode()[5:], end='')
+";
+    for (interpreter, text, times) in [("/bin/sh", shell, 7), ("/usr/bin/python3", python, 6)] {
+        if !Path::new(interpreter).exists() {
+            skip(interpreter);
+            continue;
+        }
+        let server = TestServer::asking().start().await;
+        let directory = server.scratch().dir("work");
+        fs::create_dir_all(directory.join("sub/lib")).unwrap();
+        write_file(&directory.join("sub/run"), text);
+        write_file(&directory.join("sub/lib/run"), "echo lib\n");
+        let pending = server
+            .asked(json!({ "argv": [interpreter, "sub/run"], "workdir": directory }))
+            .await;
+        let run = server.answered(&pending, "allow-once").await;
+        assert_eq!(run["tail"], "lib\n".repeat(times), "{interpreter}: {run}");
+        assert_eq!(run["scripts"], "held", "{interpreter}: {run}");
+    }
 }
 
 #[tokio::test]
