@@ -232,6 +232,7 @@ const STOPPED: &[i64] = &[
     libc::SYS_chdir,
     libc::SYS_fchdir,
     libc::SYS_open_tree,
+    libc::SYS_name_to_handle_at,
     process::FORK,
     process::VFORK,
     process::CLONE,
@@ -253,6 +254,7 @@ const STOPPED: &[i64] = &[
     libc::SYS_chdir,
     libc::SYS_fchdir,
     libc::SYS_open_tree,
+    libc::SYS_name_to_handle_at,
     process::CLONE,
 ];
 
@@ -320,8 +322,8 @@ impl Wish {
             },
             libc::SYS_chdir => Self::Enter { path: a },
             libc::SYS_fchdir => Self::EnterOpen,
-            // It opens as with `O_PATH`.
-            libc::SYS_open_tree => Self::Open {
+            // As good as opened with `O_PATH`.
+            libc::SYS_open_tree | libc::SYS_name_to_handle_at => Self::Open {
                 directory: directory(a),
                 path: b,
                 flags: Flags::Are(u64::from(libc::O_PATH.unsigned_abs())),

@@ -62,8 +62,7 @@ impl Place {
             [b"proc", b"self" | b"thread-self", b"fd", number] | [b"dev", b"fd", number] => {
                 str::from_utf8(number).ok()?.parse().ok()
             }
-            [b"proc", b"self" | b"thread-self", b"cwd"] => Some(interception::WORKING_DIRECTORY),
-            // Of another process, in most cases one that this one comes from and stands beside.
+            // Of another process too: in most cases one that this one comes from and stands beside.
             [b"proc", _, b"cwd"] | [b"proc", _, b"fd", _] => Some(interception::WORKING_DIRECTORY),
             _ => None,
         }

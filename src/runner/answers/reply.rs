@@ -151,7 +151,9 @@ impl Scripts {
                 && let Some(directory) = caller.open_directory(place, flags)
             {
                 let opened = identity(format!("/proc/self/fd/{}", directory.as_raw_fd()))?;
-                ways.iter().for_each(|way| self.learn(opened, way));
+                for way in &ways {
+                    self.learn(opened, way);
+                }
                 return Ok(Answer::Opened(directory, closes_on_exec(flags)));
             }
         }

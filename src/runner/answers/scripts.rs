@@ -105,7 +105,9 @@ impl Scripts {
             view: None,
         };
         for file in files {
-            file.names.iter().for_each(|name| scripts.note_parts(name));
+            for name in &file.names {
+                scripts.note_parts(name);
+            }
             scripts.files.push(file);
         }
         scripts
@@ -141,11 +143,11 @@ impl Scripts {
 
     /// Whether a path may be that of a directory on the way to a script. Nearly none is.
     pub(super) fn may_be_way(&self, path: &[u8]) -> bool {
-        let last = parts(path).filter(|part| *part != b".").last();
-        parts(path).any(|part| part == b"..")
-            || last.map_or(!path.is_empty() && !path.starts_with(b"/"), |last| {
-                self.inner_parts.contains(last)
-            })
+        let leads_up = parts(path).any(|part| part == b"..");
+        match parts(path).filter(|part| *part != b".").last() {
+            Some(last) => leads_up || self.inner_parts.contains(last),
+            None => path.starts_with(b"."),
+        }
     }
 
     pub(super) fn is_known_as(&self, identity: Identity, name: &[u8]) -> bool {
@@ -285,8 +287,6 @@ impl Scripts {
         }
     }
 
-    /// The name of a directory in which scripts are found by relative paths: a program that makes an absolute path of it
-
     /// What lies beneath a directory of one name lies beneath it under the others too.
     pub(super) fn add_names(&mut self, directory: &[u8], others: &[Vec<u8>]) -> Result<(), Errno> {
         let mut noted: Vec<Vec<u8>> = Vec::new();
@@ -311,7 +311,9 @@ impl Scripts {
             noted.extend(more.iter().cloned());
             file.names.append(&mut more);
         }
-        noted.iter().for_each(|name| self.note_parts(name));
+        for name in &noted {
+            self.note_parts(name);
+        }
         Ok(())
     }
 

@@ -219,9 +219,10 @@ impl Scripts {
             return Some(Vec::new());
         }
         let names = self.names_of(caller, place);
-        let begin = match place.is_absolute() {
-            false => Some(place.directory),
-            true => is_link(&names).then_some(interception::WORKING_DIRECTORY),
+        let begin = if place.is_absolute() {
+            is_link(&names).then_some(interception::WORKING_DIRECTORY)
+        } else {
+            Some(place.directory)
         };
         if begin.is_some_and(|begin| self.strays(caller, begin)) {
             self.steps.taken.extend(self.all_ways());
