@@ -381,7 +381,7 @@ async fn a_rotated_token_opens_what_it_did_and_its_old_secret_nothing() {
         .expect(202);
     new.exec(json!({ "argv": ["/bin/true"] }))
         .await
-        .problem(403, "agent-not-allowed");
+        .problem(403, "forbidden");
     // What the old one asked ended with it.
     let run = operator.finished(asked["runId"].as_str().expect("a run")).await;
     assert_eq!(
@@ -433,7 +433,8 @@ async fn nobody_gets_the_secret_of_another_owner_by_rotating() {
 #[tokio::test]
 async fn the_file_of_the_operator_follows_a_rotation() {
     let mut server = TestServer::full().start().await;
-    let before = server.operator();
+    let file = server.state().join("countersign/operator.token");
+    let old = fs::read_to_string(file).expect("the token of the operator");
     for name in ["operator", "gateway"] {
         let rotated = server.cli(&["token", "rotate", name]).await;
         assert_eq!(rotated.code, Some(0), "{rotated:?}");
@@ -448,14 +449,21 @@ async fn the_file_of_the_operator_follows_a_rotation() {
             "{rotated:?}"
         );
     }
-    before.get("/v1/tokens").await.problem(401, "unauthorized");
+    let before = |server: &TestServer| server.anonymous().with_token(Some(old.trim()));
+    before(&server)
+        .get("/v1/tokens")
+        .await
+        .problem(401, "unauthorized");
     assert_eq!(server.cli(&["token", "list"]).await.code, Some(0));
     assert_eq!(server.cli(&["login-link"]).await.code, Some(0));
     assert_eq!(server.cli(&["exec", "--", "true"]).await.code, Some(0));
     // The next start takes nothing over that was replaced.
     server.stop().await;
     server.start().await;
-    before.get("/v1/tokens").await.problem(401, "unauthorized");
+    before(&server)
+        .get("/v1/tokens")
+        .await
+        .problem(401, "unauthorized");
     assert_eq!(server.cli(&["token", "list"]).await.code, Some(0));
 }
 
