@@ -28,6 +28,7 @@ use super::{
     runs::RunsCommand,
     serve::ServeArgs,
     session::SessionCommand,
+    stop::{ResumeArgs, StopArgs},
     token::TokenCommand,
 };
 
@@ -78,6 +79,10 @@ pub(crate) enum Command {
     Mcp(McpArgs),
     /// Judge the shell commands of another agent: JSON in, decision out
     Hook(HookArgs),
+    /// Stop everything at once: nothing starts any more
+    Stop(StopArgs),
+    /// Let everything go on after a stop
+    Resume(ResumeArgs),
     /// See and answer what waits for a person
     #[command(subcommand)]
     Approvals(ApprovalsCommand),

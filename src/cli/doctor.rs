@@ -101,6 +101,11 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
                         .note(&value::visible(&format!("{name}: {detail}")));
                 }
             }
+            if body.get("stopped") == Some(&Value::Bool(true)) {
+                context
+                    .console
+                    .note("stopped: somebody stopped everything; countersign doctor says who, when and why");
+            }
             let degraded = body.get("degraded") == Some(&Value::Bool(true));
             context.console.line(match (is_ready, degraded) {
                 (true, false) => "ready",

@@ -14,7 +14,7 @@ use super::{
     exit::ExitStatus,
     failure::Failure,
     help, hook, init, login_link, man, mcp, node, nodes, openapi, policy, process, runner, runs, serve,
-    session, token,
+    session, stop, token,
 };
 use crate::settings::{Environment, ProcessEnvironment};
 
@@ -64,6 +64,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
         Command::ApplyPatch(args) => with_runtime(apply_patch::run(context, args)),
         Command::Mcp(args) => with_runtime(mcp::run(context, args)),
         Command::Hook(args) => with_runtime(hook::run(context, args)),
+        Command::Stop(args) => with_runtime(stop::stop(context, args)),
+        Command::Resume(args) => with_runtime(stop::resume(context, args)),
         Command::Approvals(command) => with_runtime(approvals::run(context, command)),
         Command::Approver(args) => with_runtime(approver::run(context, args)),
         Command::Allowlist(command) => with_runtime(allowlist::run(context, command)),

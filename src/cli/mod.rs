@@ -36,6 +36,7 @@ mod policy_test;
 mod process;
 mod runs;
 mod session;
+mod stop;
 mod token;
 
 mod completions;

@@ -35,7 +35,7 @@ use crate::{
         run_path,
         sandbox::{SandboxOptions, Unusable, builtin},
     },
-    ledger::audit,
+    ledger::{self, audit},
     policy::{
         self,
         combine::{Effective, PolicyLayers, Wanted, combine},
@@ -137,6 +137,10 @@ pub fn gather(
             found.ok().flatten().map(|problem| problem.kind)
         }),
         doubtful_tokens: doubtful_tokens(state_dir, settings.as_deref(), now),
+        stopped: settings
+            .as_deref()
+            .and_then(|settings| ledger::stop_on_record(&state_dir.ledger(&settings.server)))
+            .map(|stop| stop.words()),
         us,
         isolation,
         replaceable_program,

@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub record: Option<ProblemKind>,
     /// Tokens whose agents do not fit their scopes. Or why the ledger cannot be read.
     pub doubtful_tokens: Result<Vec<DoubtfulToken>, String>,
+    /// The stop that is on record: who, when and why, in words.
+    pub stopped: Option<String>,
     /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.

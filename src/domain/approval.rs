@@ -47,6 +47,8 @@ vocabulary! {
         NoRoute = "no-route",
         /// The run was cancelled.
         RunAborted = "run-aborted",
+        /// Somebody stopped everything.
+        Stopped = "stopped",
     }
 }
 
@@ -84,7 +86,7 @@ pub enum ApprovalState {
         /// Entries to remember.
         persist: Persist,
     },
-    /// A person denied it.
+    /// A person denied it, or stopped everything.
     Denied {
         /// Who.
         by: Actor,
@@ -92,6 +94,8 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
+        /// `user` or `stopped`.
+        why: TerminalReason,
     },
     /// Nobody answered.
     Expired {

@@ -22,6 +22,7 @@ mod run;
 mod secret;
 mod sign_in;
 mod steps;
+mod stop;
 mod terminal;
 mod time;
 mod token;
@@ -63,6 +64,7 @@ pub use steps::{
     Aftermath, Answering, ApprovalStanding, Ballot, Expiring, LaunchStanding, Launching, Reach, Recovery,
     RelaunchStanding, Traces, after_launch, recover, relaunch,
 };
+pub use stop::{MAX_STOP_REASON_CHARS, Stop, is_stop_reason};
 pub use terminal::TerminalSize;
 pub use time::UnixMillis;
 pub use token::{Principal, Scope, Token};

@@ -55,11 +55,13 @@ vocabulary! {
         Cancelled = "cancelled",
         /// The server shut down.
         Shutdown = "shutdown",
+        /// Somebody stopped everything: it did not start, or it was killed and is `cancelled`.
+        Stopped = "stopped",
     }
 }
 
 impl Reason {
-    /// The final state that a run with this reason has.
+    /// The final state that a run with this reason has. One that started and was killed by a stop is `cancelled`.
     pub const fn run_status(self) -> RunStatus {
         match self {
             Self::SecurityDeny
@@ -76,7 +78,8 @@ impl Reason {
             | Self::ApprovalRequired
             | Self::NodeRefused
             | Self::Preflight
-            | Self::RateLimited => RunStatus::Denied,
+            | Self::RateLimited
+            | Self::Stopped => RunStatus::Denied,
             Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => RunStatus::Failed,
             // Permission was given and used up, and no outcome will be heard of: what `lost` says. Neither `completed`
             // (nobody saw it end) nor `cancelled` (it was allowed) would be true.

@@ -166,6 +166,8 @@ vocabulary! {
         Cancelled = "cancelled",
         /// The server stopped or died.
         Shutdown = "shutdown",
+        /// Somebody stopped everything and had what ran killed.
+        Stopped = "stopped",
     }
 }
 

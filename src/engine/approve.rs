@@ -239,6 +239,10 @@ impl Engine {
     async fn decide_and_follow_up(self: &Arc<Self>, decide: Decide) -> Result<Decided, DecideError> {
         hooks::reach("engine.before-decide");
         let decision = decide.decision;
+        if decision != ApprovalDecision::Deny {
+            // The transaction looks again; here it is known without any disk.
+            self.expect_going().map_err(DecideError::Stopped)?;
+        }
         let mut outcome = self.ledger.decide(decide.clone()).await?;
         if let DecideOutcome::Due(approval) = outcome {
             self.expire(&approval, Expiry::Live).await;

@@ -15,12 +15,12 @@ use crate::{
     domain::{
         Actor, AgentId, Approval, ApprovalCard, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, Binding,
         Bound, Command, CommandInput, EnvOverrides, Host, Isolation, Pinning, Reason, Security, SessionKey,
-        Why,
+        Stop, Why,
     },
     engine::{Engine, reply::StorageTrouble},
     ledger::{
-        Admission, AnswerTo, ApprovalFilter, AskOutcome, Asking, CancelOutcome, Fallback, NewApproval,
-        NewRun, NoRoute, NoRouteOutcome, Page, UseAnswer,
+        Admission, AnswerTo, ApprovalFilter, AskOutcome, Asking, CancelOutcome, Fallback, LedgerError,
+        NewApproval, NewRun, NoRoute, NoRouteOutcome, Page, UseAnswer,
     },
     policy::{approval_rules::Demand, combine::Wanted},
 };
@@ -75,7 +75,7 @@ pub enum Route {
 }
 
 /// Why nobody is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// Too many approvals are pending.
     #[error("too many approvals are pending")]
@@ -89,9 +89,25 @@ pub enum AskError {
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// Somebody stopped everything: the answer is no.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
+}
+
+impl From<LedgerError> for AskError {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Stopped(stop) => Self::Stopped(stop),
+            error @ (LedgerError::StorageFull
+            | LedgerError::Unavailable(_)
+            | LedgerError::Inconsistent(_)
+            | LedgerError::Refused(_)
+            | LedgerError::Closed) => Self::Storage(error.into()),
+        }
+    }
 }
 
 impl AskRequest {
@@ -153,6 +169,7 @@ impl Engine {
         if self.is_draining() {
             return Err(AskError::ShuttingDown);
         }
+        self.expect_going().map_err(AskError::Stopped)?;
         let now = self.policy_now();
         let settings = now.settings();
         let ours = now.effective(&request.agent, Wanted::default());
@@ -262,12 +279,7 @@ impl Engine {
                 fallback: Fallback::deny(Reason::NoApprover),
                 hint: None,
             };
-            return match self
-                .ledger
-                .admit_no_route(unrouted)
-                .await
-                .map_err(StorageTrouble::from)?
-            {
+            return match self.ledger.admit_no_route(unrouted).await? {
                 Admission::New(NoRouteOutcome::Denied(approval)) => Ok(*approval),
                 Admission::New(NoRouteOutcome::IdTaken) => Err(AskError::IdTaken),
                 // A denial is never launched, and only a call with an idempotency key can be known.
@@ -284,12 +296,7 @@ impl Engine {
             key: None,
             max_pending: u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX),
         };
-        let admission = self
-            .ledger
-            .admit_asking(asking)
-            .await
-            .map_err(StorageTrouble::from)?;
-        match admission {
+        match self.ledger.admit_asking(asking).await? {
             Admission::New(AskOutcome::Asked(approval)) => {
                 self.deadlines.notify_one();
                 Ok(*approval)

@@ -127,7 +127,14 @@ impl Engine {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        if let Some(run_id) = self.known_run(key.as_ref()).await? {
+        let known = match (self.stopped(), self.known_run(key.as_ref()).await) {
+            // What is known is told again; nothing begins, whatever it is and wherever it would run.
+            (Some(standing), Ok(None) | Err(_)) => {
+                return Err(ExecError::Stopped(Arc::clone(&standing.stop)));
+            }
+            (_, known) => known?,
+        };
+        if let Some(run_id) = known {
             let standing = self.policy_hold.look();
             let default = standing.settings.policy.exec(&request.agent).background_after;
             let wait = if request.background {
@@ -180,6 +187,7 @@ impl Engine {
         let mut spent: Vec<EntryId> = Vec::new();
         let mut stale = 0;
         while stale < ATTEMPTS {
+            self.expect_going().map_err(ExecError::Stopped)?;
             let mut look = self.look(caller, request.clone(), delivery, &spent).await?;
             let mut slot = None;
             if look.judged.verdict == Verdict::Run {
@@ -459,6 +467,7 @@ impl Engine {
         let slot = tokio::select! {
             biased;
             slot = self.slots.acquire(agent, limits) => slot,
+            stop = self.until_stopped() => return Err(ExecError::Stopped(stop)),
             () = self.stopping.cancelled() => return Err(ExecError::ShuttingDown),
         };
         if slot.as_ref().is_ok_and(Slot::was_waited_for) || slot.is_err() {

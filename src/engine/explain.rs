@@ -4,6 +4,8 @@
 //! Goes the way of [`Engine::exec`] up to the gate and turns round there: nothing is started, stored, counted or
 //! created. A call that would be a bad request because of its command or its environment is explained too.
 
+use std::sync::Arc;
+
 use crate::{
     command::{
         Code, DirectoryTrust, Finding, Inspected, PathLookup, Span, env_policy, parser, paths,
@@ -12,6 +14,7 @@ use crate::{
     domain::{
         Backend, Command, CommandInput, EntryId, EnvOverrides, ExecRequest, FileIdentity, Host, HostChoice,
         InvalidRequest, MAX_ARGUMENT_BYTES, Pattern, Principal, Quorum, Reason, Scope, ScriptHold, Security,
+        Stop,
     },
     engine::{
         Engine,
@@ -76,6 +79,8 @@ pub struct Explanation {
     pub diverted: bool,
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     pub not_diverted: Option<String>,
+    /// Why nothing starts now, whatever the rest says.
+    pub stopped: Option<Arc<Stop>>,
 }
 
 /// The sandbox of a call, as far as its caller may know.
@@ -121,6 +126,25 @@ pub enum Outcome {
     BlockedEnv,
 }
 
+impl Explanation {
+    /// The same while everything is stopped. What is refused as a bad request is refused as that.
+    fn stopped(self, stop: Arc<Stop>) -> Self {
+        let is_bad = matches!(self.outcome, Outcome::BadCommand | Outcome::BlockedEnv);
+        Self {
+            outcome: if is_bad {
+                self.outcome
+            } else {
+                Outcome::Deny(Reason::Stopped)
+            },
+            quorum: None,
+            would_persist: Vec::new(),
+            pinned: None,
+            stopped: Some(stop),
+            ..self
+        }
+    }
+}
+
 impl Engine {
     /// Explains a call. The command of `request` need not be one that could be started.
     ///
@@ -128,6 +152,19 @@ impl Engine {
     /// What [`Engine::exec`] answers to a call that is refused for another reason than policy, its command or its
     /// environment.
     pub async fn explain(&self, caller: &Principal, request: ExecRequest) -> Result<Explanation, ExecError> {
+        let explanation = self.explain_policy(caller, request).await?;
+        Ok(match self.expect_going() {
+            Ok(()) => explanation,
+            Err(stop) => explanation.stopped(stop),
+        })
+    }
+
+    /// The same, as if nothing were stopped.
+    async fn explain_policy(
+        &self,
+        caller: &Principal,
+        request: ExecRequest,
+    ) -> Result<Explanation, ExecError> {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
@@ -194,6 +231,7 @@ impl Engine {
                 .map(|place| SandboxView::of(place, settings, &call)),
             diverted: false,
             not_diverted: None,
+            stopped: None,
         };
         if let Some(finding) = bad_command {
             return Ok(refused(
@@ -255,6 +293,7 @@ impl Engine {
             sandbox: None,
             diverted: false,
             not_diverted,
+            stopped: None,
             host,
             alternatives,
             effective,

@@ -860,7 +860,8 @@ impl Judgement {
             | Reason::RunnerLost
             | Reason::RunElsewhere
             | Reason::Cancelled
-            | Reason::Shutdown => {
+            | Reason::Shutdown
+            | Reason::Stopped => {
                 let finding = self
                     .analysis
                     .as_ref()

@@ -42,6 +42,7 @@ pub mod session;
 
 mod recover;
 mod shutdown;
+pub mod stop;
 
 pub mod candidate;
 pub mod effective;
@@ -165,6 +166,8 @@ pub struct Engine {
     deadlines: Notify,
     /// What an earlier server left was looked at.
     recovered: AtomicBool,
+    /// What still goes through while nobody stops everything.
+    passages: stop::Passages,
     /// Nothing new is taken.
     draining: AtomicBool,
     /// The streams end.
@@ -239,6 +242,7 @@ impl Engine {
             session: sessions,
             policy_seen: watch::PolicySeen::default(),
             deadlines: Notify::new(),
+            passages: stop::Passages::default(),
             draining: AtomicBool::new(false),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),

@@ -116,6 +116,7 @@ fn judge(exit: &Exit, timeout: Option<Duration>) -> (RunStatus, Option<Reason>, 
         }
         Some(KillCause::Cancelled) => (RunStatus::Cancelled, Some(Reason::Cancelled), None),
         Some(KillCause::Shutdown) => (RunStatus::Cancelled, Some(Reason::Shutdown), None),
+        Some(KillCause::Stopped) => (RunStatus::Cancelled, Some(Reason::Stopped), None),
         None if exit.code == Some(0) => (RunStatus::Completed, None, None),
         None => (RunStatus::Failed, None, None),
     }
@@ -148,7 +149,13 @@ mod tests {
         );
         assert_eq!((end.status, end.reason), (status, reason));
         if let Some(reason) = end.reason {
-            assert_eq!(reason.run_status(), end.status);
+            // A stop ends what had started as `cancelled`, and what had not as `denied`.
+            let status = if reason == Reason::Stopped {
+                RunStatus::Cancelled
+            } else {
+                reason.run_status()
+            };
+            assert_eq!(status, end.status);
         }
     }
 
@@ -198,6 +205,7 @@ mod tests {
             (KillCause::Timeout, RunStatus::Failed, Reason::Timeout),
             (KillCause::Cancelled, RunStatus::Cancelled, Reason::Cancelled),
             (KillCause::Shutdown, RunStatus::Cancelled, Reason::Shutdown),
+            (KillCause::Stopped, RunStatus::Cancelled, Reason::Stopped),
         ] {
             check(
                 &Exit {

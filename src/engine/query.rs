@@ -37,6 +37,8 @@ pub struct Readiness {
     pub ipc: Check,
     /// The server is stopping.
     pub draining: bool,
+    /// Everything is stopped. Who did that, when and why is for those who may read.
+    pub stopped: bool,
 }
 
 /// One check.
@@ -230,6 +232,7 @@ impl Engine {
                     .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
             ),
             draining: self.is_draining(),
+            stopped: self.stopped().is_some(),
         }
     }
 
@@ -290,6 +293,8 @@ impl From<LedgerError> for StorageTrouble {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::StorageFull => Self::Full,
+            // Whoever can be told why nothing begins looks at this before.
+            LedgerError::Stopped(_) => Self::Unavailable,
             LedgerError::Unavailable(_)
             | LedgerError::Inconsistent(_)
             | LedgerError::Refused(_)
@@ -303,13 +308,27 @@ impl From<LedgerError> for StorageTrouble {
 
 impl From<LedgerError> for ExecError {
     fn from(error: LedgerError) -> Self {
-        Self::Storage(error.into())
+        match error {
+            LedgerError::Stopped(stop) => Self::Stopped(stop),
+            error @ (LedgerError::StorageFull
+            | LedgerError::Unavailable(_)
+            | LedgerError::Inconsistent(_)
+            | LedgerError::Refused(_)
+            | LedgerError::Closed) => Self::Storage(error.into()),
+        }
     }
 }
 
 impl From<LedgerError> for super::reply::DecideError {
     fn from(error: LedgerError) -> Self {
-        Self::Storage(error.into())
+        match error {
+            LedgerError::Stopped(stop) => Self::Stopped(stop),
+            error @ (LedgerError::StorageFull
+            | LedgerError::Unavailable(_)
+            | LedgerError::Inconsistent(_)
+            | LedgerError::Refused(_)
+            | LedgerError::Closed) => Self::Storage(error.into()),
+        }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the engine answers: values that every front door turns into its own wire form.
 
+use std::sync::Arc;
+
 use crate::{
-    domain::{Approval, ApprovalDecision, Reason, Run, RunId},
+    domain::{Approval, ApprovalDecision, Reason, Run, RunId, Stop},
     engine::{NoSlot, NoTurn},
     hosts::{eyes::Blind, node::InvokeFailure, workdir::WorkdirError},
     output::Captured,
@@ -238,6 +240,9 @@ pub enum ExecError {
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
+    /// Somebody stopped everything.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
     /// The files that the command would see cannot be seen at the moment.
     #[error(transparent)]
     Blind(#[from] Blind),
@@ -321,6 +326,9 @@ pub enum DecideError {
         /// Whose groups.
         detail: String,
     },
+    /// Somebody stopped everything, so that nothing can be allowed.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),

@@ -55,9 +55,10 @@ impl Engine {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown.into());
         }
+        self.expect_going().map_err(ExecError::Stopped)?;
         let env = self.ledger.waiting_env(id).await.map_err(StorageTrouble::from)?;
         let revise = Box::pin(self.changed(caller, &old, command, env)).await?;
-        match self.ledger.revise(revise).await.map_err(StorageTrouble::from)? {
+        match self.ledger.revise(revise).await.map_err(ExecError::from)? {
             ReviseOutcome::Revised { approval, old } => {
                 self.broker.touch(&old.run_id);
                 self.deadlines.notify_one();

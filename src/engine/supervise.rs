@@ -160,6 +160,7 @@ impl Engine {
             now: self.clock.now(),
         });
         self.live.insert(&live);
+        self.kill_if_stopped(&live);
         self.broker.touch(&live.run_id);
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
         self.tasks.spawn(async move {

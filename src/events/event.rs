@@ -27,6 +27,10 @@ vocabulary! {
         ApprovalRequested = "exec.approval.requested",
         /// An approval ended.
         ApprovalResolved = "exec.approval.resolved",
+        /// Somebody stopped everything.
+        ExecStopped = "exec.stopped",
+        /// Everything goes on.
+        ExecResumed = "exec.resumed",
         /// An entry, grant or deny rule changed.
         AllowlistChanged = "allowlist.changed",
         /// The document, the config or a preset changed what is allowed.
@@ -231,6 +235,28 @@ pub enum EventKind {
     },
     /// `exec.approval.resolved`
     ApprovalResolved(Resolution),
+    /// `exec.stopped`
+    ExecStopped {
+        /// Who.
+        by: Actor,
+        /// When it came into force, which may be before it could be recorded.
+        at: UnixMillis,
+        /// Why, in their words.
+        reason: String,
+        /// Whether what ran was killed.
+        kills: bool,
+    },
+    /// `exec.resumed`
+    ExecResumed {
+        /// Who.
+        by: Actor,
+        /// Why, in their words.
+        reason: String,
+        /// Who proposed it, where it took two owners.
+        proposed_by: Option<Actor>,
+        /// When the stop that ended began.
+        stopped_at: UnixMillis,
+    },
     /// `allowlist.changed`
     AllowlistChanged {
         /// What became of it.
@@ -349,6 +375,8 @@ impl EventKind {
             Self::ExecDenied { .. } => EventType::ExecDenied,
             Self::ApprovalRequested { .. } => EventType::ApprovalRequested,
             Self::ApprovalResolved(_) => EventType::ApprovalResolved,
+            Self::ExecStopped { .. } => EventType::ExecStopped,
+            Self::ExecResumed { .. } => EventType::ExecResumed,
             Self::AllowlistChanged { .. } => EventType::AllowlistChanged,
             Self::PolicyChanged { .. } => EventType::PolicyChanged,
             Self::ConfigRejected { .. } => EventType::ConfigRejected,
@@ -382,6 +410,8 @@ impl EventKind {
             | Self::ExecDenied { .. }
             | Self::ApprovalRequested { .. }
             | Self::ApprovalResolved(_)
+            | Self::ExecStopped { .. }
+            | Self::ExecResumed { .. }
             | Self::AllowlistChanged {
                 change: AllowlistChange::Added | AllowlistChange::Changed | AllowlistChange::Removed,
                 ..
@@ -467,6 +497,26 @@ impl EventKind {
                     .put("expiresAtMs", expires_at.get());
             }
             Self::ApprovalResolved(resolution) => members.resolution(resolution),
+            Self::ExecStopped {
+                by,
+                at,
+                reason,
+                kills,
+            } => {
+                members.put("by", actor_json(by)).put("stoppedAtMs", at.get());
+                members.text("reason", reason).put("kill", *kills);
+            }
+            Self::ExecResumed {
+                by,
+                reason,
+                proposed_by,
+                stopped_at,
+            } => {
+                members.put("by", actor_json(by)).text("reason", reason);
+                members
+                    .maybe("proposedBy", proposed_by.as_ref().map(actor_json))
+                    .put("stoppedAtMs", stopped_at.get());
+            }
             Self::AllowlistChanged {
                 change,
                 list,

@@ -69,6 +69,8 @@ opens! {
     ReadOrAskedOrOwn = Read | Exec | Approve;
     /// `read` or `approve`
     ReadOrApprove = Read | Approve;
+    /// `approve` or `admin`
+    ApproveOrAdmin = Approve | Admin;
     /// `exec` for its own, or `admin`
     ExecOrAdmin = Exec | Admin;
     /// `relay` or `admin`

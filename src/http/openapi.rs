@@ -40,6 +40,7 @@ use crate::{
         (name = "allowlist", description = "What runs without asking."),
         (name = "nodes", description = "Other machines that run commands, and those that want to."),
         (name = "events", description = "What happens, as it happens."),
+        (name = "stop", description = "Stopping everything at once, and letting it go on."),
         (name = "audit", description = "The record that nobody can quietly change."),
         (name = "tokens", description = "Who may do what."),
         (name = "pages", description = "The approvals page."),

@@ -13,9 +13,9 @@ use utoipa::{
 use crate::{
     domain::{
         ActorKind, AgentId, ApprovalDecision, ApprovalId, ApprovalStatus, Ask, DecidedBy, EntryId, Host,
-        HostChoice, Isolation, OnMiss, OutputStream, Owner, PatternWidth, Pinning, ProcessStatus, Reason,
-        RunId, RunStatus, RunVerdict, Scope, ScriptHold, Security, SessionKey, TerminalReason, TokenId,
-        UnixMillis,
+        HostChoice, Isolation, MAX_STOP_REASON_CHARS, OnMiss, OutputStream, Owner, PatternWidth, Pinning,
+        ProcessStatus, Reason, RunId, RunStatus, RunVerdict, Scope, ScriptHold, Security, SessionKey,
+        TerminalReason, TokenId, UnixMillis,
     },
     http::extract::{AgentScope, IfMatch, NodeName, PairingName, ProcessSessionName},
     patch::ChangeKind,
@@ -169,6 +169,27 @@ macro_rules! lines {
             }
         }
     )+};
+}
+
+/// Why everything is stopped, or goes on.
+#[derive(Debug)]
+pub(in crate::http) enum StopReason {}
+
+impl PartialSchema for StopReason {
+    fn schema() -> RefOr<Schema> {
+        let text = text()
+            .pattern(Some(r"\S"))
+            .min_length(Some(1))
+            .max_length(Some(MAX_STOP_REASON_CHARS))
+            .description(Some("1 to 2000 characters, not all white space."));
+        RefOr::T(text.build().into())
+    }
+}
+
+impl ToSchema for StopReason {
+    fn name() -> Cow<'static, str> {
+        Cow::Borrowed("StopReason")
+    }
 }
 
 lines! {

@@ -432,6 +432,7 @@ fn refusal_of(error: &ExecError) -> Refusal {
         | ExecError::PatchFailed(_) => Refusal::Unavailable("policy does not run commands on this host"),
         ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => Refusal::RateLimit,
         ExecError::ShuttingDown => Refusal::Unavailable("the server is shutting down"),
+        ExecError::Stopped(_) => Refusal::UserDenied,
         ExecError::Blind(_) | ExecError::Storage(_) => {
             Refusal::Unavailable("the server cannot run commands now")
         }
@@ -442,7 +443,8 @@ fn refusal_for(reason: Reason) -> Refusal {
     match reason {
         Reason::SecurityDeny | Reason::DocumentRefused | Reason::ToolDenied => Refusal::SecurityDeny,
         Reason::Denylist => Refusal::Denylist,
-        Reason::UserDenied => Refusal::UserDenied,
+        // A peer knows no other word for a person's no.
+        Reason::UserDenied | Reason::Stopped => Refusal::UserDenied,
         Reason::AllowlistMiss => Refusal::AllowlistMiss,
         Reason::BindingMismatch => Refusal::BindingMismatch,
         Reason::RateLimited => Refusal::RateLimit,

@@ -66,7 +66,7 @@ impl Job for DirectLaunch {
                 outlives_caller.then(|| terms.binding.digest()),
                 run.isolation,
                 terms.node.clone(),
-            );
+            )?;
             let entrance = Entrance {
                 status: RunStatus::Launching,
                 verdict: RunVerdict::Run,

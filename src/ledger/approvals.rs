@@ -277,7 +277,12 @@ fn state(columns: &mut Columns<'_>) -> Result<ApprovalState, Fault> {
             }),
             None => columns.contradiction("decision"),
         },
-        (ApprovalStatus::Denied, Some(at), Some(by)) => Ok(ApprovalState::Denied { by, at, reason }),
+        (ApprovalStatus::Denied, Some(at), Some(by)) => Ok(ApprovalState::Denied {
+            by,
+            at,
+            reason,
+            why: why.unwrap_or(TerminalReason::User),
+        }),
         (ApprovalStatus::Expired, Some(at), None) => match why {
             Some(why) => Ok(ApprovalState::Expired { at, why }),
             None => columns.contradiction("terminal_reason"),

@@ -98,6 +98,7 @@ impl Job for Asking {
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
+            tx.expect_going()?;
             if tx.state.pending >= *max_pending {
                 return Ok(AskDraft::TooManyPending);
             }
@@ -210,6 +211,7 @@ impl Job for NoRoute {
         } = self;
         let key = key.as_ref();
         idempotency::admit(tx, key, |tx| {
+            tx.expect_going()?;
             if is_taken(tx, &approval.id)? {
                 return Ok(NoRouteDraft::IdTaken);
             }
@@ -245,7 +247,7 @@ impl Job for NoRoute {
                     let outlives_caller = run.background || key.is_some();
                     let digest = outlives_caller.then(|| terms.binding.digest());
                     let node = terms.node.clone();
-                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation, node);
+                    let ready = Ready::draw(tx, now + terms.start_by, digest, run.isolation, node)?;
                     entrance.status = RunStatus::Launching;
                     entrance.decision = by_fallback(RunVerdict::Run);
                     entrance.launch = Some(&ready);

@@ -478,6 +478,10 @@ fn apply_one(tx: &mut Tx<'_>, job: &mut dyn Ticket) -> Result<(), Rollback> {
     let before = tx.connection.total_changes();
     let Err(fault) = job.apply(tx) else { return Ok(()) };
     match Rollback::of_one(fault) {
+        Rollback::OneJob(error @ LedgerError::Stopped(_)) if tx.connection.total_changes() == before => {
+            job.refuse(error);
+            Ok(())
+        }
         Rollback::OneJob(error) if tx.connection.total_changes() == before => {
             tracing::error!(
                 error = &error as &dyn std::error::Error,

@@ -97,6 +97,9 @@ impl Job for Decide {
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<DecideOutcome, Fault> {
+        if self.decision != ApprovalDecision::Deny {
+            tx.expect_going()?;
+        }
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.approval)? else {
             return Ok(DecideOutcome::NotFound);
         };
@@ -168,7 +171,12 @@ impl Decide {
         };
         let (by, reason) = (self.by.clone(), self.reason.clone());
         approval.state = match decision {
-            ApprovalDecision::Deny => ApprovalState::Denied { by, at, reason },
+            ApprovalDecision::Deny => ApprovalState::Denied {
+                by,
+                at,
+                reason,
+                why: TerminalReason::User,
+            },
             decision @ (ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways) => {
                 ApprovalState::Allowed {
                     decision,
@@ -367,7 +375,7 @@ pub(super) fn tell_resolved(
     tx.log(Event { subject, kind }, by.unwrap_or(&system))
 }
 
-/// Ends an approval that nobody decided; the caller has checked that it is pending.
+/// Ends an approval that nobody answered; the caller has checked that it is pending.
 pub(super) fn end_undecided(
     tx: &mut Tx<'_>,
     stored: &StoredApproval,
@@ -376,9 +384,17 @@ pub(super) fn end_undecided(
     why: TerminalReason,
 ) -> Result<Approval, Fault> {
     let now = tx.now().get();
+    let reason = match &state {
+        ApprovalState::Denied { reason, .. } => reason.clone(),
+        ApprovalState::Pending
+        | ApprovalState::Allowed { .. }
+        | ApprovalState::Expired { .. }
+        | ApprovalState::Cancelled { .. } => None,
+    };
     let changed = tx.execute(
         "UPDATE approvals SET status = ?2, resolved_ms = ?3, resolved_kind = ?4, resolved_id = ?5, \
-         resolved_name = ?6, terminal_reason = ?7, env_sealed = NULL WHERE id = ?1 AND status = 'pending'",
+         resolved_name = ?6, terminal_reason = ?7, reason = ?8, env_sealed = NULL \
+         WHERE id = ?1 AND status = 'pending'",
         (
             stored.approval.id.as_str(),
             state.status().as_str(),
@@ -387,6 +403,7 @@ pub(super) fn end_undecided(
             by.map(|by| &by.id),
             by.map(|by| &by.name),
             why.as_str(),
+            &reason,
         ),
     )?;
     exactly_one(changed)?;
@@ -395,7 +412,7 @@ pub(super) fn end_undecided(
         state,
         ..stored.approval.clone()
     };
-    tell_resolved(tx, &approval, by, None, why)?;
+    tell_resolved(tx, &approval, by, reason, why)?;
     Ok(approval)
 }
 

@@ -50,6 +50,9 @@ impl Job for UseAnswer {
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Approval>, Fault> {
+        if tx.context.stop.current().is_some() {
+            return Ok(None);
+        }
         let now = tx.now();
         let ids = match &self.to {
             AnswerTo::Approval(id) => vec![id.clone()],

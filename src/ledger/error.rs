@@ -4,6 +4,8 @@ use std::{path::PathBuf, sync::Arc};
 
 use rusqlite::ErrorCode;
 
+use crate::domain::Stop;
+
 /// Why a job or a query was not done. Nothing of a failed job was written.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LedgerError {
@@ -22,6 +24,9 @@ pub enum LedgerError {
     /// The ledger was stopped.
     #[error("the ledger is closed")]
     Closed,
+    /// Everything is stopped, and this would let something begin.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
 }
 
 /// What the storage said; opaque on purpose.
@@ -90,6 +95,7 @@ pub enum OpenError {
 pub(super) enum Fault {
     Sql(rusqlite::Error),
     Inconsistent(Inconsistency),
+    Stopped(Arc<Stop>),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -109,6 +115,7 @@ impl From<Fault> for LedgerError {
         match fault {
             Fault::Sql(error) => Self::from_sql(error),
             Fault::Inconsistent(inconsistency) => Self::Inconsistent(inconsistency),
+            Fault::Stopped(stop) => Self::Stopped(stop),
         }
     }
 }
@@ -121,6 +128,7 @@ impl LedgerError {
             full_or_unavailable @ (Self::StorageFull
             | Self::Unavailable(_)
             | Self::Inconsistent(_)
+            | Self::Stopped(_)
             | Self::Closed) => full_or_unavailable,
         }
     }
@@ -139,7 +147,7 @@ impl LedgerError {
     pub(super) const fn is_storage(&self) -> bool {
         match self {
             Self::StorageFull | Self::Unavailable(_) | Self::Closed => true,
-            Self::Inconsistent(_) | Self::Refused(_) => false,
+            Self::Inconsistent(_) | Self::Refused(_) | Self::Stopped(_) => false,
         }
     }
 }

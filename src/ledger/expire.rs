@@ -143,6 +143,9 @@ impl Job for Expire {
             finish::deny_run(tx, &run_id, reason, detail, Some(decision), &Actor::system())?;
             other(ExpireOutcome::Denied(Box::new(approval)))
         };
+        if let Some(standing) = tx.context.stop.current() {
+            return deny(tx, Reason::Stopped, Some(standing.stop.words()));
+        }
         let terms = match &self.fallback {
             Fallback::Deny { reason, detail } => return deny(tx, *reason, detail.clone()),
             Fallback::Run(terms) => terms,
@@ -168,7 +171,7 @@ impl Job for Expire {
             run.outlives_caller.then_some(digest),
             run.isolation,
             terms.node.clone(),
-        );
+        )?;
         let approval = decide::end_undecided(tx, &stored, expired, None, self.why.reason())?;
         ready.write(
             tx,

@@ -32,6 +32,7 @@ use super::{
     retention::{Prune, Pruned},
     revise::{Revise, ReviseOutcome, WaitingEnv},
     stats::LedgerStats,
+    stop::StopSwitch,
 };
 
 /// Whether the ledger can be written.
@@ -62,6 +63,7 @@ pub struct Ledger {
     pub(super) sealed: watch::Receiver<audit::SealedHead>,
     pub(super) files: Arc<Files>,
     pub(super) record: Option<audit::ProblemKind>,
+    pub(super) stop: Arc<StopSwitch>,
     pub(super) epoch: i64,
 }
 

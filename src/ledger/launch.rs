@@ -232,8 +232,8 @@ pub struct Relaunch {
 pub enum RelaunchOutcome {
     /// It may start.
     Launched(Permit),
-    /// It may not: it is not `launching`, its start-by passed, it would be something else, or values of its
-    /// environment are gone. Nothing was written; void its fence and end it as not started.
+    /// It may not: it is not `launching`, its start-by passed, it would be something else, values of its
+    /// environment are gone, or everything is stopped. Nothing was written; void its fence and end it as not started.
     NotPossible,
 }
 
@@ -259,14 +259,19 @@ pub(super) struct LaunchColumns {
 }
 
 impl Ready {
-    /// Draws a launch id for a run that is about to be written.
+    /// Draws a launch id for a run that is about to be written. This is where a stop counts: there is no permit without
+    /// one of these, and whoever stops waits until the transactions that did not see it are over.
+    ///
+    /// # Errors
+    /// [`Fault::Stopped`] while everything is stopped; call it before anything is written.
     pub(super) fn draw(
         tx: &mut Tx<'_>,
         not_after: UnixMillis,
         binding_digest: Option<String>,
         isolation: Isolation,
         node: Option<NodeLaunch>,
-    ) -> Self {
+    ) -> Result<Self, Fault> {
+        tx.expect_going()?;
         let columns = LaunchColumns {
             launch_id: tx.context.ids.launch_id(),
             epoch: tx.context.epoch,
@@ -276,7 +281,7 @@ impl Ready {
             isolation,
             node,
         };
-        Self { columns }
+        Ok(Self { columns })
     }
 
     pub(super) const fn columns(&self) -> &LaunchColumns {
@@ -446,7 +451,7 @@ impl Job for ApprovedLaunch {
             run.outlives_caller.then_some(digest),
             run.isolation,
             self.node.clone(),
-        );
+        )?;
         let now = tx.now().get();
         let consumed = tx.execute(
             "UPDATE approvals SET consumed_ms = ?2, env_sealed = NULL \
@@ -509,6 +514,9 @@ impl Job for Relaunch {
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<Option<Ready>, Fault> {
+        if tx.context.stop.current().is_some() {
+            return Ok(None);
+        }
         let Some(launch) = runs::earlier_launch(tx.connection, &self.run_id)? else {
             return Ok(None);
         };

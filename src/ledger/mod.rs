@@ -36,6 +36,7 @@ mod progress;
 mod record;
 mod revise;
 mod sign_ins;
+mod stop;
 mod tokens;
 mod withdraw;
 
@@ -83,4 +84,5 @@ pub use runs::{RunFilter, StoredOutput};
 pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
+pub use stop::{Pressed, Resume, ResumeOutcome, StopStanding, Takes, stop_on_record};
 pub use tokens::{NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens};

@@ -30,6 +30,7 @@ use super::{
     readers::Readers,
     schema,
     stats::LedgerStats,
+    stop::StopSwitch,
     tx::{Context, State, fetch},
     writer::Writer,
 };
@@ -78,6 +79,8 @@ impl Ledger {
         let head = HeadFile::at(audit_head.clone());
         let before = Before::read(&connection, &boot_id).map_err(|fault| database(&path, fault.into()))?;
         let Before { epoch, mut state } = before;
+        let stop = StopSwitch::of_record(&connection).map_err(|fault| database(&path, fault.into()))?;
+        let stop = Arc::new(stop);
         let unread = |source| OpenError::File {
             path: audit_head.clone(),
             source,
@@ -123,6 +126,7 @@ impl Ledger {
                 keys: Arc::clone(&keys),
                 epoch,
                 boot_id,
+                stop: Arc::clone(&stop),
             },
             state,
             notes: Arc::clone(&notes),
@@ -155,6 +159,7 @@ impl Ledger {
             sealed: seals,
             files,
             record: record.map(|problem| problem.kind),
+            stop,
             epoch,
         };
         let thread = std::thread::Builder::new()

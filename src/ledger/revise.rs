@@ -74,6 +74,7 @@ impl Job for Revise {
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<ReviseDraft, Fault> {
+        tx.expect_going()?;
         let refused = |outcome| Ok(ReviseDraft::Refused(outcome));
         let Some(stored) = approvals::fetch_stored(tx.connection, &self.revises)? else {
             return refused(ReviseOutcome::NotFound);
@@ -139,6 +140,7 @@ impl Revise {
             by: self.by.clone(),
             at,
             reason: None,
+            why: TerminalReason::User,
         };
         old.revised_by = Some(self.approval.id.clone());
         decide::tell_resolved(tx, &old, Some(&self.by), None, TerminalReason::User)?;

@@ -57,6 +57,10 @@ const MIGRATIONS: &[(&str, &str)] = &[
         "0013_token_owners.sql",
         include_str!("../../migrations/sqlite/0013_token_owners.sql"),
     ),
+    (
+        "0014_stop.sql",
+        include_str!("../../migrations/sqlite/0014_stop.sql"),
+    ),
 ];
 
 /// Brings a database to the present schema.

@@ -108,6 +108,8 @@ impl Tally {
             | EventKind::NodeDisconnected { .. }
             | EventKind::NodePairingRequested(_)
             | EventKind::NodePairingResolved { .. }
+            | EventKind::ExecStopped { .. }
+            | EventKind::ExecResumed { .. }
             | EventKind::ServerShutdown { .. } => None,
         };
         Self {

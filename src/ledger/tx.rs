@@ -17,6 +17,7 @@ use super::{
     error::Fault,
     keys::Keys,
     stats::Tally,
+    stop::StopSwitch,
 };
 
 /// Proof that the transaction is on record. Made by the writer alone, after COMMIT; without it no permit.
@@ -54,6 +55,8 @@ pub(super) struct Context {
     /// Counts the openings of this ledger.
     pub(super) epoch: i64,
     pub(super) boot_id: String,
+    /// Whether everything is stopped.
+    pub(super) stop: Arc<StopSwitch>,
 }
 
 /// The transaction under way.
@@ -94,6 +97,14 @@ impl<'open> Tx<'open> {
     /// Whether `stamp` is the policy in force. Asked once per batch: a job that came later is in a later one.
     pub(super) fn is_current(&mut self, stamp: &PolicyStamp) -> bool {
         self.stamp.get_or_insert_with(|| self.context.policy.stamp()) == stamp
+    }
+
+    /// Refuses while everything is stopped.
+    pub(super) fn expect_going(&self) -> Result<(), Fault> {
+        match self.context.stop.current() {
+            None => Ok(()),
+            Some(standing) => Err(Fault::Stopped(Arc::clone(&standing.stop))),
+        }
     }
 
     /// Runs a statement and says how many rows it changed.

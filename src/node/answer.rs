@@ -104,7 +104,7 @@ impl Denied {
     fn of_reason(reason: Option<Reason>) -> Self {
         match reason {
             Some(Reason::AllowlistMiss) => Self::AllowlistMiss,
-            Some(Reason::UserDenied) => Self::ByPerson,
+            Some(Reason::UserDenied | Reason::Stopped) => Self::ByPerson,
             Some(Reason::BindingMismatch) => Self::PlanMismatch,
             Some(
                 Reason::ApprovalRequired
@@ -204,6 +204,7 @@ impl Answer {
             ExecError::NoPlace(_) | ExecError::NoTurn(_) | ExecError::Overloaded => {
                 Self::unavailable("NODE_BUSY: no place to run was free in time")
             }
+            ExecError::Stopped(_) => Self::denied(Denied::ByPerson, dialect),
             ExecError::ShuttingDown => Self::unavailable("NODE_STOPPING: the node is shutting down"),
             ExecError::Blind(_) => {
                 Self::unavailable("NODE_BUSY: the files of the command cannot be seen now")

@@ -176,6 +176,8 @@ pub enum Answered {
     OwnRequest,
     /// The token that brought it may not allow this, for the reason given.
     NotEntitled(String),
+    /// Everything is stopped; who did that, when and why.
+    Stopped(String),
     /// There is no such approval.
     Unknown,
     /// There are several.
@@ -202,6 +204,7 @@ pub fn approved(name: &str, answered: &Answered) -> String {
         Answered::NotEntitled(why) => {
             format!("Approval {name} cannot be allowed by the token that brought the answer: {why}.")
         }
+        Answered::Stopped(why) => format!("Approval {name} cannot be allowed: {why}"),
         Answered::Unknown => format!("There is no approval {name}."),
         Answered::Ambiguous => format!("More than one approval begins with {name}; give the whole id."),
     }

@@ -52,7 +52,7 @@ const ENDS_WITH: &[(&str, i32)] = &[
 /// Examples after which the next would find something else.
 const CHANGES: &[&str] = &[
     "resolve", "cancel", "remove", "revoke", "set", "unset", "preset", "init", "--fix", "kill", "clear",
-    "--eof", "approve", "reject", "rename", "reset", "rotate",
+    "--eof", "approve", "reject", "rename", "reset", "rotate", "stop",
 ];
 
 /// Commands whose data is no JSON (bytes of a run, a script), or that are refused while a server runs.

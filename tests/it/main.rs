@@ -171,6 +171,8 @@ mod skills;
 #[cfg(test)]
 mod state_directory;
 #[cfg(test)]
+mod stop;
+#[cfg(test)]
 mod tls;
 #[cfg(test)]
 mod tool_policy;

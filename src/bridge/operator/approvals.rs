@@ -94,7 +94,11 @@ pub(super) async fn request(
 ) -> Answer {
     let two_phase = params.two_phase == Some(true) && session.protocol == Protocol::Four;
     let request = ask_request(session, params)?;
-    let approval = ask(session, request).await?;
+    let id = request.id.clone();
+    let approval = match ask(session, request).await? {
+        Asked::Approval(approval) => approval,
+        Asked::Stopped => return Ok(shape::stopped(id.as_ref(), session.now())),
+    };
     if approval.state.status() != ApprovalStatus::Pending {
         return Ok(shape::decision(&approval));
     }
@@ -204,8 +208,16 @@ fn room_for_list(session: &OperatorSession) -> usize {
     limits.max_frame_bytes.min(limits.max_buffer_bytes) / PART_OF_BUFFER
 }
 
+/// What became of a question.
+enum Asked {
+    /// A person is asked, or nobody is there.
+    Approval(Box<Approval>),
+    /// Everything is stopped: the answer is no.
+    Stopped,
+}
+
 /// Asks, even if the connection goes away meanwhile: a question takes a place of its asker for as long as it waits.
-async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Approval, WireError> {
+async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, WireError> {
     let bridge = &session.bridge;
     let Some(place) = bridge.askers.enter(&request.asked_by) else {
         let full = format!("{MOST_WAITING} questions of this token wait for an answer already");
@@ -228,9 +240,12 @@ async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Approval,
         }
         drop(place);
     });
-    told.await
-        .map_err(|_dropped| of_ask(AskError::ShuttingDown))?
-        .map_err(of_ask)
+    match told.await {
+        Ok(Ok(approval)) => Ok(Asked::Approval(Box::new(approval))),
+        Ok(Err(AskError::Stopped(_))) => Ok(Asked::Stopped),
+        Ok(Err(error)) => Err(of_ask(&error)),
+        Err(_dropped) => Err(of_ask(&AskError::ShuttingDown)),
+    }
 }
 
 async fn until_ended(session: &OperatorSession, id: &ApprovalId) -> Result<Approval, WireError> {
@@ -387,16 +402,16 @@ fn word<T: std::str::FromStr>(text: Option<String>) -> Result<Option<T>, T::Err>
         .transpose()
 }
 
-fn of_ask(error: AskError) -> WireError {
+fn of_ask(error: &AskError) -> WireError {
     match error {
         AskError::IdTaken => WireError::invalid("approval id already pending"),
         AskError::SlugTaken => {
             WireError::invalid("another approval id begins with the same 8 characters; draw a new one")
         }
-        AskError::TooManyPending | AskError::ShuttingDown => {
+        AskError::TooManyPending | AskError::ShuttingDown | AskError::Stopped(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
-        AskError::Storage(trouble) => refusal::storage(trouble),
+        AskError::Storage(trouble) => refusal::storage(*trouble),
     }
 }
 
@@ -415,6 +430,9 @@ fn of_decide(protocol: Protocol, error: &DecideError) -> WireError {
             .with_details(json!({ "reason": "APPROVAL_OWN_REQUEST" })),
         DecideError::NotEntitled { detail } => {
             WireError::invalid(detail.clone()).with_details(json!({ "reason": "APPROVAL_NOT_IN_GROUPS" }))
+        }
+        DecideError::Stopped(stop) => {
+            WireError::invalid(stop.words()).with_details(json!({ "reason": "STOPPED" }))
         }
         DecideError::Storage(trouble) => refusal::storage(*trouble),
     }

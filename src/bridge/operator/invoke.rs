@@ -22,6 +22,7 @@ use super::{
 use crate::{
     domain::{
         AgentId, Command, ExecRequest, HostChoice, InvalidRequest, Reason, Run, RunId, RunStatus, SessionKey,
+        Stop,
     },
     engine::{
         IdempotencyKey, Leaving,
@@ -102,6 +103,11 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
         idempotency_key,
     } = call;
     session.must(invoke_opens(&command))?;
+    // Whatever it is: what a node does with it is not seen from here.
+    let engine = session.bridge.engine();
+    engine
+        .expect_going()
+        .map_err(|stop| stopped(session.protocol, &stop))?;
     let patience = timeout_ms.and_then(positive);
     let timeout = patience.unwrap_or_else(|| default_timeout(session));
     let payload = match command.as_str() {
@@ -111,7 +117,9 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
         _another => {
             session.must_reach_what_is_of_no_agent()?;
             let params = params.unwrap_or(Value::Null);
-            send(session, &node_id, &command, params, timeout).await?
+            let call = send(session, &node_id, &command, params, timeout);
+            let sent = engine.begin_while_going(call).await;
+            sent.map_err(|stop| stopped(session.protocol, &stop))??
         }
     };
     Ok(json!({
@@ -656,6 +664,7 @@ fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireEr
         | Reason::ApprovalTimeout
         | Reason::ApprovalCancelled
         | Reason::ApprovalRequestFailed
+        | Reason::Stopped
         | Reason::NoApprover => "SYSTEM_RUN_DENIED: approval required",
         Reason::ToolDenied
         | Reason::Denylist
@@ -685,6 +694,12 @@ fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireEr
     refusal::with_detail(refused, "reason", json!(reason))
 }
 
+/// What is refused while everything is stopped: to a client of the Bridge that is a person's no.
+fn stopped(protocol: Protocol, stop: &Stop) -> WireError {
+    let refused = refused(protocol, Reason::Stopped, Dispatched::No);
+    refusal::with_detail(refused, "detail", json!(stop.words()))
+}
+
 /// Why nothing was begun.
 fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
     let said = |code: &str, message: String| {
@@ -711,6 +726,7 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
             refusal::with_detail(refusal::nobody(protocol), "detail", json!(detail))
         }
         ExecError::Storage(trouble) => refusal::storage(*trouble),
+        ExecError::Stopped(stop) => stopped(protocol, stop),
         ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::NoTurn(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) => {

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use crate::{
     command::{display, question::PlainQuestion},
     domain::{
-        Approval, ApprovalDecision, ApprovalState, ApprovalStatus, Bound, Command, TerminalReason, UnixMillis,
+        Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, Bound, Command,
+        TerminalReason, UnixMillis,
     },
     protocol::bridge::Protocol,
 };
@@ -50,6 +51,16 @@ pub(super) fn resolved(protocol: Protocol, approval: &Approval) -> Option<Value>
         put(&mut shown, "request", request(protocol, approval));
     }
     Some(shown)
+}
+
+/// The same for a question that nobody is asked while everything is stopped.
+pub(super) fn stopped(id: Option<&ApprovalId>, now: UnixMillis) -> Value {
+    json!({
+        "id": id,
+        "decision": ApprovalDecision::Deny,
+        "createdAtMs": now,
+        "expiresAtMs": now,
+    })
 }
 
 /// The final answer of `exec.approval.request`.

@@ -55,6 +55,7 @@ pub fn findings(snapshot: &Snapshot) -> Vec<Finding> {
     found.extend(rules::rules(snapshot));
     found.extend(snapshot.safe_bins.iter().map(rules::safe_bin));
     found.extend(server::record(snapshot));
+    found.extend(server::stopped(snapshot));
     found.extend(tokens::doubtful_tokens(&snapshot.doubtful_tokens));
     found.extend(server::socket(snapshot));
     found.extend(server::server(&snapshot.server));

@@ -16,6 +16,18 @@ pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
     })
 }
 
+pub(super) fn stopped(snapshot: &Snapshot) -> Option<Finding> {
+    let words = snapshot.stopped.as_ref()?;
+    Some(Finding {
+        id: "stopped",
+        severity: Severity::Warning,
+        key: snapshot.state_dir.join("countersign").display().to_string(),
+        explanation: words.clone(),
+        fix: "countersign resume --reason TEXT lets everything go on".to_owned(),
+        repair: None,
+    })
+}
+
 pub(super) fn socket(snapshot: &Snapshot) -> Option<Finding> {
     match &snapshot.socket {
         SocketState::Fine => None,
@@ -73,6 +85,15 @@ mod tests {
             (found[0].id, found[0].severity),
             ("audit-broken", Severity::Error)
         );
+    }
+
+    #[test]
+    fn a_stop_is_told_with_its_way_out() {
+        let mut snapshot = sound();
+        snapshot.stopped = Some("everything is stopped since then, by ann: keys leaked".to_owned());
+        let found = findings(&snapshot);
+        assert_eq!((found[0].id, found[0].severity), ("stopped", Severity::Warning));
+        assert!(found[0].explanation.contains("keys leaked"));
     }
 
     #[test]

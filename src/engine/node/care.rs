@@ -216,6 +216,7 @@ impl Engine {
             now: self.clock.now(),
         });
         self.live.insert(&live);
+        self.kill_if_stopped(&live);
         self.broker.touch(&live.run_id);
         let care = Care {
             node_id,
@@ -553,6 +554,10 @@ impl Engine {
         let without_output = |reason: Reason, detail: Option<String>| {
             outcome::end_without_exit(reason, detail, OutputSummary::default(), now)
         };
+        let ended_by = |cause: KillCause, detail: Option<String>| RunEnd {
+            status: RunStatus::Cancelled,
+            ..without_output(cancelled(cause), detail)
+        };
         let (answer, how) = match end {
             NodeEnd::Answered(Ok(payload)) => match RunAnswer::of(payload) {
                 Ok(answer) => (answer, None),
@@ -573,7 +578,7 @@ impl Engine {
             NodeEnd::Answered(Err(error)) => {
                 let (reason, words) = answers::refusal(&error);
                 return match killed {
-                    Some(cause) if !is_denial(reason) => (without_output(cancelled(cause), None), None),
+                    Some(cause) if !is_denial(reason) => (ended_by(cause, None), None),
                     Some(_) | None => (without_output(refused(reason, start), Some(words)), None),
                 };
             }
@@ -592,7 +597,7 @@ impl Engine {
             NodeEnd::Unconfirmed(cause) => {
                 let detail =
                     "the node was told to end it and did not confirm that; it may go on there".to_owned();
-                return (without_output(cancelled(cause), Some(detail)), None);
+                return (ended_by(cause, Some(detail)), None);
             }
         };
         self.mark_started(live, start).await;
@@ -708,6 +713,7 @@ fn refused(reason: Reason, start: &Start) -> Reason {
 const fn cancelled(cause: KillCause) -> Reason {
     match cause {
         KillCause::Shutdown => Reason::Shutdown,
+        KillCause::Stopped => Reason::Stopped,
         KillCause::Cancelled | KillCause::Timeout => Reason::Cancelled,
     }
 }

@@ -60,6 +60,7 @@ fn judge(
         (Some(0), _) => (RunStatus::Completed, None, None),
         (Some(_), _) => (RunStatus::Failed, None, None),
         (None, Some(KillCause::Shutdown)) => (RunStatus::Cancelled, Some(Reason::Shutdown), None),
+        (None, Some(KillCause::Stopped)) => (RunStatus::Cancelled, Some(Reason::Stopped), None),
         (None, Some(KillCause::Cancelled | KillCause::Timeout)) => {
             (RunStatus::Cancelled, Some(Reason::Cancelled), None)
         }
@@ -163,7 +164,13 @@ mod tests {
         );
         assert_eq!((end.exit_code, end.output_bytes), (answer.exit_code, 3));
         if let Some(reason) = end.reason {
-            assert_eq!(reason.run_status(), end.status);
+            // A stop ends what had started as `cancelled`, and what had not as `denied`.
+            let status = if reason == Reason::Stopped {
+                RunStatus::Cancelled
+            } else {
+                reason.run_status()
+            };
+            assert_eq!(status, end.status);
         }
     }
 
@@ -203,6 +210,7 @@ mod tests {
         for (cause, reason) in [
             (KillCause::Cancelled, Reason::Cancelled),
             (KillCause::Shutdown, Reason::Shutdown),
+            (KillCause::Stopped, Reason::Stopped),
         ] {
             check(&answer(), Some(cause), RunStatus::Cancelled, Some(reason));
             check(&missing, Some(cause), RunStatus::Cancelled, Some(reason));

@@ -89,6 +89,7 @@ impl Engine {
                 message: format!("more than {MAX_INPUT_BYTES} bytes; write them in several calls"),
             });
         }
+        self.expect_going().map_err(ProcessError::Stopped)?;
         let written = Written {
             by: &caller.actor,
             session: &session,
@@ -104,20 +105,28 @@ impl Engine {
                 .await
                 .map_err(StorageTrouble::from)?;
         }
-        match tokio::time::timeout(PATIENCE, live.control().write_input(&typed.bytes)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_closed)) => {
+        let handed = async {
+            let taken = tokio::time::timeout(PATIENCE, live.control().write_input(&typed.bytes)).await;
+            if typed.ends && matches!(taken, Ok(Ok(()))) {
+                live.control().close_input();
+            }
+            taken
+        };
+        match self.while_going(handed).await {
+            Ok(Ok(Ok(()))) => {}
+            Err(stop) => {
+                self.record_refused_input(&written).await;
+                return Err(ProcessError::Stopped(stop));
+            }
+            Ok(Ok(Err(_closed))) => {
                 self.record_refused_input(&written).await;
                 let _ended = live.ended().await;
                 return Err(self.ended(session));
             }
-            Err(_elapsed) => {
+            Ok(Err(_elapsed)) => {
                 self.record_refused_input(&written).await;
                 return Err(ProcessError::NotTaken);
             }
-        }
-        if typed.ends {
-            live.control().close_input();
         }
         live.touch(self.clock.now());
         Ok(ProcessReply::Taken {
@@ -141,7 +150,9 @@ impl Engine {
                 message: "the session has no terminal; start it with pty".to_owned(),
             });
         }
-        live.resize(size);
+        self.while_going(async { live.resize(size) })
+            .await
+            .map_err(ProcessError::Stopped)?;
         Ok(ProcessReply::Taken {
             session: Box::new(self.session_again(session).await?),
             warnings: Vec::new(),

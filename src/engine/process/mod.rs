@@ -29,7 +29,7 @@ pub use session::Session;
 
 use crate::{
     clock::Ids,
-    domain::{AgentId, TerminalSize},
+    domain::{AgentId, Stop, TerminalSize},
     engine::reply::{StorageTrouble, Warning},
 };
 
@@ -155,6 +155,9 @@ pub enum ProcessError {
     /// The command does not read its input; nothing was written.
     #[error("the command does not read its input")]
     NotTaken,
+    /// Somebody stopped everything, so that nothing is written to what runs.
+    #[error("everything is stopped")]
+    Stopped(Arc<Stop>),
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Storage(#[from] StorageTrouble),

@@ -179,6 +179,7 @@ impl Engine {
             Err(DecideError::NotAllowed { .. }) => Answered::NotOpen(decision),
             Err(DecideError::OwnRequest) => Answered::OwnRequest,
             Err(DecideError::NotEntitled { detail }) => Answered::NotEntitled(detail),
+            Err(DecideError::Stopped(stop)) => Answered::Stopped(stop.words()),
             Err(DecideError::Storage(trouble)) => return Err(trouble.into()),
         };
         Ok(decided)

@@ -223,6 +223,10 @@ impl RunControl {
     /// Kills the whole tree of the run. The first cause counts.
     pub fn kill(&self, cause: KillCause) {
         self.link.send(&ToSupervisor::Kill(cause));
+        if cause == KillCause::Stopped {
+            // A supervisor of an earlier version does not know that cause and would let its run go on.
+            self.link.send(&ToSupervisor::Kill(KillCause::Cancelled));
+        }
     }
 
     /// Makes a background run of it: from now on it goes on without this control and without a server.

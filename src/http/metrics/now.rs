@@ -41,6 +41,7 @@ pub(super) struct Now {
     config_ok: Level,
     socket_ok: Level,
     draining: Level,
+    stopped: Level,
     spool_bytes: Level,
     resident_bytes: Level,
     open_files: Level,
@@ -109,6 +110,12 @@ impl Now {
             "ready_ipc",
             "Whether the approvals socket is what the settings say (1) or should be hosted here and is not (0)",
             &self.socket_ok,
+        );
+        level(
+            registry,
+            "stopped",
+            "Whether somebody stopped everything (1)",
+            &self.stopped,
         );
         level(
             registry,
@@ -188,6 +195,7 @@ impl Now {
             sandbox: _,
             ipc,
             draining,
+            stopped,
         } = engine.readiness();
         for (gauge, is_so) in [
             (&self.database_ok, database.ok),
@@ -196,6 +204,7 @@ impl Now {
             (&self.config_ok, config.ok),
             (&self.socket_ok, ipc.ok),
             (&self.draining, draining),
+            (&self.stopped, stopped),
         ] {
             gauge.set(u64::from(is_so));
         }

@@ -33,6 +33,8 @@ vocabulary! {
         ToolDenied = "tool-denied",
         /// Whoever asks cannot answer.
         OwnRequest = "own-request",
+        /// Somebody stopped everything.
+        Stopped = "stopped",
         /// Patches are not open to this caller.
         PatchNotAllowed = "patch-not-allowed",
         /// No such resource.
@@ -127,6 +129,7 @@ impl Code {
             | Self::ElevatedUnavailable
             | Self::ToolDenied
             | Self::OwnRequest
+            | Self::Stopped
             | Self::PatchNotAllowed => StatusCode::FORBIDDEN,
             Self::NotFound | Self::NodeNotFound | Self::ApprovalNotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -180,6 +183,7 @@ impl Code {
             Self::ElevatedUnavailable => "Elevated access is not available",
             Self::ToolDenied => "Tool policy denies the tool",
             Self::OwnRequest => "Who asks cannot answer",
+            Self::Stopped => "Everything is stopped",
             Self::PatchNotAllowed => "Patches are not allowed here",
             Self::NotFound => "There is no such resource",
             Self::NodeNotFound => "There is no such node",
@@ -243,6 +247,7 @@ impl Code {
             | Self::ElevatedUnavailable
             | Self::ToolDenied
             | Self::OwnRequest
+            | Self::Stopped
             | Self::PatchNotAllowed
             | Self::NotFound
             | Self::NodeNotFound

@@ -8,7 +8,7 @@ use crate::{
     approvals::{document::Refusal, store::StoreError},
     auth::ScopeConflict,
     command::preflight,
-    domain::{Approval, Reason},
+    domain::{Approval, Reason, Stop},
     engine::{
         NoSlot, NoTurn,
         allowlist::AllowlistError,
@@ -86,6 +86,7 @@ impl From<ExecError> for Problem {
             .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
             .with_hint(Some("[approvals] max_pending in countersign.toml".to_owned())),
             ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
+            ExecError::Stopped(stop) => stopped(&stop),
             ExecError::Blind(blind) => Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(
                 "countersign doctor; the process that looks at files as that account is being started again"
                     .to_owned(),
@@ -93,6 +94,15 @@ impl From<ExecError> for Problem {
             ExecError::Storage(trouble) => trouble.into(),
         }
     }
+}
+
+/// Whoever is refused hears who stopped everything, when and why.
+fn stopped(stop: &Stop) -> Problem {
+    Problem::new(Code::Stopped, stop.words())
+        .with("reason", Reason::Stopped.as_str())
+        .with_hint(Some(
+            "an admin lets everything go on with: countersign resume --reason".to_owned(),
+        ))
 }
 
 /// Nodes by id and name.
@@ -220,7 +230,8 @@ fn denied(denial: Denial) -> Problem {
         | Reason::RunnerLost
         | Reason::RunElsewhere
         | Reason::Cancelled
-        | Reason::Shutdown => Code::ExecDenied,
+        | Reason::Shutdown
+        | Reason::Stopped => Code::ExecDenied,
     };
     let detail = detail.unwrap_or_else(|| format!("denied: {reason}"));
     let line = preflight::line_of(&detail).filter(|_| reason == Reason::Preflight);
@@ -257,6 +268,7 @@ impl From<DecideError> for Problem {
                 "the token that asked for this run cannot decide about it",
             ),
             DecideError::NotEntitled { detail } => Self::new(Code::Forbidden, detail),
+            DecideError::Stopped(stop) => stopped(&stop),
             DecideError::Storage(trouble) => trouble.into(),
         }
     }
@@ -324,6 +336,7 @@ impl From<ProcessError> for Problem {
                 Code::Overloaded,
                 "the command does not read its input; nothing was written",
             ),
+            ProcessError::Stopped(stop) => stopped(&stop),
             ProcessError::Storage(trouble) => trouble.into(),
         }
     }

@@ -57,6 +57,14 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "A question was answered, ran out of time or was withdrawn.",
             "`status`, `decision` (optional), `resolvedBy` (optional), `reason` (optional), `terminalReason` (optional)",
         ),
+        EventType::ExecStopped => (
+            "Somebody stopped everything: nothing starts any more.",
+            "`by`, `stoppedAtMs`, `reason`, `kill`",
+        ),
+        EventType::ExecResumed => (
+            "Everything goes on.",
+            "`by`, `reason`, `proposedBy` (optional), `stoppedAtMs`",
+        ),
         EventType::AllowlistChanged => (
             "An entry, grant or deny rule changed, or an entry or grant was used; uses are told once a second at most.",
             "`change`, `list`, `entryId`, `by` (optional; absent for a use)",

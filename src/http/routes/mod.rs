@@ -23,6 +23,7 @@ mod process;
 mod runs;
 mod sessions;
 mod sign_in;
+mod stop;
 mod tokens;
 mod tools;
 mod unknown;
@@ -58,6 +59,7 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(nodes::router())
         .merge(events::router())
         .merge(audit::router())
+        .merge(stop::router())
         .merge(tokens::router())
         .merge(bridge::router())
         .merge(pages::router())

@@ -45,6 +45,8 @@ struct ReadinessBody {
     status: &'static str,
     /// Whether something is wrong although the server answers: then it denies.
     degraded: bool,
+    /// Whether somebody stopped everything. `GET /v1/stop` says who, when and why.
+    stopped: bool,
     checks: Checks,
 }
 
@@ -96,6 +98,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         sandbox,
         ipc,
         draining,
+        stopped,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
     let settings = state.engine().settings().current();
@@ -108,7 +111,9 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
     });
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
+        stopped,
         degraded: !(document.ok
+            && !stopped
             && record.ok
             && config.ok
             && runner.ok

@@ -45,6 +45,8 @@ struct Recorded {
 pub(super) struct Expected {
     runs: BTreeMap<String, Recorded>,
     approvals: BTreeMap<String, Recorded>,
+    /// The stop that is in force: the number of its record, and what that seals.
+    stop: Option<(i64, Option<String>)>,
     /// When the oldest record was written: rows from before it may have lost theirs to retention.
     oldest: Option<i64>,
     /// Runs from before this time were forgotten; and those with an approval.
@@ -105,6 +107,10 @@ impl Expected {
             (approval.seq, approval.ts) = (body.seq, body.ts.get());
             (approval.begun, approval.other) = (Some(begun), Some(run));
             approval.facts = detail.maybe(facts::MEMBER);
+        } else if is(EventType::ExecStopped) {
+            self.stop = Some((body.seq, detail.maybe(facts::MEMBER)));
+        } else if is(EventType::ExecResumed) {
+            self.stop = None;
         } else if body.action == AuditAction::ApprovalVoted.as_str() {
             let approval = self.approvals.entry(body.target.id.clone()).or_default();
             approval.facts = detail.maybe(facts::MEMBER);
@@ -126,7 +132,28 @@ impl Expected {
         let mut found = First(None);
         self.compare_runs(connection, &mut found)?;
         self.compare_approvals(connection, &mut found)?;
+        self.compare_stop(connection, &mut found)?;
         Ok(found.0)
+    }
+
+    /// Whoever takes the row away lets everything go on at the next start.
+    fn compare_stop(&mut self, connection: &Connection, found: &mut First) -> Result<(), Fault> {
+        let sql = format!("SELECT {}, at_ms FROM stop", facts::OF_STOP);
+        let mut statement = connection.prepare(&sql)?;
+        let mut rows = statement.query(())?;
+        let row = rows.next()?.map(|row| (text(row, 0), number(row, 1)));
+        let id = || "stop".to_owned();
+        match (row, self.stop.take()) {
+            (None, None) => {}
+            (None, Some((seq, _sealed))) => found.add(seq, ProblemKind::Missing, "server", id()),
+            (Some((_facts, at)), None) => self.unknown("server", id(), at, found),
+            (Some((facts, _at)), Some((seq, sealed))) => {
+                if sealed.is_some_and(|sealed| sealed != facts::digest(&facts)) {
+                    found.add(seq, ProblemKind::Edited, "server", id());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn compare_runs(&mut self, connection: &Connection, found: &mut First) -> Result<(), Fault> {

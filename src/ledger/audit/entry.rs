@@ -45,6 +45,10 @@ pub enum AuditAction {
     DocumentReplaced,
     /// Somebody allowed a command that others have to allow, too.
     ApprovalVoted,
+    /// Somebody had what runs killed while everything was stopped.
+    StopKills,
+    /// Somebody proposed to go on after a stop, which another owner has to accept.
+    ResumeProposed,
     /// Something was written to a command that runs.
     ProcessInput,
     /// Old audit records were removed.
@@ -69,6 +73,8 @@ impl AuditAction {
             Self::ConfigChanged => "config.changed",
             Self::DocumentReplaced => "document.replaced",
             Self::ApprovalVoted => "approval.voted",
+            Self::StopKills => "exec.stop-kills",
+            Self::ResumeProposed => "exec.resume-proposed",
             Self::ProcessInput => "process.input",
             Self::AuditPruned => "audit.pruned",
             Self::RunsPruned => "runs.pruned",
@@ -295,7 +301,9 @@ fn target_of(event: &Event) -> Target {
         | EventKind::NodeDisconnected { .. }
         | EventKind::NodePairingRequested(_)
         | EventKind::NodePairingResolved { .. } => of("node", subject.node_id.as_deref().unwrap_or_default()),
-        EventKind::ServerShutdown { .. } => of("server", "countersign"),
+        EventKind::ExecStopped { .. } | EventKind::ExecResumed { .. } | EventKind::ServerShutdown { .. } => {
+            of("server", "countersign")
+        }
     }
 }
 
@@ -328,6 +336,8 @@ fn outcome_of(kind: &EventKind) -> AuditOutcome {
         | EventKind::NodeConnected { .. }
         | EventKind::NodeDisconnected { .. }
         | EventKind::NodePairingRequested(_)
+        | EventKind::ExecStopped { .. }
+        | EventKind::ExecResumed { .. }
         | EventKind::ServerShutdown { .. } => AuditOutcome::Ok,
     }
 }

@@ -27,6 +27,9 @@ pub(super) const OF_APPROVAL: &str = "json_array(seq, run_id, agent_id, session_
      asked_by_kind, asked_by_id, asked_by_name, created_ms, expires_ms, decision, reason, resolved_ms, resolved_kind, \
      resolved_id, resolved_name, terminal_reason, chosen_json, votes_json, revises, revised_by)";
 
+/// The stop that is in force: whether it kills, and who proposed to go on, may still change.
+pub(super) const OF_STOP: &str = "json_array(by_json, at_ms, reason)";
+
 /// The digest of a row's facts, as its record has it: lower-case hex.
 pub(super) fn digest(facts: &str) -> String {
     hex(&Sha256::digest(facts))
@@ -43,6 +46,11 @@ pub(in crate::ledger) fn of_event(connection: &Connection, event: &Event) -> Res
         ),
         (EventKind::ApprovalRequested { .. } | EventKind::ApprovalResolved(_), _, Some(approval)) => {
             of_approval(connection, approval.as_str())
+        }
+        (EventKind::ExecStopped { .. }, _, _) => {
+            fetch(connection, &format!("SELECT {OF_STOP} FROM stop"), (), |row| {
+                Ok(digest(&row.get::<_, String>(0)?))
+            })
         }
         _ => Ok(None),
     }

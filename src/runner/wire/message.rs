@@ -303,6 +303,7 @@ const fn cause_byte(cause: KillCause) -> u8 {
         KillCause::Timeout => 1,
         KillCause::Cancelled => 2,
         KillCause::Shutdown => 3,
+        KillCause::Stopped => 4,
     }
 }
 
@@ -311,6 +312,7 @@ const fn cause_of(byte: u8) -> Option<KillCause> {
         1 => Some(KillCause::Timeout),
         2 => Some(KillCause::Cancelled),
         3 => Some(KillCause::Shutdown),
+        4 => Some(KillCause::Stopped),
         _ => None,
     }
 }

@@ -4,6 +4,6 @@ mod attacks;
 mod fallback;
 mod host;
 mod places;
-mod support;
+pub(crate) mod support;
 mod terminal;
 mod votes;

@@ -23,14 +23,14 @@ use crate::support::{TestServer, eventually, within};
 
 /// Somebody who asks at the socket of a server.
 #[derive(Debug, Clone)]
-pub(super) struct Asker {
-    pub(super) path: PathBuf,
-    pub(super) token: String,
+pub(crate) struct Asker {
+    pub(crate) path: PathBuf,
+    pub(crate) token: String,
 }
 
 impl Asker {
     /// Knows what the approvals document says.
-    pub(super) fn of(server: &TestServer) -> Self {
+    pub(crate) fn of(server: &TestServer) -> Self {
         let document = server.document_on_disk();
         Self {
             path: server.state().join("exec-approvals.sock"),
@@ -38,32 +38,32 @@ impl Asker {
         }
     }
 
-    pub(super) async fn connect(&self) -> UnixStream {
+    pub(crate) async fn connect(&self) -> UnixStream {
         UnixStream::connect(&self.path).await.expect("the socket answers")
     }
 
     /// A genuine line of now.
-    pub(super) fn exec_line(&self, id: &str, request: &Value) -> String {
+    pub(crate) fn exec_line(&self, id: &str, request: &Value) -> String {
         self.exec_line_at(id, &nonce(), now_ms(), request)
     }
 
-    pub(super) fn exec_line_at(&self, id: &str, nonce: &str, ts: i64, request: &Value) -> String {
+    pub(crate) fn exec_line_at(&self, id: &str, nonce: &str, ts: i64, request: &Value) -> String {
         let text = request.to_string();
         let hmac = mac(&self.token, &format!("{nonce}:{ts}:{text}"));
         json!({ "type": "exec", "id": id, "nonce": nonce, "ts": ts, "hmac": hmac, "requestJson": text })
             .to_string()
     }
 
-    pub(super) fn request_line(&self, id: &str, request: &Value) -> String {
+    pub(crate) fn request_line(&self, id: &str, request: &Value) -> String {
         json!({ "type": "request", "token": self.token, "id": id, "request": request }).to_string()
     }
 
     /// Sends a line, half-closes, and gives every line that comes back.
-    pub(super) async fn send(&self, line: &str) -> Vec<Value> {
+    pub(crate) async fn send(&self, line: &str) -> Vec<Value> {
         self.send_bytes(format!("{line}\n").as_bytes()).await
     }
 
-    pub(super) async fn send_bytes(&self, bytes: &[u8]) -> Vec<Value> {
+    pub(crate) async fn send_bytes(&self, bytes: &[u8]) -> Vec<Value> {
         let mut stream = self.connect().await;
         // A server that has read enough answers and closes while this still writes.
         drop(stream.write_all(bytes).await);
@@ -71,7 +71,7 @@ impl Asker {
         replies(&mut stream).await
     }
 
-    pub(super) async fn exec(&self, request: &Value) -> Value {
+    pub(crate) async fn exec(&self, request: &Value) -> Value {
         let mut lines = self.send(&self.exec_line("i-1", request)).await;
         assert_eq!(lines.len(), 1, "{lines:?}");
         let reply = lines.remove(0);
@@ -82,7 +82,7 @@ impl Asker {
         reply
     }
 
-    pub(super) async fn ask(&self, request: &Value) -> String {
+    pub(crate) async fn ask(&self, request: &Value) -> String {
         let lines = self.send(&self.request_line("q-1", request)).await;
         let [reply] = lines.as_slice() else {
             panic!("{lines:?}")
@@ -95,14 +95,14 @@ impl Asker {
     }
 
     /// Whether the server still runs what it is asked to, at once.
-    pub(super) async fn expect_alive(&self) {
+    pub(crate) async fn expect_alive(&self) {
         let reply = self.exec(&json!({ "command": ["true"] })).await;
         assert!(reply["ok"].is_boolean(), "{reply}");
     }
 }
 
 /// Every line until the end of the stream.
-pub(super) async fn replies(stream: &mut UnixStream) -> Vec<Value> {
+pub(crate) async fn replies(stream: &mut UnixStream) -> Vec<Value> {
     let mut bytes = Vec::new();
     within("the end of the stream", stream.read_to_end(&mut bytes))
         .await

@@ -41,6 +41,11 @@ impl Things {
     async fn make(server: &TestServer, asker: &Api, row: &Row) -> Self {
         let operator = server.operator();
         let text = |value: &Value, member: &str| value[member].as_str().expect(member).to_owned();
+        // A call before may have stopped everything.
+        operator
+            .post("/v1/resume", json!({ "reason": "the next call" }))
+            .await
+            .expect(200);
         let asked = asker.exec(json!({ "argv": ["/bin/date"] })).await.expect(202);
         let own = text(&asked, "runId");
         let mut parameters = vec![

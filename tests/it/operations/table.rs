@@ -130,6 +130,10 @@ fn tool() -> Value {
     json!({ "tool": "exec", "args": { "argv": ["/bin/true"] } })
 }
 
+fn reason() -> Value {
+    json!({ "reason": "x" })
+}
+
 fn decision() -> Value {
     json!({ "decision": "deny" })
 }
@@ -478,6 +482,23 @@ pub(super) const TABLE: &[Row] = &[
         200,
     ),
     row("POST", "/tools/invoke", EXEC, REFUSED, Body::Json(tool), 200),
+    get("/v1/stop", READ, About::Caller),
+    row(
+        "POST",
+        "/v1/stop",
+        Access::Scopes(&["approve", "admin"]),
+        About::NoAgent,
+        Body::Json(reason),
+        200,
+    ),
+    row(
+        "POST",
+        "/v1/resume",
+        ADMIN,
+        About::NoAgent,
+        Body::Json(reason),
+        200,
+    ),
     get("/v1/tokens", ADMIN, About::NoAgent),
     row(
         "POST",

@@ -357,11 +357,11 @@ impl From<ApprovalState> for Resolved {
                 terminal_reason: Some(TerminalReason::User),
                 consumed_at,
             },
-            ApprovalState::Denied { by, at, reason } => Self {
+            ApprovalState::Denied { by, at, reason, why } => Self {
                 at: Some(at),
                 by: Some(by.into()),
                 reason,
-                terminal_reason: Some(TerminalReason::User),
+                terminal_reason: Some(why),
                 consumed_at: None,
             },
             ApprovalState::Expired { at, why } => Self {

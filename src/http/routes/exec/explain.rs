@@ -18,6 +18,7 @@ use crate::{
         routes::{
             approvals::PatternBody,
             policy::{NodeBody, ValueBody},
+            stop::StopBody,
         },
         state::AppState,
     },
@@ -117,6 +118,9 @@ pub(in crate::http) struct ExplanationBody {
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_diverted: Option<String>,
+    /// Who stopped everything, when and why; absent while nothing is stopped. Then nothing starts, whatever the rest says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stopped: Option<StopBody>,
 }
 
 /// The sandbox of a call.
@@ -284,6 +288,7 @@ impl From<Explanation> for ExplanationBody {
             sandbox,
             diverted,
             not_diverted,
+            stopped,
         } = explanation;
         let (outcome, reason) = match outcome {
             Outcome::Run => ("run", None),
@@ -321,6 +326,7 @@ impl From<Explanation> for ExplanationBody {
             sandbox: sandbox.map(SandboxBody::from),
             diverted,
             not_diverted,
+            stopped: stopped.as_deref().map(StopBody::from),
         }
     }
 }
