@@ -10,6 +10,7 @@ import { listen } from "./keys.js";
 import { createNodes } from "./nodes.js";
 import { createPolicy } from "./policy.js";
 import { createOutput, createRuns } from "./runs.js";
+import { createStop } from "./stop.js";
 import { follow } from "./stream.js";
 import { visible } from "./text.js";
 import { trust } from "./words.js";
@@ -23,7 +24,7 @@ const LOOK_AGAIN_MS = 1500;
 const OVERRIDES_HOLD_MS = 3000;
 const VOTES_MS = 4000;
 const VOTES_AT_ONCE = 20;
-const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
+const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "exec.stopped", "exec.resumed", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
 const model = new Approvals();
@@ -31,6 +32,7 @@ let board;
 let runs;
 let nodes;
 let policyEditor;
+let stop;
 let line;
 let isOut = false;
 let mayAccept = false;
@@ -56,6 +58,8 @@ async function start() {
     byId("waiting-title").textContent = "One request";
     byId("all").hidden = false;
   }
+  stop = createStop({ mayRead: may("read"), mayStop: may("approve") || may("admin"), mayResume: may("admin"), failed });
+  await stop.refresh().catch(() => {});
   if (may("read")) {
     mayAccept = may("admin");
     await showPolicy().catch(() => {});
@@ -112,6 +116,7 @@ function opened(resumed) {
   refreshRuns();
   nodes?.refreshSoon();
   policyEditor?.refreshSoon();
+  stop?.refreshSoon();
 }
 
 function down() {
@@ -164,6 +169,7 @@ function signedOut(why) {
   line?.stop();
   board?.empty();
   nodes?.empty();
+  stop?.empty();
   policyEditor?.empty();
   fill(byId("runs"));
   fill(byId("notices"));
@@ -298,6 +304,7 @@ async function poll() {
     try {
       if (!document.hidden) {
         const before = new Set(model.entries.keys());
+        stop?.refreshSoon();
         await load();
         board.setOnline(true);
         say("poll", "Looking every few seconds");
@@ -331,6 +338,9 @@ function happened(event) {
         refreshSoon();
       }
       return;
+    case "exec.stopped":
+    case "exec.resumed":
+      return stop?.refreshSoon();
     case "exec.started":
       return ran(event, { status: "running" });
     case "exec.finished":

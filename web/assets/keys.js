@@ -39,7 +39,7 @@ export function listen(board) {
     const isWritten = isWriting(event.target) || performance.now() - wroteAt < WRITING_MS;
     if (event.key === "Escape" || event.key === "Tab") doneWriting();
     else if (isWritten) wroteAt = performance.now();
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || help.open) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || document.querySelector("dialog[open]")) return;
     if (event.key === "Escape") {
       if (board.escape()) event.preventDefault();
       return;

@@ -10,6 +10,7 @@ mod nodes;
 mod policy;
 mod sign_in;
 mod states;
+mod stop;
 
 use serde_json::{Value, json};
 

@@ -1,0 +1,66 @@
+use serde_json::json;
+
+use super::{ask, complains_of_nothing, ended, id, signed_in, steady};
+use crate::support::{Screen, TestServer, eventually};
+
+#[tokio::test]
+async fn a_person_stops_everything_says_why_and_lets_it_go_on() {
+    let server = TestServer::asking().start().await;
+    let Some(browser) = signed_in(&server, Screen::PHONE).await else {
+        return;
+    };
+    let waiting = id(&ask(&server, &["/bin/echo", "1"]).await, "approvalId");
+    browser.shown(&steady(&waiting)).await;
+    let fits = "document.documentElement.scrollWidth <= innerWidth";
+    browser.until(fits).await;
+    browser.click("#stop-open").await;
+    browser.until("document.getElementById('stop').open").await;
+    // Without a reason the button does nothing.
+    browser
+        .until("document.getElementById('stop-go').ariaDisabled === 'true'")
+        .await;
+    browser.write("#stop-reason", "keys <b>leaked</b>").await;
+    browser.shoot("stop").await;
+    browser.click("#stop-go:not([aria-disabled=true])").await;
+    browser.says("#stopped", "keys <b>leaked</b>").await;
+    browser.says("#stopped", "by operator").await;
+    ended(&browser, &waiting, "Denied").await;
+    browser.until(fits).await;
+    browser.shoot("stopped").await;
+    let refused = server.agent().exec(json!({ "argv": ["/bin/echo", "2"] })).await;
+    refused.problem(403, "stopped");
+    // It is there after a reload, too, and the button that would stop is not.
+    browser.reload().await;
+    browser.says("#stopped", "Everything is stopped").await;
+    browser.until("document.getElementById('stop-open').hidden").await;
+
+    browser.click("#resume-open").await;
+    browser.write("#stop-reason", "all clear").await;
+    browser.click("#stop-go:not([aria-disabled=true])").await;
+    browser.until("document.getElementById('stopped').hidden").await;
+    ask(&server, &["/bin/echo", "3"]).await;
+    complains_of_nothing(&browser).await;
+}
+
+#[tokio::test]
+async fn a_stop_by_somebody_else_shows_at_once() {
+    let server = TestServer::full().start().await;
+    let Some(browser) = signed_in(&server, Screen::DESK).await else {
+        return;
+    };
+    let body = json!({ "argv": ["/bin/sleep", "600"], "background": true });
+    let run = id(&server.agent().exec(body).await.expect(202), "runId");
+    let stop = json!({ "reason": "from the command line" });
+    server.operator().post("/v1/stop", stop).await.expect(200);
+    browser.says("#stopped", "from the command line").await;
+    browser.click("#stop-kill-open").await;
+    browser.write("#stop-reason", "and what runs").await;
+    browser.click("#stop-go:not([aria-disabled=true])").await;
+    browser.says("#stopped", "What ran was ended").await;
+    let ended = || async { server.operator().run(&run).await["reason"].clone() };
+    eventually("killed", ended, |reason| reason == "stopped").await;
+    let body = json!({ "reason": "all clear" });
+    server.operator().post("/v1/resume", body).await.expect(200);
+    browser.until("document.getElementById('stopped').hidden").await;
+    complains_of_nothing(&browser).await;
+}
