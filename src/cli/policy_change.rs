@@ -52,15 +52,21 @@ pub(crate) struct SetArgs {
   countersign policy preset cautious --dry-run
   countersign policy preset cautious
   countersign policy preset deny-all --agent build
+  countersign policy preset deny-all --every-agent
 
 Changes openclaw.json and the approvals document together, or neither: deny-all (nothing runs),
-cautious (the allowlist runs, a person is asked about everything else), yolo (everything runs).")]
+cautious (the allowlist runs, a person is asked about everything else), yolo (everything runs).
+An agent with keys of its own keeps them, and is listed with what counts there; --every-agent
+removes them. `countersign stop` stops everything at once, whatever any key says.")]
 pub(crate) struct PresetArgs {
     /// deny-all, cautious or yolo
     name: Preset,
     /// Only for this agent
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", conflicts_with = "every_agent")]
     agent: Option<AgentId>,
+    /// Remove the keys that agents have of their own, too
+    #[arg(long)]
+    every_agent: bool,
     /// Only say what would change
     #[arg(long)]
     dry_run: bool,
@@ -153,14 +159,23 @@ fn to_value<T: serde::Serialize>(setting: Setting<T>) -> Option<Value> {
 
 /// Runs `policy preset`.
 pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs) -> Result<(), Failure> {
-    let PresetArgs { name, agent, dry_run } = args;
+    let PresetArgs {
+        name,
+        agent,
+        every_agent,
+        dry_run,
+    } = args;
     let mut query: Query = Vec::new();
     query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
     let effective = client.get(&["v1", "policy", "effective"], &query).await?;
     let changes = preset_changes(&effective, name, agent.as_ref());
+    let mut own_keys = Vec::new();
     if !dry_run {
         let mut body = Map::from_iter([("name".to_owned(), json!(name))]);
         body.extend(agent.map(|agent| ("agentId".to_owned(), json!(agent))));
+        if every_agent {
+            body.insert("everyAgent".to_owned(), json!(true));
+        }
         let applied = client
             .post(&["v1", "policy", "preset"], &Value::Object(body))
             .await?;
@@ -169,6 +184,11 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
             let message = value::text(warning, "message");
             context.console.note(&format!("warning: {message}"));
         }
+        own_keys = applied
+            .get("ownKeys")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
     }
     if context.console.format() == Format::Json {
         let changes: Vec<Value> = changes
@@ -177,12 +197,35 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
             .collect();
         return context
             .console
-            .document(&json!({"name": name, "applied": !dry_run, "changes": changes}));
+            .document(&json!({"name": name, "applied": !dry_run, "changes": changes, "ownKeys": own_keys}));
     }
     show(context, &changes)?;
+    show_own_keys(context, &own_keys)?;
+    if dry_run && every_agent {
+        context
+            .console
+            .note("keys that agents have of their own would be removed");
+    }
     if dry_run && !changes.is_empty() {
         context.console.note("nothing was changed");
     }
+    Ok(())
+}
+
+/// The agents for which the preset is not the last word.
+fn show_own_keys(context: &Context, own_keys: &[Value]) -> Result<(), Failure> {
+    if own_keys.is_empty() {
+        return Ok(());
+    }
+    context.console.line("these agents keep keys of their own:")?;
+    let mut table = Table::new(&["AGENT", "SECURITY", "ASK", "KEYS"]);
+    for own in own_keys {
+        table.row(["agentId", "security", "ask", "keys"].map(|member| value::text(own, member)));
+    }
+    context.console.table(&table, "")?;
+    context
+        .console
+        .hint("countersign policy preset NAME --every-agent removes those keys");
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! so that nothing runs that neither the policy before nor the one after allows.
 //! Entry points: [`Engine::apply_preset`], and `Engine::finish_preset` before anything else at a start.
 
-use std::{io, path::Path, sync::Arc};
+use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ use crate::{
         document::{Document, PolicyTarget},
         store::{Base, UpdateError},
     },
-    domain::{Actor, AgentId},
+    domain::{Actor, AgentId, Ask, Security},
     engine::{
         Engine,
         config::ConfigError,
@@ -24,7 +24,11 @@ use crate::{
         standing::{Ours, PolicyFile},
     },
     events::{Event, EventKind, PolicyPart, Subject},
-    policy::preset::Preset,
+    policy::{
+        combine::Wanted,
+        layers::{Layer, Spoken},
+        preset::{Preset, PresetReach},
+    },
     settings::{ConfigFile, ConfigFileError, config_edit, preset_edits},
     sys::{
         fs::{PRIVATE_FILE, read_bounded, replace_file},
@@ -44,6 +48,21 @@ pub struct AppliedPreset {
     pub document_hash: String,
     /// The hash of `openclaw.json` now.
     pub config_hash: String,
+    /// The agents that keep keys of their own, which may say otherwise.
+    pub own_keys: Vec<OwnKeys>,
+}
+
+/// An agent with keys of its own, and what they come to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnKeys {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its keys that speak about what a preset sets, in both files.
+    pub keys: Vec<String>,
+    /// Its effective security.
+    pub security: Security,
+    /// Its effective ask.
+    pub ask: Ask,
 }
 
 /// Why a preset was not applied; both files are as they were.
@@ -75,7 +94,7 @@ enum Trouble {
 }
 
 impl Engine {
-    /// Applies a preset for everybody, or for one agent.
+    /// Applies a preset, and says which other agents keep keys of their own.
     ///
     /// # Errors
     /// [`PresetError`]; both files are as they were.
@@ -83,17 +102,20 @@ impl Engine {
         self: &Arc<Self>,
         by: &Actor,
         preset: Preset,
-        agent: Option<AgentId>,
+        reach: PresetReach,
     ) -> Result<AppliedPreset, PresetError> {
         let (engine, by) = (Arc::clone(self), by.clone());
+        let only = match &reach {
+            PresetReach::Agent(agent) => Some(agent.clone()),
+            PresetReach::Defaults | PresetReach::EveryAgent => None,
+        };
         let applied = tokio::task::spawn_blocking(move || {
-            let applied = engine.apply_preset_blocking(&by, preset, agent.as_ref());
+            let applied = engine.apply_preset_blocking(&by, preset, &reach);
             engine.settle_policy(PolicyFile::Document);
             engine.settle_policy(PolicyFile::Config);
             if applied.is_ok() {
-                let target = target(agent.as_ref());
                 engine.policy_hold.amend_document(Ours::Part, |document| {
-                    document.apply_preset(target, preset);
+                    apply_to_document(document, preset, &reach);
                     Ok::<_, std::convert::Infallible>(())
                 });
                 engine.look_at_policy();
@@ -108,22 +130,61 @@ impl Engine {
             changed,
             document_hash: self.documents.snapshot().hash.clone(),
             config_hash: self.settings.config_hash(),
+            own_keys: self.own_keys(only.as_ref()),
         })
+    }
+
+    /// The agents with keys of their own about what a preset sets, but for one that it was for.
+    fn own_keys(&self, except: Option<&AgentId>) -> Vec<OwnKeys> {
+        let now = self.policy_now();
+        let standing = self.look_at_policy();
+        let named = standing
+            .document
+            .document()
+            .into_iter()
+            .flat_map(Document::agent_ids);
+        let mut agents: BTreeSet<AgentId> = named.filter_map(|name| AgentId::parse(name).ok()).collect();
+        agents.extend(now.settings().policy.agents());
+        agents.insert(AgentId::main());
+        agents
+            .into_iter()
+            .filter(|agent| Some(agent) != except)
+            .filter_map(|agent| {
+                let effective = now.effective(&agent, Wanted::default());
+                let hosts = now.settings().policy.host(&agent);
+                let mut keys = own(&hosts);
+                keys.extend(own(&effective.security.layers));
+                keys.extend(own(&effective.ask.layers));
+                keys.extend(own(&effective.ask_fallback.layers));
+                keys.sort_unstable();
+                keys.dedup();
+                (!keys.is_empty()).then_some(OwnKeys {
+                    agent,
+                    keys,
+                    security: effective.security.value,
+                    ask: effective.ask.value,
+                })
+            })
+            .collect()
     }
 
     fn apply_preset_blocking(
         &self,
         by: &Actor,
         preset: Preset,
-        agent: Option<&AgentId>,
+        reach: &PresetReach,
     ) -> Result<bool, PresetError> {
+        let agent = match reach {
+            PresetReach::Agent(agent) => Some(agent),
+            PresetReach::Defaults | PresetReach::EveryAgent => None,
+        };
         if let Some(agent) = agent {
             check_writable(agent.as_str()).map_err(DocumentError::Store)?;
         }
         let state_dir = self.settings.state_dir();
         let config = ConfigFile::hold(state_dir).map_err(ConfigError::from)?;
         let unchanged = |error| ConfigError::of_edit(error, &config);
-        let edits = preset_edits(config.text(), preset, agent).map_err(unchanged)?;
+        let edits = preset_edits(config.text(), preset, reach).map_err(unchanged)?;
         let edited = config_edit(config.text(), &edits, state_dir).map_err(unchanged)?;
         let staged = if edited.changed {
             Some(config.stage(&edited.text).map_err(ConfigError::from)?)
@@ -136,7 +197,7 @@ impl Engine {
             Base::Any,
             |document| {
                 document_before = Some(document.clone());
-                document.apply_preset(target(agent), preset);
+                apply_to_document(document, preset, reach);
                 Ok(())
             },
             |(), pending| {
@@ -279,10 +340,34 @@ impl Journal {
     }
 }
 
-fn target(agent: Option<&AgentId>) -> PolicyTarget<'_> {
-    agent.map_or(PolicyTarget::Defaults, |agent| {
-        PolicyTarget::Agent(agent.as_str())
-    })
+fn apply_to_document(document: &mut Document, preset: Preset, reach: &PresetReach) {
+    let target = match reach {
+        PresetReach::Agent(agent) => PolicyTarget::Agent(agent.as_str()),
+        PresetReach::Defaults => PolicyTarget::Defaults,
+        PresetReach::EveryAgent => {
+            document.remove_own_policy();
+            PolicyTarget::Defaults
+        }
+    };
+    document.apply_preset(target, preset);
+}
+
+/// The keys of an agent, or of every agent in the approvals document, that spoke.
+fn own<T>(layers: &[Spoken<T>]) -> Vec<String> {
+    let is_own = |said: &&Spoken<T>| match said.layer {
+        Layer::Agent | Layer::DocumentWildcard | Layer::DocumentAgent => true,
+        Layer::Default
+        | Layer::Global
+        | Layer::Session
+        | Layer::Call
+        | Layer::DocumentDefaults
+        | Layer::Clamp => false,
+    };
+    layers
+        .iter()
+        .filter(is_own)
+        .map(|said| said.source.clone())
+        .collect()
 }
 
 fn telling(by: &Actor, agent: Option<&AgentId>, hash: &str) -> Telling {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::domain::{Ask, HostChoice, Security, name::vocabulary};
+use crate::domain::{AgentId, Ask, HostChoice, Security, name::vocabulary};
 
 vocabulary! {
     /// A named policy, from strictest to loosest.
@@ -14,6 +14,17 @@ vocabulary! {
         /// Everything runs.
         Yolo = "yolo",
     }
+}
+
+/// Whom a preset is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PresetReach {
+    /// Everybody, but keys that agents have of their own stay and may say otherwise.
+    Defaults,
+    /// One agent.
+    Agent(AgentId),
+    /// Everybody: keys of the preset that agents have of their own are removed.
+    EveryAgent,
 }
 
 /// What a preset sets: the first three in the configuration, the last three in the approvals document.

@@ -4,7 +4,10 @@
 
 use serde_json::{Map, Value};
 
-use crate::{domain::AgentId, policy::preset::Preset};
+use crate::{
+    domain::AgentId,
+    policy::preset::{Preset, PresetReach},
+};
 
 use super::{
     InvalidKeyPath, KeyPath, PolicyConfig, Problem, SettingsProblem, Source, StateDir, Step,
@@ -137,20 +140,25 @@ pub(super) fn places(state_dir: &StateDir) -> Places {
     }
 }
 
-/// What a preset changes in this file, for everybody or for one agent (`exec-tool.md` 11).
+/// What a preset changes in this file (`exec-tool.md` 11).
 ///
 /// # Errors
 /// [`EditError::Unreadable`] when the present text does not parse.
 pub fn preset_edits(
     text: Option<&str>,
     preset: Preset,
-    agent: Option<&AgentId>,
+    reach: &PresetReach,
 ) -> Result<Vec<KeyEdit>, EditError> {
     let tree = parse(text, &Source::Default)?;
     let mut edits = Vec::new();
-    let agent = agent
-        .map(|agent| agent_path(&tree, agent, &mut edits))
-        .transpose()?;
+    let agent = match reach {
+        PresetReach::Agent(agent) => Some(agent_path(&tree, agent, &mut edits)?),
+        PresetReach::Defaults => None,
+        PresetReach::EveryAgent => {
+            remove_own_keys(&tree, preset, &mut edits)?;
+            None
+        }
+    };
     for change in preset.config_edits() {
         let key = KeyPath::parse(change.key)?;
         let path = match &agent {
@@ -163,6 +171,28 @@ pub fn preset_edits(
         });
     }
     Ok(edits)
+}
+
+/// Takes the keys of a preset away from each agent that has them of its own.
+fn remove_own_keys(tree: &Value, preset: Preset, edits: &mut Vec<KeyEdit>) -> Result<(), EditError> {
+    let key = |name: &str| Step::Key(name.to_owned());
+    let list = tree.pointer("/agents/list").and_then(Value::as_array);
+    let listed = list.into_iter().flatten().enumerate();
+    let listed = listed.map(|(index, agent)| (vec![key("agents"), key("list"), Step::Index(index)], agent));
+    let entries = tree.pointer("/agents/entries").and_then(Value::as_object);
+    let entries = entries.into_iter().flatten();
+    let entries = entries.map(|(name, agent)| (vec![key("agents"), key("entries"), key(name)], agent));
+    for (path, agent) in listed.chain(entries) {
+        let path = KeyPath::new(path)?;
+        for change in preset.config_edits() {
+            let pointer = format!("/{}", change.key.replace('.', "/"));
+            if agent.pointer(&pointer).is_some() {
+                let path = path.below(&KeyPath::parse(change.key)?);
+                edits.push(KeyEdit::Unset { path });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Where an agent's object is, or comes to be, in the spelling that the file uses.

@@ -895,3 +895,72 @@ async fn the_command_line_stops_lists_what_runs_and_lets_it_go_on() {
         "{again:?}"
     );
 }
+
+/// A server with an agent that has keys of its own in both files.
+async fn with_own_keys() -> TestServer {
+    let own = json!({ "host": "gateway", "security": "full", "ask": "off" });
+    TestServer::full()
+        .config(&json!({
+            "tools": { "exec": own },
+            "agents": { "list": [{ "id": "build", "tools": { "exec": own } }, { "id": "plain" }] },
+        }))
+        .document(&json!({ "version": 1, "agents": { "build": { "security": "full", "ask": "off" } } }))
+        .start()
+        .await
+}
+
+async fn runs_for(server: &TestServer, agent: &str) -> u16 {
+    let body = json!({ "argv": ["/bin/true"], "agentId": agent });
+    server.agent().exec(body).await.status
+}
+
+#[tokio::test]
+async fn preset_says_which_agents_keep_their_own_keys() {
+    let server = with_own_keys().await;
+    let body = json!({ "name": "deny-all" });
+    let applied = server
+        .operator()
+        .post("/v1/policy/preset", body)
+        .await
+        .expect(200);
+    let own = applied["ownKeys"].as_array().expect("a list");
+    assert_eq!(own.len(), 1, "{applied}");
+    assert_eq!(
+        only(&own[0], &["agentId", "security", "ask"]),
+        json!({ "agentId": "build", "security": "full", "ask": "off" })
+    );
+    let keys = own[0]["keys"].to_string();
+    assert!(
+        keys.contains("agents.list") && keys.contains("exec-approvals.json#/agents/build"),
+        "{keys}"
+    );
+    assert_eq!(runs_for(&server, "build").await, 200, "as the answer says");
+    assert_eq!(runs_for(&server, "plain").await, 403);
+    let told = server.cli(&["policy", "preset", "deny-all"]).await;
+    assert!(
+        told.stdout.contains("these agents keep keys of their own"),
+        "{told:?}"
+    );
+    // What stops everything looks at no key.
+    stop(&server.operator()).await;
+    assert_eq!(runs_for(&server, "build").await, 403);
+}
+
+#[tokio::test]
+async fn every_agent_removes_them() {
+    let server = with_own_keys().await;
+    let both = json!({ "name": "deny-all", "everyAgent": true, "agentId": "build" });
+    server
+        .operator()
+        .post("/v1/policy/preset", both)
+        .await
+        .problem(400, "invalid-request");
+    let done = server
+        .cli(&["--json", "policy", "preset", "deny-all", "--every-agent"])
+        .await;
+    let done: Value = serde_json::from_str(&done.stdout).expect("an answer");
+    assert_eq!(done["ownKeys"], json!([]), "{done}");
+    for agent in ["build", "plain", "main"] {
+        assert_eq!(runs_for(&server, agent).await, 403, "{agent}");
+    }
+}

@@ -146,6 +146,22 @@ impl Document {
         self.set_policy(target, policy);
     }
 
+    /// Takes what a preset sets away from every agent, and from `*`; `autoAllowSkills` stays.
+    pub fn remove_own_policy(&mut self) {
+        let agents = self.agents.iter().flatten();
+        let named: Vec<String> = agents.map(|(name, _agent)| name.clone()).collect();
+        for name in named {
+            let target = PolicyTarget::Agent(&name);
+            let policy = PolicyFields {
+                security: None,
+                ask: None,
+                ask_fallback: None,
+                ..self.policy_fields(target)
+            };
+            self.set_policy(target, policy);
+        }
+    }
+
     /// Adds a pattern made by hand: to `allowlist`, or to `grants` when something limits it. The same again
     /// changes nothing.
     pub fn add_pattern(&mut self, agent: &str, id: EntryId, new: NewPattern, now: UnixMillis) -> Added {

@@ -13,16 +13,16 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{allowlist::EntryWarningBody, document::tagged};
 use crate::{
-    domain::AgentId,
-    engine::config::Config,
+    domain::{AgentId, Ask, Security},
+    engine::{config::Config, preset::OwnKeys},
     http::{
         caller::{Admin, Caller, Read},
-        extract::{IfMatch, JsonBody, QueryOf},
+        extract::{IfMatch, JsonBody, QueryOf, not_null},
         problem::Problem,
         reply::JsonReply,
         state::AppState,
     },
-    policy::preset::Preset,
+    policy::preset::{Preset, PresetReach},
     settings::{ConfigValue, EffectiveValue, KeyEdit, KeyPath, Source},
 };
 
@@ -112,6 +112,10 @@ struct PresetBody {
     name: Preset,
     /// Only for this agent; for everybody unless given.
     agent_id: Option<AgentId>,
+    /// Whether the keys that agents have of their own about what the preset sets are removed. Not with `agentId`.
+    #[serde(default, deserialize_with = "not_null")]
+    #[schema(value_type = bool, required = false)]
+    every_agent: Option<bool>,
 }
 
 /// What a preset changed.
@@ -128,8 +132,24 @@ struct AppliedBody {
     document_hash: String,
     /// Hash of `openclaw.json` now.
     config_hash: String,
+    /// The agents that keep keys of their own about what the preset sets: there those count. `everyAgent` removes them.
+    own_keys: Vec<OwnKeysBody>,
     /// What is odd about the rules that count now, by kind and number; `countersign doctor` names each.
     warnings: Vec<EntryWarningBody>,
+}
+
+/// An agent with keys of its own, and what they come to.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = OwnKeys)]
+struct OwnKeysBody {
+    agent_id: AgentId,
+    /// Its keys in `openclaw.json` and the approvals document.
+    keys: Vec<String>,
+    /// Its effective security.
+    security: Security,
+    /// Its effective ask.
+    ask: Ask,
 }
 
 /// The keys of `openclaw.json` that are read, with what holds.
@@ -188,18 +208,26 @@ async fn preset(
     caller: Caller<Admin>,
     State(state): State<AppState>,
     _query: QueryOf<()>,
-    JsonBody(PresetBody { name, agent_id }): JsonBody<PresetBody>,
+    JsonBody(PresetBody {
+        name,
+        agent_id,
+        every_agent,
+    }): JsonBody<PresetBody>,
 ) -> Result<JsonReply<AppliedBody>, Problem> {
-    let applied = state
-        .engine()
-        .apply_preset(&caller.actor, name, agent_id.clone())
-        .await?;
+    let reach = match (&agent_id, every_agent) {
+        (Some(_), Some(true)) => return Err(Problem::field("everyAgent", "not together with agentId")),
+        (Some(agent), Some(false) | None) => PresetReach::Agent(agent.clone()),
+        (None, Some(true)) => PresetReach::EveryAgent,
+        (None, Some(false) | None) => PresetReach::Defaults,
+    };
+    let applied = state.engine().apply_preset(&caller.actor, name, reach).await?;
     Ok(JsonReply(AppliedBody {
         name,
         agent_id,
         changed: applied.changed,
         document_hash: applied.document_hash,
         config_hash: applied.config_hash,
+        own_keys: applied.own_keys.into_iter().map(OwnKeysBody::from).collect(),
         warnings: state
             .engine()
             .rule_warnings()
@@ -208,6 +236,23 @@ async fn preset(
             .map(EntryWarningBody::from)
             .collect(),
     }))
+}
+
+impl From<OwnKeys> for OwnKeysBody {
+    fn from(own: OwnKeys) -> Self {
+        let OwnKeys {
+            agent,
+            keys,
+            security,
+            ask,
+        } = own;
+        Self {
+            agent_id: agent,
+            keys,
+            security,
+            ask,
+        }
+    }
 }
 
 fn reply(Config { values, hash }: Config) -> Response {

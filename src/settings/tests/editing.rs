@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{domain::AgentId, policy::preset::Preset};
+use crate::{
+    domain::AgentId,
+    policy::preset::{Preset, PresetReach},
+};
 
 use super::*;
 
@@ -198,7 +201,14 @@ fn a_preset_finds_the_agent_in_its_spelling() {
     let agent = AgentId::parse("build").unwrap();
     let exec = json!({"host": "gateway", "security": "full", "ask": "off"});
     let check = |text: &str, agent: Option<&AgentId>, expect: Value| {
-        let edits = preset_edits(Some(text), Preset::Yolo, agent).unwrap();
+        let edits = preset_edits(
+            Some(text),
+            Preset::Yolo,
+            &agent.map_or(PresetReach::Defaults, |agent: &AgentId| {
+                PresetReach::Agent(agent.clone())
+            }),
+        )
+        .unwrap();
         assert_eq!(edit(text, &edits).unwrap(), expect, "{text}");
     };
     check(
