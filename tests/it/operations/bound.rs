@@ -48,8 +48,7 @@ async fn a_bound_token_reaches_what_is_its_agents_and_nothing_else() {
                 let things = Things::make(&server, asker, row).await;
                 let fate = fate(row.about, scope, is_own);
                 let never_ends = row.streams && matches!(fate, Fate::Answered | Fate::LeftOut);
-                let send = async |request| sent(&bound, never_ends, request).await;
-                let answer = answered(&server, &bound, row, &things, send).await;
+                let answer = answered(&server, &bound, row, &things, never_ends, identity).await;
                 let who = format!("{scope} for {agent}");
                 let what = format!(
                     "{who} {} {}: {} {}",

@@ -78,8 +78,7 @@ async fn whoever_wants_no_json_is_refused_before_anything_happens() {
             accept: "text/html, */*;q=0.1",
             ..*row
         };
-        let send = async |request| api.send(request).await;
-        let answer = answered(&server, api, &changed, &things, send).await;
+        let answer = answered(&server, api, &changed, &things, false, identity).await;
         assert_eq!(answer.status, row.answers, "{} {}", row.method, row.path);
     }
     // Scope comes first, and what is not there has no form.

@@ -7,7 +7,7 @@ mod edges;
 mod schema;
 mod table;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, convert::identity};
 
 use reqwest::{
     Method, RequestBuilder,
@@ -293,8 +293,7 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
         for (scope, api) in &holders {
             let things = Things::make(&server, asker, row).await;
             if scopes.contains(scope) {
-                let send = async |request| sent(api, row.streams, request).await;
-                let answer = answered(&server, api, row, &things, send).await;
+                let answer = answered(&server, api, row, &things, row.streams, identity).await;
                 let what = format!("{scope} {} {}: {}", row.method, row.path, answer.text());
                 assert_eq!(answer.status, row.answers, "{what}");
                 assert_documented(&contract, row, &answer, scope);
@@ -316,28 +315,26 @@ async fn whoever_may_call_it_is_answered_as_documented_and_nobody_else() {
     }
 }
 
-/// What the row's call comes to once it names what is there: the use of an entry may be written down after the tag was
-/// read, and then the answer says to read again.
+/// What the row's call comes to, with what is put on top of it, once it names what is there: the use of an entry may be
+/// written down after the tag was read, and then the answer says to read again.
 async fn answered(
     server: &TestServer,
     api: &Api,
     row: &Row,
     things: &Things,
-    send: impl AsyncFn(RequestBuilder) -> Answer,
+    never_ends: bool,
+    dressed: impl Fn(RequestBuilder) -> RequestBuilder + Send + Sync,
 ) -> Answer {
     loop {
-        let answer = send(rightly(server, api, row, things).await).await;
+        let request = dressed(rightly(server, api, row, things).await);
+        let answer = if never_ends {
+            begun(request).await
+        } else {
+            api.send(request).await
+        };
         if answer.status != 412 || !matches!(row.body, Body::Tagged(_)) {
             return answer;
         }
-    }
-}
-
-async fn sent(api: &Api, never_ends: bool, request: RequestBuilder) -> Answer {
-    if never_ends {
-        begun(request).await
-    } else {
-        api.send(request).await
     }
 }
 
@@ -385,11 +382,8 @@ async fn a_browser_needs_its_second_secret_for_every_operation() {
             "a wrong second secret",
             row,
         );
-        let send = async |request| {
-            let request = with_cookie(request).header("X-CSRF-Token", &csrf);
-            sent(&browser, row.streams, request).await
-        };
-        let answer = answered(&server, &browser, row, &things, send).await;
+        let dressed = |request| with_cookie(request).header("X-CSRF-Token", &csrf);
+        let answer = answered(&server, &browser, row, &things, row.streams, dressed).await;
         if ["read", "approve", "admin"]
             .iter()
             .any(|scope| scopes.contains(scope))
