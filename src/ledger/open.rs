@@ -3,9 +3,9 @@
 use std::{
     fs::{File, OpenOptions, Permissions, TryLockError},
     io,
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, mpsc},
     time::Duration,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     clock::{Clock, Ids},
     domain::UnixMillis,
     events::Feed,
+    sys::process,
 };
 
 use super::{
@@ -243,7 +244,11 @@ pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Numbering and the audit chain are kept in memory: two writers would break both.
+/// How long a lock is waited for whose server is gone: a process that it was just starting has it until its program begins.
+const LEFT_BEHIND: Duration = Duration::from_secs(5);
+
+/// Numbering and the audit chain are kept in memory: two writers would break both. The file holds the number of the process
+/// that has it.
 pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
     let mut lock_path = path.as_os_str().to_owned();
     lock_path.push(".lock");
@@ -253,6 +258,7 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
         source,
     };
     let file = OpenOptions::new()
+        .read(true)
         .write(true)
         .create(true)
         .truncate(false)
@@ -260,10 +266,36 @@ pub(super) fn lock(path: &Path) -> Result<File, OpenError> {
         .open(&lock_path)
         .map_err(failed)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse { path: lock_path }),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) if is_left_behind(&file) && comes_free(&file) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: lock_path }),
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
+    let holder = format!("{}\n", process::own_id());
+    file.set_len(0)
+        .and_then(|()| file.write_all_at(holder.as_bytes(), 0))
+        .map_err(failed)?;
+    Ok(file)
+}
+
+/// Whether the server that took a lock is gone. A file of an earlier version does not say whose it is.
+fn is_left_behind(file: &File) -> bool {
+    let mut text = [0; 16];
+    let read = file.read_at(&mut text, 0).unwrap_or(0);
+    let holder = text.get(..read).and_then(|text| std::str::from_utf8(text).ok());
+    let holder = holder.and_then(|text| text.trim().parse().ok());
+    holder.is_some_and(|pid| process::inspect(pid).is_none_or(|holder| holder.is_zombie))
+}
+
+/// Waits for a lock; whether it came. A thread that waits in vain ends with the process, which has nothing else to do then.
+fn comes_free(file: &File) -> bool {
+    let Ok(waiting) = file.try_clone() else {
+        return false;
+    };
+    let (sender, receiver) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("lock".to_owned());
+    let thread = thread.spawn(move || sender.send(waiting.lock().is_ok()));
+    thread.is_ok() && receiver.recv_timeout(LEFT_BEHIND).unwrap_or(false)
 }
 
 /// Makes the file with mode 0600 before `SQLite` would make it wider; its companions take the same mode.

@@ -13,10 +13,9 @@ mod resources;
 mod rounds;
 mod streams;
 
-use std::time::Instant;
-
 use interval::Interval;
 use limits::{Enough, Limits, Verdict};
+use tokio::time::Instant;
 
 use super::options::Options;
 

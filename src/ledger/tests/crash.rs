@@ -1,6 +1,7 @@
 //! What is left after a kill: the files, and nothing of the memory.
 
 use super::*;
+use crate::ledger::open::lock;
 use crate::{
     domain::Reason,
     ledger::{
@@ -178,6 +179,32 @@ async fn a_second_server_is_kept_out() {
         policy,
     );
     assert!(matches!(second, Err(OpenError::InUse { .. })));
+}
+
+/// What a server that was killed was just starting has its lock for a moment longer.
+#[test]
+fn a_lock_that_a_dead_server_left_is_waited_for() {
+    use std::os::unix::fs::FileExt as _;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("countersign.db");
+    let left = lock(&path).unwrap();
+    assert!(
+        matches!(lock(&path), Err(OpenError::InUse { .. })),
+        "its server lives"
+    );
+    left.set_len(0).unwrap();
+    left.write_all_at(format!("{}\n", i32::MAX).as_bytes(), 0)
+        .unwrap();
+    let next = std::thread::spawn(move || lock(&path));
+    let is_waiting = |entry: std::io::Result<std::fs::DirEntry>| {
+        let name = std::fs::read_to_string(entry.unwrap().path().join("comm")).unwrap_or_default();
+        name == "lock\n"
+    };
+    while !std::fs::read_dir("/proc/self/task").unwrap().any(is_waiting) {
+        std::thread::yield_now();
+    }
+    drop(left);
+    next.join().unwrap().unwrap();
 }
 
 #[tokio::test]

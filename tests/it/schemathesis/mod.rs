@@ -26,6 +26,9 @@ const NO_RATES: &str =
 /// Operations that no run includes by scope alone, and why.
 const APART: &[(&str, &str)] = &[
     ("revoke_token", "revokes the token of the tester"),
+    ("rotate_token", "replaces the token of the tester"),
+    ("stop", "stops what the others try"),
+    ("resume", "is tried with it"),
     (
         "mcp",
         "speaks JSON-RPC, which the contract does not spell out; tests/it/mcp has its official client",
@@ -287,7 +290,7 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
     let Some(tester) = Tester::of(&holder, holder.token()) else {
         return;
     };
-    // Tokens to be revoked, none of them the tester's.
+    // Tokens to be revoked and replaced, none of them the tester's.
     let mut tokens = Vec::new();
     for _ in 0..5 {
         let (id, _) = server
@@ -296,9 +299,15 @@ async fn the_operations_that_are_tried_apart_keep_the_contract() {
         tokens.push(id);
     }
     let tester = tester.knowing("^/v1/tokens/", "path.id", tokens);
-    tokio::task::spawn_blocking(move || tester.tries(&["revoke_token".to_owned()]))
+    let operations = ["revoke_token", "rotate_token", "stop", "resume"].map(str::to_owned);
+    tokio::task::spawn_blocking(move || tester.tries(&operations))
         .await
         .expect("the tester ends");
+    server
+        .operator()
+        .post("/v1/resume", json!({ "reason": "tried" }))
+        .await
+        .expect(200);
     // With a token that may not decide, what it puts into questions stays a question.
     let (_, reviser) = server
         .token_with(json!({ "name": "reviser", "scopes": ["approve"] }))
