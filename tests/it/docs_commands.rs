@@ -23,7 +23,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("docs/agents.md", "tests/it/docs_agents.rs"),
     ("docs/approval-rules.md", "tests/it/approval_rules.rs"),
     ("docs/nodes.md", "tests/it/nodes and tests/it/help.rs"),
-    ("docs/operating.md", "tests/it/stop.rs and tests/it/help.rs"),
     ("docs/performance.md", ".ci/run"),
     (
         "docs/policy-changes.md",
