@@ -284,25 +284,27 @@ async fn what_anybody_may_call_keeps_the_contract() {
 #[tokio::test]
 async fn the_operations_that_are_tried_apart_keep_the_contract() {
     let server = server_with("always").start().await;
-    let (_, holder) = server
-        .token_with(json!({ "name": "tester", "scopes": ["admin"] }))
-        .await;
-    let Some(tester) = Tester::of(&holder, holder.token()) else {
-        return;
-    };
-    // Tokens to be revoked and replaced, none of them the tester's.
-    let mut tokens = Vec::new();
-    for _ in 0..5 {
-        let (id, _) = server
-            .token_with(json!({ "name": "x", "scopes": ["read"] }))
+    for operations in [vec!["revoke_token"], vec!["rotate_token"], vec!["stop", "resume"]] {
+        let (_, holder) = server
+            .token_with(json!({ "name": "tester", "scopes": ["admin"] }))
             .await;
-        tokens.push(id);
+        let Some(tester) = Tester::of(&holder, holder.token()) else {
+            return;
+        };
+        // Tokens to be revoked and replaced, none of them the tester's.
+        let mut tokens = Vec::new();
+        for _ in 0..5 {
+            let (id, _) = server
+                .token_with(json!({ "name": "x", "scopes": ["read"] }))
+                .await;
+            tokens.push(id);
+        }
+        let tester = tester.knowing("^/v1/tokens/", "path.id", tokens);
+        let operations: Vec<String> = operations.into_iter().map(str::to_owned).collect();
+        tokio::task::spawn_blocking(move || tester.tries(&operations))
+            .await
+            .expect("the tester ends");
     }
-    let tester = tester.knowing("^/v1/tokens/", "path.id", tokens);
-    let operations = ["revoke_token", "rotate_token", "stop", "resume"].map(str::to_owned);
-    tokio::task::spawn_blocking(move || tester.tries(&operations))
-        .await
-        .expect("the tester ends");
     server
         .operator()
         .post("/v1/resume", json!({ "reason": "tried" }))
