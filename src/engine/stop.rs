@@ -1,7 +1,7 @@
 //! The emergency stop as the engine knows it: pressing it, letting everything go on, and what passes meanwhile.
 //!
 //! The ledger has the one value and looks at it wherever a permit or a question is made. What changes something without
-//! one, such as a write to a command that runs, goes through [`Engine::while_going`]. Ending and reading go on.
+//! one, such as a write to a command that runs, goes through `Engine::while_going`. Ending and reading go on.
 //! Entry points: [`Engine::stop`], [`Engine::resume`].
 
 use std::{
