@@ -102,9 +102,9 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
                 }
             }
             if body.get("stopped") == Some(&Value::Bool(true)) {
-                context
-                    .console
-                    .note("stopped: somebody stopped everything; countersign doctor says who, when and why");
+                context.console.note(
+                    "stopped: the emergency stop is in effect; countersign doctor says by whom, when and why",
+                );
             }
             let degraded = body.get("degraded") == Some(&Value::Bool(true));
             context.console.line(match (is_ready, degraded) {

@@ -47,7 +47,7 @@ vocabulary! {
         NoRoute = "no-route",
         /// The run was cancelled.
         RunAborted = "run-aborted",
-        /// Somebody stopped everything.
+        /// By the emergency stop.
         Stopped = "stopped",
     }
 }

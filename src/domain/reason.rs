@@ -55,7 +55,7 @@ vocabulary! {
         Cancelled = "cancelled",
         /// The server shut down.
         Shutdown = "shutdown",
-        /// Somebody stopped everything: it did not start, or it was killed and is `cancelled`.
+        /// By the emergency stop it did not start, or it was killed and is `cancelled`.
         Stopped = "stopped",
     }
 }

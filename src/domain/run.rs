@@ -166,7 +166,7 @@ vocabulary! {
         Cancelled = "cancelled",
         /// The server stopped or died.
         Shutdown = "shutdown",
-        /// Somebody stopped everything and had what ran killed.
+        /// By the emergency stop, which killed running commands too.
         Stopped = "stopped",
     }
 }

@@ -28,7 +28,7 @@ impl Stop {
     }
 }
 
-/// Whether a text can be the reason for a stop or a resume: somebody has to be able to read it later.
+/// Whether a text can be the reason for a stop or a resume: it says something, and is no longer than a note.
 pub fn is_stop_reason(text: &str) -> bool {
     !text.trim().is_empty() && text.chars().count() <= MAX_STOP_REASON_CHARS
 }

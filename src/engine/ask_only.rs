@@ -89,7 +89,7 @@ pub enum AskError {
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// Somebody stopped everything: the answer is no.
+    /// The emergency stop is in effect: the answer is no.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
     /// The ledger cannot be written.
@@ -99,13 +99,9 @@ pub enum AskError {
 
 impl From<LedgerError> for AskError {
     fn from(error: LedgerError) -> Self {
-        match error {
-            LedgerError::Stopped(stop) => Self::Stopped(stop),
-            error @ (LedgerError::StorageFull
-            | LedgerError::Unavailable(_)
-            | LedgerError::Inconsistent(_)
-            | LedgerError::Refused(_)
-            | LedgerError::Closed) => Self::Storage(error.into()),
+        match error.into_stop() {
+            Ok(stop) => Self::Stopped(stop),
+            Err(error) => Self::Storage(error.into()),
         }
     }
 }

@@ -166,7 +166,7 @@ pub struct Engine {
     deadlines: Notify,
     /// What an earlier server left was looked at.
     recovered: AtomicBool,
-    /// What still goes through while nobody stops everything.
+    /// What passes while no stop is in effect.
     passages: stop::Passages,
     /// Nothing new is taken.
     draining: AtomicBool,

@@ -293,7 +293,7 @@ impl From<LedgerError> for StorageTrouble {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::StorageFull => Self::Full,
-            // Whoever can be told why nothing begins looks at this before.
+            // Callers that can say why look for the stop first.
             LedgerError::Stopped(_) => Self::Unavailable,
             LedgerError::Unavailable(_)
             | LedgerError::Inconsistent(_)
@@ -308,26 +308,18 @@ impl From<LedgerError> for StorageTrouble {
 
 impl From<LedgerError> for ExecError {
     fn from(error: LedgerError) -> Self {
-        match error {
-            LedgerError::Stopped(stop) => Self::Stopped(stop),
-            error @ (LedgerError::StorageFull
-            | LedgerError::Unavailable(_)
-            | LedgerError::Inconsistent(_)
-            | LedgerError::Refused(_)
-            | LedgerError::Closed) => Self::Storage(error.into()),
+        match error.into_stop() {
+            Ok(stop) => Self::Stopped(stop),
+            Err(error) => Self::Storage(error.into()),
         }
     }
 }
 
 impl From<LedgerError> for super::reply::DecideError {
     fn from(error: LedgerError) -> Self {
-        match error {
-            LedgerError::Stopped(stop) => Self::Stopped(stop),
-            error @ (LedgerError::StorageFull
-            | LedgerError::Unavailable(_)
-            | LedgerError::Inconsistent(_)
-            | LedgerError::Refused(_)
-            | LedgerError::Closed) => Self::Storage(error.into()),
+        match error.into_stop() {
+            Ok(stop) => Self::Stopped(stop),
+            Err(error) => Self::Storage(error.into()),
         }
     }
 }

@@ -240,7 +240,7 @@ pub enum ExecError {
     /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
-    /// Somebody stopped everything.
+    /// The emergency stop is in effect.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
     /// The files that the command would see cannot be seen at the moment.
@@ -326,7 +326,7 @@ pub enum DecideError {
         /// Whose groups.
         detail: String,
     },
-    /// Somebody stopped everything, so that nothing can be allowed.
+    /// The emergency stop is in effect, so nothing can be allowed.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
     /// The ledger cannot be written.

@@ -51,7 +51,7 @@ pub struct Stopped {
     pub killed: Vec<Run>,
 }
 
-/// What goes through while nobody stops everything.
+/// What passes while no stop is in effect.
 #[derive(Debug, Default)]
 pub(super) struct Passages {
     /// Held shared by what passes; a stop takes it once.
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Waits until somebody stops everything.
+    /// Waits until the emergency stop is in effect.
     pub(super) async fn until_stopped(&self) -> Arc<Stop> {
         let mut standings = self.ledger.watch_stop();
         loop {

@@ -27,7 +27,7 @@ vocabulary! {
         ApprovalRequested = "exec.approval.requested",
         /// An approval ended.
         ApprovalResolved = "exec.approval.resolved",
-        /// Somebody stopped everything.
+        /// The emergency stop took effect.
         ExecStopped = "exec.stopped",
         /// Everything goes on.
         ExecResumed = "exec.resumed",

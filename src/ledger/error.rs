@@ -143,6 +143,21 @@ impl LedgerError {
         }
     }
 
+    /// The stop that refused it.
+    ///
+    /// # Errors
+    /// Every other error, as it is.
+    pub fn into_stop(self) -> Result<Arc<Stop>, Self> {
+        match self {
+            Self::Stopped(stop) => Ok(stop),
+            error @ (Self::StorageFull
+            | Self::Unavailable(_)
+            | Self::Inconsistent(_)
+            | Self::Refused(_)
+            | Self::Closed) => Err(error),
+        }
+    }
+
     /// Whether the storage failed, and not this one job.
     pub(super) const fn is_storage(&self) -> bool {
         match self {

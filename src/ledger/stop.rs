@@ -147,7 +147,7 @@ impl Ledger {
         loop {
             let pressed = self.stop.press(stop.clone(), kills);
             self.queue.pass().await;
-            // Somebody may have had everything go on meanwhile; this one came later.
+            // A resume may have come meanwhile; this stop came later.
             if let Some(standing) = self.stopped() {
                 return (standing, pressed);
             }

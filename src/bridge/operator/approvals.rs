@@ -212,7 +212,7 @@ fn room_for_list(session: &OperatorSession) -> usize {
 enum Asked {
     /// A person is asked, or nobody is there.
     Approval(Box<Approval>),
-    /// Everything is stopped: the answer is no.
+    /// The emergency stop is in effect: the answer is no.
     Stopped,
 }
 

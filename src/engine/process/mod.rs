@@ -155,7 +155,7 @@ pub enum ProcessError {
     /// The command does not read its input; nothing was written.
     #[error("the command does not read its input")]
     NotTaken,
-    /// Somebody stopped everything, so that nothing is written to what runs.
+    /// The emergency stop is in effect, so nothing is written to running commands.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
     /// The ledger cannot be used.

@@ -114,7 +114,7 @@ impl Now {
         level(
             registry,
             "stopped",
-            "Whether somebody stopped everything (1)",
+            "Whether the emergency stop is in effect (1)",
             &self.stopped,
         );
         level(

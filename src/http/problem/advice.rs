@@ -44,7 +44,7 @@ impl Code {
                 "The token that asked for the run cannot decide about it, and no token of the owner who proposed a change of policy or a token can accept that. Use another approver's token, or that of an admin of another owner."
             }
             Self::Stopped => {
-                "Somebody stopped everything; `detail` says who, when and why. Nothing starts and nothing is written to what runs until an admin lets it go on (`countersign resume`)."
+                "The emergency stop is in effect; `detail` says who stopped the server, when and why. Nothing starts, and nothing is written to running commands, until an admin resumes it (`countersign resume`)."
             }
             Self::PatchNotAllowed => {
                 "`tools.exec.applyPatch.allowModels` lists the models that may send patches. Name one of them in `model`."

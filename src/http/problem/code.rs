@@ -33,7 +33,7 @@ vocabulary! {
         ToolDenied = "tool-denied",
         /// Whoever asks cannot answer.
         OwnRequest = "own-request",
-        /// Somebody stopped everything.
+        /// The emergency stop is in effect.
         Stopped = "stopped",
         /// Patches are not open to this caller.
         PatchNotAllowed = "patch-not-allowed",

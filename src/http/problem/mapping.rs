@@ -96,7 +96,7 @@ impl From<ExecError> for Problem {
     }
 }
 
-/// Whoever is refused hears who stopped everything, when and why.
+/// Tells the refused caller who stopped the server, when and why.
 fn stopped(stop: &Stop) -> Problem {
     Problem::new(Code::Stopped, stop.words())
         .with("reason", Reason::Stopped.as_str())

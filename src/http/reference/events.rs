@@ -58,7 +58,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "`status`, `decision` (optional), `resolvedBy` (optional), `reason` (optional), `terminalReason` (optional)",
         ),
         EventType::ExecStopped => (
-            "Somebody stopped everything: nothing starts any more.",
+            "The emergency stop took effect: nothing starts any more.",
             "`by`, `stoppedAtMs`, `reason`, `kill`",
         ),
         EventType::ExecResumed => (

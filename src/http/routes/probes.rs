@@ -45,7 +45,7 @@ struct ReadinessBody {
     status: &'static str,
     /// Whether something is wrong although the server answers: then it denies.
     degraded: bool,
-    /// Whether somebody stopped everything. `GET /v1/stop` says who, when and why.
+    /// Whether the emergency stop is in effect. `GET /v1/stop` says who stopped the server, when and why.
     stopped: bool,
     checks: Checks,
 }

@@ -45,9 +45,9 @@ pub enum AuditAction {
     DocumentReplaced,
     /// Somebody allowed a command that others have to allow, too.
     ApprovalVoted,
-    /// Somebody had what runs killed while everything was stopped.
+    /// During a stop, running commands were killed.
     StopKills,
-    /// Somebody proposed to go on after a stop, which another owner has to accept.
+    /// An admin proposed to resume; an admin of another owner has to accept that.
     ResumeProposed,
     /// Something was written to a command that runs.
     ProcessInput,
