@@ -64,12 +64,12 @@ impl Writer {
     }
 
     /// Does what is still queued and closes the ledger. After a panic over a job nothing more is written.
-    fn finish(self) {
+    fn finish(&self) {
         let Self { intake, shared } = self;
         let drained = shared.with(|committer| {
             while let Ok(message) = intake.receiver.try_recv() {
                 if let Message::Job(first) = message {
-                    let (batch, _stop) = gather(&intake, first);
+                    let (batch, _stop) = gather(intake, first);
                     committer.write(batch);
                 }
             }
@@ -79,6 +79,13 @@ impl Writer {
         {
             committer.finish();
         }
+    }
+}
+
+impl Drop for Writer {
+    /// A panic of this thread ends it without [`Writer::finish`]: the ledger is closed then too, and says so.
+    fn drop(&mut self) {
+        drop(self.shared.close());
     }
 }
 

@@ -63,14 +63,16 @@ impl Job for Say {
 }
 
 /// Fails in a way that no job should.
-struct Panics;
+struct Panics {
+    durability: Durability,
+}
 
 impl Job for Panics {
     type Draft = ();
     type Answer = ();
 
     fn durability(&self, _tuning: &Tuning) -> Durability {
-        Durability::Normal
+        self.durability
     }
 
     fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
@@ -171,10 +173,19 @@ async fn who_comes_while_the_thread_writes_waits_for_it_and_shares_its_next_comm
 }
 
 #[tokio::test]
-async fn a_panic_over_a_job_closes_the_ledger_and_leaves_nothing_half_done() {
+async fn a_panic_of_the_thread_over_a_job_closes_the_ledger_and_leaves_nothing_half_done() {
+    panic_closes(Durability::Full).await;
+}
+
+#[tokio::test]
+async fn a_panic_of_a_caller_over_its_job_closes_the_ledger_and_leaves_nothing_half_done() {
+    panic_closes(Durability::Normal).await;
+}
+
+async fn panic_closes(durability: Durability) {
     let opened = Opened::new();
     let ledger = opened.ledger.clone();
-    let panicked = tokio::spawn(async move { ledger.queue.submit(Panics).await }).await;
+    let panicked = tokio::spawn(async move { ledger.queue.submit(Panics { durability }).await }).await;
     // Over the caller's own commit it panics; over the thread's, the ledger is closed to it.
     assert!(!matches!(panicked, Ok(Ok(()))));
     let next = opened.ledger.queue.submit(Say::with(Durability::Normal)).await;
