@@ -326,13 +326,7 @@ impl Node<'_> {
             Ok(socket) => socket,
             Err(error) => return self.disconnected(course, in_words(&error)),
         };
-        let introduction = Introduction {
-            key: &self.identity.key,
-            display_name: &self.options.display_name,
-            instance_id: &self.options.instance_id,
-            commands: &self.options.commands,
-            path_env: self.options.path_env.as_deref(),
-        };
+        let introduction = introduction(self.identity, self.options);
         let greeting = Greeting {
             introduction: &introduction,
             credential: &credential,
@@ -481,8 +475,19 @@ impl Node<'_> {
     }
 }
 
+/// What a node says of itself.
+pub(super) fn introduction<'a>(identity: &'a DeviceIdentity, options: &'a NodeOptions) -> Introduction<'a> {
+    Introduction {
+        key: &identity.key,
+        display_name: &options.display_name,
+        instance_id: &options.instance_id,
+        commands: &options.commands,
+        path_env: options.path_env.as_deref(),
+    }
+}
+
 /// An error with its causes, in one line.
-fn in_words(error: &dyn std::error::Error) -> String {
+pub(super) fn in_words(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {

@@ -104,11 +104,27 @@ impl DeviceIdentity {
         if let Some(bytes) = read_private(&path)? {
             return Self::of_file(&path, &bytes);
         }
+        let identity = Self::new(ids);
+        identity.save(state_dir, clock)?;
+        Ok(identity)
+    }
+
+    /// A device that nobody knows yet.
+    pub fn new(ids: &dyn Ids) -> Self {
         let mut seed = Zeroizing::new([0; 32]);
         ids.secret_bytes(&mut *seed);
-        let key = DeviceKey::from_seed(&seed);
-        let public = key.public();
-        let pem = key.to_pem();
+        Self {
+            key: DeviceKey::from_seed(&seed),
+        }
+    }
+
+    /// Keeps it in a state directory.
+    ///
+    /// # Errors
+    /// [`IdentityError`] when it cannot be written.
+    pub fn save(&self, state_dir: &StateDir, clock: &dyn Clock) -> Result<(), IdentityError> {
+        let public = self.key.public();
+        let pem = self.key.to_pem();
         let file = DeviceFile {
             version: VERSION,
             device_id: public.device_id().to_string(),
@@ -116,8 +132,7 @@ impl DeviceIdentity {
             private_key_pem: Cow::Borrowed(&pem),
             created_at_ms: clock.now().get(),
         };
-        write_private(&path, &file)?;
-        Ok(Self { key })
+        write_private(&state_dir.device_identity(), &file)
     }
 
     fn of_file(path: &Path, bytes: &[u8]) -> Result<Self, IdentityError> {

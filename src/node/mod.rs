@@ -20,12 +20,14 @@ mod uplink;
 mod approach;
 mod connection;
 mod daemon;
+mod first_contact;
 mod socket;
 
 pub mod service;
 
 pub use address::{AddressError, GatewayAddress, Plaintext, Trust};
 pub use daemon::{NodeError, NodeOptions, commands, run};
+pub use first_contact::{Acquaintance, is_unknown, meet};
 pub use host::Companion;
 pub use identity::{DeviceIdentity, DeviceTokens, GatewayEntry, IdentityError, NodeFile};
 pub use standing::{NodeEvent, NodeStanding, NodeState};

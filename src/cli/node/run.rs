@@ -19,8 +19,8 @@ use crate::{
     clock::SystemIds,
     domain::Secret,
     node::{
-        self, AddressError, Companion, GatewayAddress, GatewayEntry, IdentityError, NodeError, NodeEvent,
-        NodeFile, NodeOptions, Plaintext, Trust,
+        self, Acquaintance, AddressError, Companion, GatewayAddress, GatewayEntry, IdentityError, NodeError,
+        NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
     },
     settings::{StartOptions, StateDir},
     sys::fs::{open_regular, read_all},
@@ -72,7 +72,8 @@ pub(crate) struct GatewayArgs {
   countersign node run --commands system.run,system.which
 
 Prints one line when it is connected. The first time a person has to approve it at the gateway;
-it says so and goes on trying. SIGTERM ends it: what runs is killed and reported.
+it says so and goes on trying. Nothing is written before a gateway answers for the first time.
+SIGTERM ends it: what runs is killed and reported.
 Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that cannot be meant.")]
 pub(crate) struct NodeRunArgs {
     #[command(flatten)]
@@ -97,9 +98,6 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     };
     // Before anything is started: what is wrong with the call is said first.
     let resolved = Resolved::of(context, &gateway)?;
-    let prepared = Prepared::for_node_host(&start, &context.environment)
-        .map_err(|error| serve::explain(console, &error))?;
-    let file = resolved.remember(prepared.state_dir())?;
     let variable = |name: &str| {
         context
             .environment
@@ -112,7 +110,7 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
     let options = NodeOptions {
         address: resolved.address.clone(),
         display_name: resolved.display_name.clone(),
-        instance_id: file.node_id,
+        instance_id: resolved.file.node_id.clone(),
         shared_token: resolved.token.clone(),
         commands: resolved.commands.clone(),
         path_env: variable("PATH"),
@@ -122,11 +120,24 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
             Companion::NotNeeded
         },
     };
+    let gateway = resolved.address.to_string();
+    let tell = move |event: &NodeEvent| say(console, &gateway, event);
+    // Who installed a service did not mistype.
+    let is_typed = variable("NOTIFY_SOCKET").is_none();
+    let is_unknown = node::is_unknown(&context.state_dir()?).map_err(|error| identity_failure(&error))?;
+    let acquaintance = (is_typed && is_unknown)
+        .then(|| meet(context, &options, &tell))
+        .transpose()?;
+    let prepared = Prepared::for_node_host(&start, &context.environment)
+        .map_err(|error| serve::explain(console, &error))?;
+    resolved.remember(prepared.state_dir())?;
+    if let Some(acquaintance) = acquaintance {
+        let kept = acquaintance.keep(prepared.state_dir(), &*context.clock);
+        kept.map_err(|error| identity_failure(&error))?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
-    let gateway = resolved.address.to_string();
-    let tell = move |event: &NodeEvent| say(console, &gateway, event);
     runtime
         .block_on(node::run(
             prepared,
@@ -137,6 +148,19 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
         ))
         .map(|()| ExitStatus::SUCCESS)
         .map_err(|error| explain(console, &error))
+}
+
+/// Waits for a gateway that takes this machine, before anything is written. With a runtime of its own: what is prepared
+/// afterwards must be the only thread of this process.
+fn meet(
+    context: &Context,
+    options: &NodeOptions,
+    tell: impl Fn(&NodeEvent),
+) -> Result<Acquaintance, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| Failure::new("runtime", format!("the runtime cannot be made: {error}")))?;
+    Ok(runtime.block_on(node::meet(options, &*context.clock, &SystemIds, tell)))
 }
 
 /// The gateway and the name, from the call, the file of the last time, and the defaults.
@@ -215,14 +239,14 @@ impl Resolved {
     }
 
     /// Keeps what was resolved for the next time.
-    pub(super) fn remember(&self, state_dir: &StateDir) -> Result<NodeFile, Failure> {
+    pub(super) fn remember(&self, state_dir: &StateDir) -> Result<(), Failure> {
         let known = NodeFile::load(state_dir).map_err(|error| identity_failure(&error))?;
         if known.as_ref() != Some(&self.file) {
             self.file
                 .save(state_dir)
                 .map_err(|error| identity_failure(&error))?;
         }
-        Ok(self.file.clone())
+        Ok(())
     }
 }
 

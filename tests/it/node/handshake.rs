@@ -260,6 +260,72 @@ async fn a_clock_that_differs_is_told() {
     node.line("connected").await;
 }
 
+/// What a state directory holds.
+fn files_of(state: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(state).expect("a state directory");
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_a_gateway_takes_the_machine() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    let before = files_of(node.state());
+    node.start_as_it_is("127.0.0.1", gateway.port);
+    // One that is no gateway, one that does not know the token.
+    drop(gateway.accept_raw().await);
+    node.line("disconnected").await;
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    let error = json!({"code": "INVALID_REQUEST", "message": MISMATCH});
+    peer.refuse(&connect, &error, 1008).await;
+    node.line("unauthorized").await;
+    assert_eq!(files_of(node.state()), before);
+    let own = fs::read_dir(node.state().join("countersign")).unwrap();
+    assert_eq!(own.count(), 1, "the settings of the test alone");
+    // It is taken: from now on the machine is who it was then.
+    let mut peer = gateway.accept().await;
+    let met = peer.challenged().await;
+    peer.hello(&met, &json!({"protocol": 4})).await;
+    let mut peer = gateway.accept().await;
+    let connect = peer.challenged().await;
+    assert_eq!(connect["params"]["device"]["id"], met["params"]["device"]["id"]);
+    assert_eq!(
+        connect["params"]["client"]["instanceId"],
+        met["params"]["client"]["instanceId"]
+    );
+    assert_eq!(
+        connect["params"]["auth"],
+        json!({"deviceToken": "device-token-of-the-test"}),
+        "the token that came with the first answer is kept"
+    );
+    peer.hello(&connect, &json!({"protocol": 4})).await;
+    node.line("connected").await;
+    assert_eq!(node.id(), met["params"]["device"]["id"]);
+}
+
+#[tokio::test]
+async fn whom_a_gateway_asks_about_is_who_comes_again() {
+    let gateway = Gateway::new().await;
+    let mut node = TestNode::open();
+    node.start_as_it_is("127.0.0.1", gateway.port);
+    let mut asked = Vec::new();
+    for _attempt in 0..2 {
+        let mut peer = gateway.accept().await;
+        let connect = peer.challenged().await;
+        asked.push(connect["params"]["device"]["id"].clone());
+        let error =
+            json!({"code": "NOT_PAIRED", "message": "pairing required", "details": {"requestId": "r-1"}});
+        peer.refuse(&connect, &error, 1008).await;
+    }
+    node.line("pairing").await;
+    assert_eq!(asked, [json!(node.id()), json!(node.id())]);
+}
+
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_made() {
     let node = TestNode::open();

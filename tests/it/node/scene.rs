@@ -123,6 +123,16 @@ impl TestNode {
     }
 
     pub(super) fn start_at(&mut self, host: &str, port: u16) {
+        // It has seen a gateway before: the first contact is no part of what is tried.
+        let known = self.state().join("node.json");
+        if !known.exists() {
+            write_file_mode(&known, r#"{"version":1,"nodeId":"test"}"#, 0o600);
+        }
+        self.start_as_it_is(host, port);
+    }
+
+    /// Starts it for the first time in its life.
+    pub(super) fn start_as_it_is(&mut self, host: &str, port: u16) {
         assert!(self.running.is_none(), "it runs");
         let port = port.to_string();
         let words = ["--json", "node", "run", "--host", host, "--port", &port];
