@@ -1,6 +1,6 @@
 //! `countersign policy set` and `policy preset`: changes of policy, shown before they are made.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use serde_json::{Map, Value, json};
 
@@ -169,8 +169,10 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
     query.extend(agent.iter().map(|agent| ("agentId", agent.to_string())));
     let effective = client.get(&["v1", "policy", "effective"], &query).await?;
     let changes = preset_changes(&effective, name, agent.as_ref());
-    let mut own_keys = Vec::new();
-    if !dry_run {
+    let own_keys;
+    if dry_run {
+        own_keys = own_keys_now(client, agent.as_ref()).await?;
+    } else {
         let mut body = Map::from_iter([("name".to_owned(), json!(name))]);
         body.extend(agent.map(|agent| ("agentId".to_owned(), json!(agent))));
         if every_agent {
@@ -200,12 +202,12 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
             .document(&json!({"name": name, "applied": !dry_run, "changes": changes, "ownKeys": own_keys}));
     }
     show(context, &changes)?;
-    show_own_keys(context, &own_keys)?;
-    if dry_run && every_agent {
-        context
-            .console
-            .note("keys that agents have of their own would be removed");
-    }
+    let becomes = if dry_run && every_agent {
+        "would lose"
+    } else {
+        "keep"
+    };
+    show_own_keys(context, &own_keys, becomes)?;
     if dry_run && !changes.is_empty() {
         context.console.note("nothing was changed");
     }
@@ -213,20 +215,58 @@ pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs)
 }
 
 /// The agents for which the preset is not the last word.
-fn show_own_keys(context: &Context, own_keys: &[Value]) -> Result<(), Failure> {
+fn show_own_keys(context: &Context, own_keys: &[Value], becomes: &str) -> Result<(), Failure> {
     if own_keys.is_empty() {
         return Ok(());
     }
-    context.console.line("these agents keep keys of their own:")?;
+    context
+        .console
+        .line(&format!("these agents {becomes} keys of their own:"))?;
     let mut table = Table::new(&["AGENT", "SECURITY", "ASK", "KEYS"]);
     for own in own_keys {
         table.row(["agentId", "security", "ask", "keys"].map(|member| value::text(own, member)));
     }
     context.console.table(&table, "")?;
-    context
-        .console
-        .hint("countersign policy preset NAME --every-agent removes those keys");
+    if becomes == "keep" {
+        context
+            .console
+            .hint("countersign policy preset NAME --every-agent removes those keys");
+    }
     Ok(())
+}
+
+/// The agents with keys of their own about what a preset sets, as the answer to a preset has them, but for the one that it
+/// is for. Security and ask are those of now.
+async fn own_keys_now(client: &Client, except: Option<&AgentId>) -> Result<Vec<Value>, Failure> {
+    let agents = client.list(&["v1", "agents"], &Vec::new(), usize::MAX).await?;
+    let mut own_keys = Vec::new();
+    for agent in &agents {
+        let id = value::string(agent, "agentId");
+        if except.is_some_and(|except| except.as_str() == id) {
+            continue;
+        }
+        let query: Query = vec![("agentId", id.to_owned())];
+        let effective = client.get(&["v1", "policy", "effective"], &query).await?;
+        let keys: BTreeSet<String> = ["host", "security", "ask", "askFallback"]
+            .iter()
+            .filter_map(|rule| effective.get(rule)?.get("layers")?.as_array())
+            .flatten()
+            .filter(|spoken| {
+                matches!(
+                    value::string(spoken, "layer"),
+                    "agent" | "document-wildcard" | "document-agent"
+                )
+            })
+            .map(|spoken| value::string(spoken, "source").to_owned())
+            .collect();
+        if !keys.is_empty() {
+            let value_of = |rule: &str| effective.get(rule).and_then(|rule| rule.get("value")).cloned();
+            own_keys.push(json!({
+                "agentId": id, "keys": keys, "security": value_of("security"), "ask": value_of("ask"),
+            }));
+        }
+    }
+    Ok(own_keys)
 }
 
 fn show(context: &Context, changes: &[Change]) -> Result<(), Failure> {

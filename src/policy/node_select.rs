@@ -1,11 +1,11 @@
 //! Which node a call means (`exec-tool.md` 2, "Node matching").
 //!
-//! Among paired nodes the first rule that any of them satisfies decides: the id, the name or the beginning of the id, the address.
-//! A name that somebody here gave a node wins over the name that another node had when it was approved: a machine that calls
-//! itself like one of ours takes nothing from it. Other than that, whoever is called so and whose id begins so are meant
-//! equally: neither a name nor an id can be made to stand for another node.
-//! That a node is not connected never lets the next rule look for another one: a call must not reach a machine that nobody
-//! meant because the right one is away.
+//! Among paired nodes the first rule that any of them satisfies decides: the id, the name, the address, the beginning of the id.
+//! A name that an operator gave a node wins over the name that another node had when it was approved: a machine that calls
+//! itself like one of ours takes nothing from it. A node chooses its key and so the beginning of its id; that is why the
+//! beginning of an id comes last.
+//! That a node is not connected never lets the next rule look for another one: a call must not reach another machine
+//! because the right one is away.
 
 use std::net::IpAddr;
 
@@ -75,8 +75,9 @@ pub fn select(nodes: &[Selectable<'_>], named: Option<&str>) -> Result<usize, No
     };
     let by_prefix = |node: &Selectable<'_>| name.len() >= MIN_PREFIX && node.id.starts_with(name);
     one_of(matching(nodes, by_id))
-        .or_else(|| one_of(matching(nodes, |node| by_name(node) || by_prefix(node))))
+        .or_else(|| one_of(matching(nodes, by_name)))
         .or_else(|| one_of(matching(nodes, by_address)))
+        .or_else(|| one_of(matching(nodes, by_prefix)))
         .unwrap_or(Err(NotSelected::NotFound))
 }
 
@@ -167,15 +168,28 @@ mod tests {
             ..PHONE
         };
         check(&[ATTIC, called_like_an_id], Some("aaaaaabbbb02"), Ok(0));
-        // Nobody gets the calls of another node by being called like the beginning of its id, nor by having such an id.
+        // No node gets the calls of another one by making an id that begins with its name.
         let called_like_a_beginning = Selectable {
             name: Some(Name::Approved("aaaaaabb")),
             ..PHONE
         };
+        check(&[ATTIC, called_like_a_beginning], Some("aaaaaabb"), Ok(1));
+        check(&[ATTIC, called_like_a_beginning], Some("aaaaaabbb"), Ok(0));
+        // An address that is no name comes before ids that begin so.
+        let of_version_six = Selectable {
+            remote_ip: Some(IpAddr::V6(std::net::Ipv6Addr::new(
+                0xabcd, 0xef, 0, 0, 0, 0, 0, 0,
+            ))),
+            ..MILL
+        };
+        let begins_like_an_address = Selectable {
+            id: "abcd:ef::01",
+            ..PHONE
+        };
         check(
-            &[ATTIC, called_like_a_beginning],
-            Some("aaaaaabb"),
-            Err(NotSelected::Ambiguous(vec![0, 1])),
+            &[begins_like_an_address, of_version_six],
+            Some("abcd:ef::"),
+            Ok(1),
         );
         let its_own_name = Selectable {
             name: Some(Name::Approved("aaaaaabb")),
@@ -237,25 +251,17 @@ mod tests {
             Some("build-mill"),
             Err(NotSelected::Ambiguous(vec![1, 2])),
         );
-        // Whose id begins so is meant as before, by whichever kind of name somebody else is called so.
+        // An id that begins so takes nothing from a name, whichever kind of name it is.
         let called_like_a_beginning = Selectable {
             name: Some(Name::Given("aaaaaabb")),
             ..PHONE
         };
-        check(
-            &[ATTIC, called_like_a_beginning],
-            Some("aaaaaabb"),
-            Err(NotSelected::Ambiguous(vec![0, 1])),
-        );
+        check(&[ATTIC, called_like_a_beginning], Some("aaaaaabb"), Ok(1));
         let its_own_name = Selectable {
             name: Some(Name::Approved("aaaaaabb")),
             ..ATTIC
         };
-        check(
-            &[its_own_name, called_like_a_beginning],
-            Some("aaaaaabb"),
-            Err(NotSelected::Ambiguous(vec![0, 1])),
-        );
+        check(&[its_own_name, called_like_a_beginning], Some("aaaaaabb"), Ok(1));
         let called_like_an_id = Selectable {
             name: Some(Name::Given(MILL.id)),
             ..PHONE
@@ -344,10 +350,10 @@ mod tests {
                 .collect();
             let meant = select(&list, Some(&name));
             prop_assert_eq!(&meant, &select(&others, Some(&name)));
-            // Only an id and another name that was given come before it or beside it.
+            // Only an id comes before it, and only another name that was given stands beside it.
             let is_alone = !list.iter().skip(1).any(|node| {
                 let is_given = matches!(node.name, Some(Name::Given(own)) if slug(own) == slug(&name));
-                is_given || name.len() >= MIN_PREFIX && node.id.starts_with(name.as_str())
+                is_given || node.id == name
             });
             if is_alone {
                 prop_assert_eq!(meant, Ok(0));

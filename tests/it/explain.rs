@@ -210,6 +210,12 @@ async fn what_is_rejected_is_explained() {
             "blocked-env",
             json!(["LD_PRELOAD", "PATH"]),
         ),
+        (
+            json!({ "command": "echo hi", "env": { "A-B": "x", "TZ": "UTC" } }),
+            "env-invalid",
+            "blocked-env",
+            json!(["A-B"]),
+        ),
     ] {
         let explained = explain(&server.agent(), body).await;
         assert_eq!(

@@ -941,6 +941,23 @@ async fn preset_says_which_agents_keep_their_own_keys() {
         told.stdout.contains("these agents keep keys of their own"),
         "{told:?}"
     );
+    // A dry run names them with the same keys.
+    let dry = server
+        .cli(&["--json", "policy", "preset", "deny-all", "--dry-run"])
+        .await;
+    let dry: Value = serde_json::from_str(&dry.stdout).expect("an answer");
+    assert_eq!(
+        (&dry["applied"], &dry["ownKeys"]),
+        (&json!(false), &applied["ownKeys"]),
+        "{dry}"
+    );
+    let lost = server
+        .cli(&["policy", "preset", "deny-all", "--every-agent", "--dry-run"])
+        .await;
+    assert!(
+        lost.stdout.contains("these agents would lose keys of their own"),
+        "{lost:?}"
+    );
     // What stops everything looks at no key.
     stop(&server.operator()).await;
     assert_eq!(runs_for(&server, "build").await, 403);

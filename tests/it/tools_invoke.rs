@@ -49,6 +49,40 @@ fn text(result: &Value) -> &str {
 }
 
 #[tokio::test]
+async fn a_dry_run_says_what_would_happen_and_does_nothing() {
+    let server = TestServer::full().start().await;
+    let api = server.agent();
+    let marker = server.scratch().join("ran");
+    let touch = json!({ "command": format!("touch {}", marker.display()) });
+    let call = |tool: &str, args: Value| json!({ "tool": tool, "args": args, "dryRun": true, "idempotencyKey": "one" });
+    let dry = result(&invoke(&api, call("exec", touch.clone())).await);
+    assert_eq!(only(&dry["details"], &["status"]), json!({ "status": "dry-run" }));
+    assert_eq!(dry["details"]["explanation"]["outcome"], "run");
+    assert_eq!(text(&dry), "The command would run. Nothing was done (dryRun).");
+    let patch = "*** Begin Patch\n*** Add File: made\n+x\n*** End Patch\n";
+    result(&invoke(&api, call("apply_patch", json!({ "input": patch }))).await);
+    result(
+        &invoke(
+            &api,
+            call("process", json!({ "action": "kill", "sessionId": "a-b-1" })),
+        )
+        .await,
+    );
+    error(
+        &invoke(&api, call("exec", json!({ "comand": "x" }))).await,
+        400,
+        "tool_error",
+    );
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"], json!([]));
+    assert!(!marker.exists());
+    // It used up no key: the same call without it runs.
+    let call = json!({ "tool": "exec", "args": touch, "idempotencyKey": "one" });
+    result(&invoke(&api, call).await);
+    assert!(marker.exists());
+}
+
+#[tokio::test]
 async fn a_command_runs_as_over_v1_and_is_on_record() {
     let server = TestServer::full().start().await;
     let api = server.agent();

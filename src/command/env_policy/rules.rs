@@ -155,7 +155,8 @@ fn turns_pager_off(upper: &str, value: &str) -> bool {
     matches!(upper, "PAGER" | "GIT_PAGER") && matches!(value, "" | "cat")
 }
 
-fn is_well_formed(name: &str) -> bool {
+/// Whether a variable can have this name at all.
+pub fn is_well_formed(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
         .next()

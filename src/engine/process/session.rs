@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use crate::{
+    command::{self, syntax::Segment},
     domain::{
         AgentId, Command, Host, ProcessKind, ProcessStatus, RunId, SessionKey, TerminalSize, UnixMillis,
     },
@@ -137,16 +138,12 @@ fn seems_to_wait(idle: Duration) -> bool {
 /// The program and its first argument that is no flag.
 fn name_of(command: &Command) -> String {
     const MAX_CHARS: usize = 60;
-    let words: Vec<&str> = match command {
-        Command::Shell(text) => text.split_whitespace().collect(),
-        Command::Argv(argv) => argv.iter().map(String::as_str).collect(),
-        Command::Patch(_) => vec!["apply_patch"],
+    let words: Vec<String> = match command {
+        Command::Shell(text) => words_of(text),
+        Command::Argv(argv) => argv.clone(),
+        Command::Patch(_) => vec!["apply_patch".to_owned()],
     };
-    let mut words = words
-        .into_iter()
-        .map(|word| word.trim_matches(['\'', '"']))
-        .skip_while(|word| is_assignment(word))
-        .filter(|word| !word.is_empty());
+    let mut words = words.iter().map(String::as_str).filter(|word| !word.is_empty());
     let program = words.next().unwrap_or_default();
     let program = Path::new(program)
         .file_name()
@@ -158,6 +155,27 @@ fn name_of(command: &Command) -> String {
         None => program.to_owned(),
     };
     output::sanitize(&name).chars().take(MAX_CHARS).collect()
+}
+
+/// The words of the first program of a text, as a shell hands them to it; of a text that is not understood its own words.
+fn words_of(text: &str) -> Vec<String> {
+    let Ok(list) = command::parse(text) else {
+        let bare = text
+            .split_whitespace()
+            .map(|word| word.trim_matches(['\'', '"', ';']));
+        return bare
+            .skip_while(|word| is_assignment(word))
+            .map(str::to_owned)
+            .collect();
+    };
+    // Where it goes first says less than what it does there.
+    let is_move = |segment: &&Segment| segment.words.first().is_some_and(|word| word.value == "cd");
+    let segment = list
+        .segments()
+        .find(|segment| !is_move(segment))
+        .or_else(|| list.segments().next());
+    let words = segment.into_iter().flat_map(|segment| &segment.words);
+    words.map(|word| word.value.clone()).collect()
 }
 
 /// `NAME=value` before a program.
@@ -183,6 +201,11 @@ mod tests {
             "python3 server.py"
         );
         assert_eq!(shell("A=1 B=2 make -j4"), "make");
+        assert_eq!(shell("cd web && npm start; ls"), "npm start");
+        assert_eq!(shell("cd web"), "cd web");
+        assert_eq!(shell("'/opt/my tools/run it' 'a b'"), "run it a b");
+        assert_eq!(shell("cat a|wc -l"), "cat a");
+        assert_eq!(shell("while true; do date; done"), "while true");
         assert_eq!(shell("  "), "");
         assert_eq!(shell("tail -f"), "tail");
         let argv = Command::Argv(vec!["sleep".to_owned(), "60".to_owned()]);

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    exec::{ExecAnswer, ExecBody, identity},
+    exec::{ExecAnswer, ExecBody, ExplanationBody, identity},
     patch::{PatchAnswer, PatchBody},
     process::{ProcessAnswer, ProcessBody},
 };
@@ -64,6 +64,8 @@ struct ToolBody {
     /// The same key with the same body within 24 h gives the first answer again and runs nothing.
     #[schema(min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
+    /// Only says what would become of it: nothing runs, nobody is asked, and nothing is recorded.
+    dry_run: Option<bool>,
 }
 
 /// What a tool answered.
@@ -135,6 +137,7 @@ struct ToolCall {
     tool: Tool,
     args: Map<String, Value>,
     key: Option<IdempotencyKey>,
+    is_dry: bool,
 }
 
 impl ToolBody {
@@ -147,6 +150,7 @@ impl ToolBody {
             session_key,
             agent_id,
             idempotency_key,
+            dry_run,
         } = self;
         let name = name.or(tool).filter(|name| !name.trim().is_empty());
         let name = name.ok_or_else(|| Problem::field("tool", "this member is needed"))?;
@@ -186,7 +190,12 @@ impl ToolBody {
             body_sha256,
             leaving: Leaving::Leaves,
         });
-        Ok(ToolCall { tool, args, key })
+        Ok(ToolCall {
+            tool,
+            args,
+            key,
+            is_dry: dry_run.unwrap_or_default(),
+        })
     }
 }
 
@@ -219,7 +228,15 @@ impl ToolCall {
         engine: &std::sync::Arc<Engine>,
         caller: &Principal,
     ) -> Result<(String, Value), Problem> {
-        let Self { tool, args, key } = self;
+        let Self {
+            tool,
+            args,
+            key,
+            is_dry,
+        } = self;
+        if is_dry {
+            return dry_run(tool, args, engine, caller).await;
+        }
         match tool {
             Tool::Exec => {
                 let request = parsed::<ExecBody>(args)?.into_request()?;
@@ -234,14 +251,49 @@ impl ToolCall {
             Tool::Process => {
                 let call = parsed::<ProcessBody>(args)?.into_call()?;
                 let reply = engine.process(caller, call).await?;
-                let answer = serde_json::to_value(ProcessAnswer::from(reply)).map_err(|error| {
-                    tracing::error!(%error, "a tool's answer could not be written as JSON");
-                    Problem::internal()
-                })?;
-                Ok(process_result(answer))
+                Ok(process_result(to_json(&ProcessAnswer::from(reply))?))
             }
         }
     }
+}
+
+/// What would become of a call. Its arguments must be those of a call.
+async fn dry_run(
+    tool: Tool,
+    args: Map<String, Value>,
+    engine: &Engine,
+    caller: &Principal,
+) -> Result<(String, Value), Problem> {
+    let mut details = json!({ "status": "dry-run" });
+    let text = match tool {
+        Tool::Exec => {
+            let request = parsed::<ExecBody>(args)?.into_request()?;
+            let explanation = ExplanationBody::from(engine.explain(caller, request).await?);
+            let text = match (explanation.outcome, explanation.reason) {
+                ("run", _) => "The command would run.".to_owned(),
+                ("ask", _) => "A person would have to allow it.".to_owned(),
+                (_denied, reason) => format!("It would be denied ({}).", reason.unwrap_or("denied")),
+            };
+            details["explanation"] = to_json(&explanation)?;
+            text
+        }
+        Tool::ApplyPatch => {
+            parsed::<PatchBody>(args)?.into_request()?;
+            "The patch can be read.".to_owned()
+        }
+        Tool::Process => {
+            parsed::<ProcessBody>(args)?.into_call()?;
+            "The call can be read.".to_owned()
+        }
+    };
+    Ok((format!("{text} Nothing was done (dryRun)."), details))
+}
+
+fn to_json(answer: &impl Serialize) -> Result<Value, Problem> {
+    serde_json::to_value(answer).map_err(|error| {
+        tracing::error!(%error, "a tool's answer could not be written as JSON");
+        Problem::internal()
+    })
 }
 
 /// Reads arguments exactly as the body of the tool's operation is read.

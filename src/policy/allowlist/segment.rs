@@ -54,15 +54,17 @@ impl Evaluation<'_> {
             .candidates()
             .is_some_and(|candidates| candidates.iter().any(|path| self.holds(path)));
         let bases = self.bases(work);
-        let mut words = work.values.iter().zip(&work.segment.words);
-        let hit = words.find(|(value, _)| {
-            let mut texts = parts_of(value);
-            texts.any(|text| self.is_protected(text, work.place, &bases))
+        let code = code_words(work);
+        let mut words = work.values.iter().zip(&work.segment.words).enumerate();
+        let hit = words.find_map(|(at, (value, word))| {
+            let is_hit = readings_of(value, code.contains(&at))
+                .any(|(text, reading)| self.is_protected(text, work.place, &bases, reading))
                 || self.holds_root(value)
-                || self.is_protected_address(value, work.place, &bases)
+                || self.is_protected_address(value, work.place, &bases);
+            is_hit.then_some(word)
         });
         let span = match hit {
-            Some((_, word)) => word.span,
+            Some(word) => word.span,
             None if is_inside => work.segment.span,
             None => return,
         };
@@ -103,15 +105,22 @@ impl Evaluation<'_> {
     /// (`tar -C ~ -cf - .openclaw`).
     fn bases(&self, work: &Work<'_>) -> Vec<String> {
         let mut bases = Vec::new();
-        for text in work.values.iter().flat_map(|value| parts_of(value)) {
+        let code = code_words(work);
+        let words = work.values.iter().enumerate();
+        for (text, reading) in words.flat_map(|(at, value)| readings_of(value, code.contains(&at))) {
             let places = work.place.directory.candidates().unwrap_or_default();
             for place in places {
                 if !self.effort.spend(text) {
                     return bases;
                 }
-                let base = paths::join_normalised(place, &paths::expand_home(text, self.lookup.home()));
-                let real = self.lookup.real(&base);
-                for base in [Some(base), real].into_iter().flatten() {
+                let path = paths::expand_home(text, self.lookup.home());
+                let read = Some(paths::join_normalised(place, &path)).filter(|_| reading == Reading::Path);
+                let real = match &read {
+                    Some(read) => self.lookup.real(read),
+                    None if path.starts_with('/') => self.lookup.real(&path),
+                    None => self.lookup.real(&format!("{place}/{path}")),
+                };
+                for base in [read, real].into_iter().flatten() {
                     let is_above = self.policy.protected.lies_below(&base, self.policy.path_case);
                     if is_above && bases.len() < MAX_BASES && !bases.contains(&base) {
                         bases.push(base);
@@ -129,10 +138,10 @@ impl Evaluation<'_> {
         let decoded = percent_decode_str(value).decode_utf8_lossy();
         let mut texts = parts_of(&decoded);
         (is_file && value.contains(['{', '[']))
-            || (decoded != value && texts.any(|text| self.is_protected(text, place, bases)))
+            || (decoded != value && texts.any(|text| self.is_protected(text, place, bases, Reading::Path)))
     }
 
-    fn is_protected(&self, text: &str, place: Place<'_>, bases: &[String]) -> bool {
+    fn is_protected(&self, text: &str, place: Place<'_>, bases: &[String], reading: Reading) -> bool {
         if text.is_empty() {
             return false;
         }
@@ -141,19 +150,19 @@ impl Evaluation<'_> {
         }
         let path = paths::expand_home(text, self.lookup.home());
         if path.starts_with('/') {
-            return self.leads_to_protected("/", &path, place);
+            return self.leads_to_protected("/", &path, place, reading);
         }
         place.directory.candidates().is_none_or(|candidates| {
             let mut bases = candidates.iter().chain(bases);
-            bases.any(|base| self.leads_to_protected(base, &path, place))
+            bases.any(|base| self.leads_to_protected(base, &path, place, reading))
         })
     }
 
     /// Whether a path is protected as it reads, or as the links on its way lead. Of a path that is not there the
     /// part that is counts, and where a command before may make the rest, a link among it, the name of the server's
     /// directory in it. Also when there was too much to look at.
-    fn leads_to_protected(&self, base: &str, path: &str, place: Place<'_>) -> bool {
-        if self.holds(&paths::join_normalised(base, path)) {
+    fn leads_to_protected(&self, base: &str, path: &str, place: Place<'_>, reading: Reading) -> bool {
+        if reading == Reading::Path && self.holds(&paths::join_normalised(base, path)) {
             return true;
         }
         let path = path.trim_end_matches('/');
@@ -398,8 +407,42 @@ impl Evaluation<'_> {
     }
 }
 
+/// How a text is looked at that may be a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As a path, whether or not all of its way is there.
+    Path,
+    /// As a piece of a program's text, which is a path only where its way is there: nothing ran before that could have made it,
+    /// and what the text itself makes can be named in other ways, too.
+    Code,
+}
+
+/// The places of the words that hold code of an interpreter, or follow the option that says so; none where a command before
+/// may have made a way.
+fn code_words(work: &Work<'_>) -> Vec<usize> {
+    if work.place.operator.is_some() {
+        return Vec::new();
+    }
+    match inline_eval::inline_eval(&work.names(), &work.arguments()) {
+        Some(inline_eval::InlineEval::Argument(at)) => vec![work.at + 1 + at, work.at + 2 + at],
+        Some(inline_eval::InlineEval::StandardInput) | None => Vec::new(),
+    }
+}
+
+/// The texts of a word that may be paths of their own, and how each is looked at.
+fn readings_of(value: &str, is_code: bool) -> impl Iterator<Item = (&str, Reading)> {
+    let within = if is_code { Reading::Code } else { Reading::Path };
+    let whole = paths_of(value).map(|text| (text, Reading::Path));
+    whole.chain(paths_within(value).map(move |text| (text, within)))
+}
+
 /// The texts of a word that may be paths of their own.
 fn parts_of(value: &str) -> impl Iterator<Item = &str> {
+    paths_of(value).chain(paths_within(value))
+}
+
+/// The word itself, and what stands in it behind a separator or an option's letter.
+fn paths_of(value: &str) -> impl Iterator<Item = &str> {
     let parts = value
         .match_indices(['=', ':', '@', ','])
         .filter_map(|(at, _)| value.get(at + 1..));
@@ -408,10 +451,7 @@ fn parts_of(value: &str) -> impl Iterator<Item = &str> {
         .find(['/', '~', '.'])
         .filter(|_| value.starts_with('-'))
         .and_then(|at| value.get(at..));
-    std::iter::once(value)
-        .chain(parts)
-        .chain(glued)
-        .chain(paths_within(value))
+    std::iter::once(value).chain(parts).chain(glued)
 }
 
 /// Paths inside of a word that is text of its own (`sed 'w ../file'`): what begins behind a blank or a quote, and where

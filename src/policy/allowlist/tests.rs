@@ -912,6 +912,22 @@ fn the_servers_own_state_is_never_covered() {
 }
 
 #[test]
+fn text_of_a_program_is_a_path_of_the_server_only_where_it_leads_there() {
+    let mut world = World::allowing(&["*"]).with_entry("/usr/bin/python3", Some("."), None);
+    world.protected.roots = vec!["/srv".to_owned()];
+    world.protected.exceptions = vec!["/srv/proj".to_owned()];
+    world.allows("python3 -c \"print('a/../..')\"");
+    world.allows("python3 -c 'print(1/2)'");
+    // The same as a word, in a text that names the place, and where a command before may have made the way.
+    world.asks("python3 a/../..", Code::Protected);
+    world.asks("python3 -c \"open('/srv/x')\"", Code::Protected);
+    world.asks("cp x a; python3 -c \"print('a/../..')\"", Code::Protected);
+    // The way is there.
+    world.machine.links.insert("/srv/proj/../x", "/srv/x");
+    world.asks("python3 -c \"open('../x')\"", Code::Protected);
+}
+
+#[test]
 fn strict_inline_eval_outranks_entries() {
     let mut world = World::allowing(&["*"])
         .with_entry("/usr/bin/python3", Some("."), None)

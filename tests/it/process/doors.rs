@@ -37,7 +37,7 @@ async fn mcp_over_http_does_what_the_api_does() {
     assert_eq!(polled["content"][0]["text"], "hello\n");
     assert_eq!(
         polled["content"][1]["text"],
-        format!("[session {id}: echo hello;, running]")
+        format!("[session {id}: echo hello, running]")
     );
     let written = tool(json!({ "action": "write", "sessionId": id, "data": "x\n", "eof": true })).await;
     assert_eq!(written["isError"], false, "{written}");

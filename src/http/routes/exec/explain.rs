@@ -69,12 +69,12 @@ pub(in crate::http) struct ExplanationBody {
     env: EnvBody,
     /// `run`, `ask` or `deny`.
     #[schema(value_type = String)]
-    outcome: &'static str,
+    pub(in crate::http) outcome: &'static str,
     /// Why it is asked about (`ask-always`, `allowlist-miss`, `needs-person`) or denied (a reason of a denied run; the
     /// problem code of a bad request); absent when it would run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
-    reason: Option<&'static str>,
+    pub(in crate::http) reason: Option<&'static str>,
     /// Whether nobody but a person may allow it.
     needs_person: bool,
     /// Whether somebody could be asked now; where not, the fallback has decided already.
@@ -210,7 +210,6 @@ struct FindingSchema {
     /// Byte offsets of the command as sent.
     span: [u32; 2],
     detail: String,
-    hint: Option<String>,
 }
 
 /// One program call of a command.
