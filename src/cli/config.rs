@@ -222,5 +222,5 @@ fn not_valid(problems: &[SettingsProblem]) -> Failure {
             None => problem.problem.to_string(),
         })
         .collect();
-    Failure::new("config", lines.join("; ")).hint("countersign doctor says more")
+    Failure::new("config", lines.join("; "))
 }

@@ -209,12 +209,6 @@ fn finding_lines(prompt: &Prompt, finding: &Value) -> Vec<String> {
         lines.push(format!("  {excerpt}"));
         lines.push(format!("  {mark}"));
     }
-    if finding.get("hint").is_some() {
-        lines.push(format!(
-            "  hint: {}",
-            value::visible(value::string(finding, "hint"))
-        ));
-    }
     lines
 }
 

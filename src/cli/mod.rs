@@ -61,3 +61,14 @@ mod terminal_text;
 mod value;
 
 pub use entry::main;
+
+/// Whether these words, without the program's name, are a call that this command line takes; else what is wrong with them.
+///
+/// # Errors
+/// What a person who types them reads.
+#[cfg(feature = "test-hooks")]
+pub fn expect_usage(words: &[String]) -> Result<(), String> {
+    let called = std::iter::once("countersign").chain(words.iter().map(String::as_str));
+    let read = <arguments::Arguments as clap::Parser>::try_parse_from(called);
+    read.map(drop).map_err(|error| error.to_string())
+}

@@ -136,27 +136,16 @@ pub struct Finding {
     pub span: Span,
     /// In words, for people.
     pub detail: String,
-    /// What would help.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
 }
 
 impl Finding {
-    /// A finding without a hint.
+    /// A finding.
     pub fn new(code: Code, rule: &'static str, span: Span, detail: impl Into<String>) -> Self {
         Self {
             code,
             rule,
             span,
             detail: detail.into(),
-            hint: None,
         }
-    }
-
-    /// The same with a hint.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
     }
 }

@@ -33,6 +33,8 @@ vocabulary! {
         NodeRefused = "node-refused",
         /// A script looked like shell text in the wrong language (`exec-tool.md` 7).
         Preflight = "preflight",
+        /// The first program is not on the PATH of its host, so that nobody is asked.
+        ProgramNotFound = "program-not-found",
         /// A limit on runs or prompts.
         RateLimited = "rate-limited",
         /// The program could not be started.
@@ -78,6 +80,7 @@ impl Reason {
             | Self::ApprovalRequired
             | Self::NodeRefused
             | Self::Preflight
+            | Self::ProgramNotFound
             | Self::RateLimited
             | Self::Stopped => RunStatus::Denied,
             Self::SpawnFailed | Self::Timeout | Self::NotStarted | Self::InvokeFailed => RunStatus::Failed,

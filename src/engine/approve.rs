@@ -13,6 +13,7 @@ use crate::{
         call::Call,
         delivery::Answers,
         exec::{Admitted, Attempt, Leaving, admitted},
+        hint::hint,
         judge::{self, Judgement, PolicyNow},
         live::Holder,
         reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
@@ -45,8 +46,7 @@ const LAUNCH_AGAIN: Duration = Duration::from_secs(1);
 /// Why a run is denied about which a person would be asked.
 const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
 /// What changes that.
-const HOW_TO_BE_THERE: &str =
-    "run: countersign approvals watch, or set [approvals] always_reachable = true in countersign.toml";
+const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
 
 impl Engine {
     /// Asks a person; when nobody can be reached the fallback counts at once (`exec-tool.md` 3).
@@ -157,7 +157,7 @@ impl Engine {
                     approval,
                     key,
                     fallback,
-                    hint: Some(HOW_TO_BE_THERE.to_owned()),
+                    hint: Some(hint(&HOW_TO_BE_THERE)),
                 })
                 .await?,
         )? {
@@ -188,7 +188,7 @@ impl Engine {
                     run_id,
                     reason,
                     detail: Some(NOBODY_THERE.to_owned()),
-                    hint: Some(HOW_TO_BE_THERE.to_owned()),
+                    hint: Some(hint(&HOW_TO_BE_THERE)),
                 })))
             }
         }

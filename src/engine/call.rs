@@ -16,6 +16,7 @@ use crate::{
     engine::{
         Engine,
         delivery::Answers,
+        hint::hint,
         judge::{Judgement, PolicyNow},
         node::OnNode,
         reply::ExecError,
@@ -458,12 +459,19 @@ impl Engine {
             elevation: asked.elevation(),
         });
         let host = resolved.map_err(|refusal| match &refusal {
-            HostRefusal::NotAllowed { key, .. } => ExecError::HostNotAllowed {
+            HostRefusal::NotAllowed {
+                requested,
+                configured,
+                key,
+            } => ExecError::HostNotAllowed {
                 detail: refusal.to_string(),
-                hint: if key == "session" {
-                    "/exec host=auto in the session, or run: countersign session clear".to_owned()
-                } else {
-                    format!("set {key} to auto or to the wanted host")
+                hint: match (configured, key.as_str()) {
+                    (_, "session") => hint(&["session", "clear", session.as_str()]),
+                    // Only its sandbox keeps the gateway from such a call.
+                    (HostChoice::Auto, _) => hint(&["config", "set", "agents.defaults.sandbox.mode", "off"]),
+                    (HostChoice::Sandbox | HostChoice::Gateway | HostChoice::Node, key) => {
+                        hint(&["config", "set", key, requested.as_str()])
+                    }
                 },
             },
             HostRefusal::SandboxUnavailable { key } => {

@@ -449,20 +449,32 @@ fn bad_command(command: &Command) -> Option<Finding> {
             InvalidRequest::BlankCommand => Code::EmptySegment,
         };
         let span = Span::new(0, command.to_text().len());
-        Finding::new(code, "G10", span, invalid.to_string())
-            .hint(format!("keep every argument below {MAX_ARGUMENT_BYTES} bytes"))
+        Finding::new(
+            code,
+            "G10",
+            span,
+            format!("{invalid}; keep every argument below {MAX_ARGUMENT_BYTES} bytes"),
+        )
     }))
 }
 
 fn blocked_finding(names: &[String]) -> Option<Finding> {
-    (!names.is_empty()).then(|| {
-        Finding::new(
+    if names.is_empty() {
+        return None;
+    }
+    let all = names.join(", ");
+    let (code, detail) = if names.iter().any(|name| env_policy::is_well_formed(name)) {
+        (
             Code::EnvBlocked,
-            "E1",
-            Span::default(),
-            format!("these variables can never be set: {}", names.join(", ")),
+            format!("these variables can never be set: {all}"),
         )
-    })
+    } else {
+        (
+            Code::EnvInvalid,
+            format!("these are no names of variables: {all}"),
+        )
+    };
+    Some(Finding::new(code, "E1", Span::default(), detail))
 }
 
 /// Files as far as a name finds them on the run PATH; nothing else seems to be there.

@@ -12,17 +12,18 @@ use crate::{
         store::{DocumentStatus, Snapshot},
     },
     command::{
-        Code, Finding, PathLookup as _, characters::is_escaped_in_display, env_policy, pinning::Pinned,
-        question, quoting::quoted,
+        Code, Finding, PathLookup as _, characters::is_escaped_in_display, env_policy, names::may_be_builtin,
+        pinning::Pinned, question,
     },
     domain::{
         AgentId, ApprovalCard, ApprovalDecision, Ask, Binding, Bound, Command, CommandInput, EntryId,
-        EnvOverrides, Host, Pattern, Quorum, Reason, Security, Why,
+        EnvOverrides, Host, Pattern, Quorum, Reason, Security, SessionKey, Why,
     },
     engine::{
         Engine, analyse,
         bind::Scope,
         call::Call,
+        hint::hint,
         node::{OnNode, Prepared},
         preflight,
         reply::ExecError,
@@ -34,7 +35,7 @@ use crate::{
     policy::{
         allowlist::{Analysis, SegmentReport},
         combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
-        gate::{self, AskSpec, Coverage, GateInput, Verdict},
+        gate::{self, AskSpec, AskWhy, Coverage, GateInput, Verdict},
         pattern::has_wildcard,
     },
     settings::{Settings, Tool},
@@ -58,6 +59,8 @@ pub(super) struct Judgement {
     pub(super) node: Option<NodeLaunch>,
     /// What the look at its scripts found, in words.
     preflight: Option<String>,
+    /// The first program, where a person would be asked about it and it is nowhere on the PATH.
+    absent: Option<String>,
     refusal: Option<String>,
     /// Why its node would not run it, in words.
     node_refusal: Option<String>,
@@ -299,6 +302,10 @@ impl Engine {
             let fastened = self.bind(call, now, &effective, (analysis.as_ref(), scripts), &env)?;
             fastened.with_input(call_input)
         };
+        let absent = match (verdict, &analysis) {
+            (Verdict::Ask(_), Some(analysis)) => self.absent_program(call, now, analysis)?,
+            (Verdict::Ask(_) | Verdict::Run | Verdict::Deny(_), _) => None,
+        };
         let (verdict, node_refusal) = match call.node.as_ref().map(|node| &node.plan) {
             Some(Prepared::Refused(reason, why))
                 if is_open && !needs_no_plan(*reason, verdict, &effective) =>
@@ -306,6 +313,7 @@ impl Engine {
                 (Verdict::Deny(*reason), Some(why.clone()))
             }
             Some(_) | None if preflight.is_some() => (Verdict::Deny(Reason::Preflight), None),
+            Some(_) | None if absent.is_some() => (Verdict::Deny(Reason::ProgramNotFound), None),
             Some(_) | None => (verdict, None),
         };
         Ok(Judgement {
@@ -322,9 +330,37 @@ impl Engine {
             pinned,
             node: call.node.as_ref().and_then(|node| node.launch()),
             preflight,
+            absent,
             refusal: now.refusal(),
             node_refusal,
         })
+    }
+
+    /// The first program of a command of this host, if its PATH has none of that name and the shell knows none by itself.
+    fn absent_program(
+        &self,
+        call: &Call,
+        now: &PolicyView,
+        analysis: &Analysis,
+    ) -> Result<Option<String>, Blind> {
+        let is_here = analysis.ok && call.node.is_none();
+        let Some(first) = analysis.segments.first().filter(|_| is_here) else {
+            return Ok(None);
+        };
+        let name = &first.executable;
+        let is_first_word = first.wrappers.is_empty() && first.argv.first() == Some(name);
+        let may_be_known = match &call.command {
+            Command::Argv(_) => false,
+            Command::Shell(_) => !self.shell.is_plain() || may_be_builtin(name),
+            Command::Patch(_) => true,
+        };
+        if !is_first_word || may_be_known || name.contains('/') || first.resolved_path.is_some() {
+            return Ok(None);
+        }
+        let lookup = self.path_lookup(&call.agent, &now.settings);
+        let is_absent = lookup.search(name).is_none();
+        lookup.check()?;
+        Ok(is_absent.then(|| name.clone()))
     }
 
     fn analyse_if_it_matters(
@@ -587,13 +623,26 @@ fn needs_no_plan(reason: Reason, verdict: Verdict, effective: &Effective) -> boo
 }
 
 /// The key or command that takes `deny` away where it was said.
-fn how_to_loosen(source: &str) -> String {
-    match source {
-        "default" => "set tools.exec.security to allowlist in openclaw.json, or run: countersign init --preset cautious"
-            .to_owned(),
-        "call" => "leave security out of the call".to_owned(),
-        "session" => "/exec security=allowlist in the session, or run: countersign session clear".to_owned(),
-        source => format!("set {source} to allowlist"),
+fn how_to_loosen(source: &str, session: &SessionKey) -> Option<String> {
+    let in_document = source.strip_prefix(DocumentPolicy::FILE).map(|place| {
+        place
+            .strip_prefix("#/agents/")
+            .and_then(|place| place.strip_suffix("/security"))
+    });
+    match (source, in_document) {
+        // What made the call says it, and nothing that is configured.
+        ("call" | "elevated", _) => None,
+        ("session", _) => Some(hint(&["session", "clear", session.as_str()])),
+        (_, Some(Some(agent))) => Some(hint(&[
+            "policy",
+            "set",
+            "--agent",
+            agent,
+            "--security",
+            "allowlist",
+        ])),
+        ("default", _) | (_, Some(None)) => Some(hint(&["policy", "preset", "cautious"])),
+        (key, None) => Some(hint(&["config", "set", key, "allowlist"])),
     }
 }
 
@@ -620,6 +669,7 @@ impl Judgement {
             node: None,
             refusal: None,
             preflight: None,
+            absent: None,
             node_refusal: None,
         }
     }
@@ -631,6 +681,16 @@ impl Judgement {
             preflight: Some(found),
             ..self
         }
+    }
+
+    /// Whether the allowlist alone is what would have a person asked.
+    pub(super) fn is_miss(&self) -> bool {
+        let by_gate = match self.verdict {
+            // The gate itself asked about it.
+            Verdict::Deny(Reason::ProgramNotFound) => gate::gate(&self.input),
+            verdict @ (Verdict::Run | Verdict::Ask(_) | Verdict::Deny(_)) => verdict,
+        };
+        matches!(by_gate, Verdict::Ask(spec) if spec.why == AskWhy::AllowlistMiss)
     }
 
     /// The same of a call that must neither run nor be asked about, for this reason and in these words.
@@ -765,17 +825,17 @@ impl Judgement {
             .as_ref()
             .and_then(|analysis| analysis.verdict.finding());
         let (layer, detail, span) = match spec.why {
-            gate::AskWhy::AskAlways => (
+            AskWhy::AskAlways => (
                 &self.effective.ask.source,
                 "every command is asked about".to_owned(),
                 None,
             ),
-            gate::AskWhy::Revised => (
+            AskWhy::Revised => (
                 &self.effective.ask.source,
                 "an approver changed the command; it runs by an answer of its own or not at all".to_owned(),
                 None,
             ),
-            gate::AskWhy::AllowlistMiss | gate::AskWhy::NeedsPerson => {
+            AskWhy::AllowlistMiss | AskWhy::NeedsPerson => {
                 let detail = match finding {
                     Some(finding) => finding.detail.clone(),
                     None if self.is_of_patch() => "no allowlist covers a patch".to_owned(),
@@ -804,19 +864,16 @@ impl Judgement {
         match reason {
             Reason::SecurityDeny => (
                 Some(format!("security is deny ({})", self.effective.security.source)),
-                Some(how_to_loosen(&self.effective.security.source)),
+                how_to_loosen(&self.effective.security.source, &self.binding.session),
             ),
-            Reason::DocumentRefused => (
-                self.refusal.clone(),
-                Some("repair exec-approvals.json; countersign doctor says where it is wrong".to_owned()),
-            ),
+            Reason::DocumentRefused => (self.refusal.clone(), Some(hint(&["doctor"]))),
             Reason::ToolDenied => (
                 Some(if self.is_of_patch() {
                     "tool policy or tools.exec.applyPatch.enabled denies apply_patch".to_owned()
                 } else {
                     "tool policy denies exec".to_owned()
                 }),
-                Some("change tools.deny or tools.allow in openclaw.json".to_owned()),
+                Some(hint(&["config", "get", "tools"])),
             ),
             Reason::Denylist => (
                 self.analysis
@@ -829,16 +886,20 @@ impl Judgement {
                 None,
             ),
             Reason::Preflight => (
-                self.preflight.clone(),
-                Some(
-                    "write the script without the shell: a here-document with a quoted delimiter ('EOF') leaves \
-                     its text alone"
-                        .to_owned(),
-                ),
+                self.preflight.as_ref().map(|found| {
+                    format!("{found}; a here-document with a quoted delimiter ('EOF') leaves its text alone")
+                }),
+                None,
+            ),
+            Reason::ProgramNotFound => (
+                self.absent
+                    .as_ref()
+                    .map(|name| format!("no program {name} is on the PATH of this host, so nobody is asked")),
+                Some(hint(&["config", "get", "tools.exec.pathPrepend"])),
             ),
             Reason::AllowlistMiss if self.is_of_patch() => (
                 Some("no allowlist covers a patch, and nobody is to be asked".to_owned()),
-                Some("set tools.exec.ask to on-miss, so that a person decides".to_owned()),
+                Some(hint(&["config", "set", "tools.exec.ask", "on-miss"])),
             ),
             // What the gate says by itself is only the first of these.
             Reason::AllowlistMiss
@@ -877,9 +938,12 @@ impl Judgement {
     /// The command that would add the first executable that nothing covers.
     fn hint_to_allow(&self, agent: &AgentId) -> Option<String> {
         if self.binding.host == Host::Node {
-            return Some(
-                "add an entry to the approvals document of the node, on the node or over the API".to_owned(),
-            );
+            // The entry belongs into the node's own document.
+            return self
+                .binding
+                .node_id
+                .as_deref()
+                .map(|node| hint(&["nodes", "show", node]));
         }
         let analysis = self
             .analysis
@@ -889,16 +953,13 @@ impl Judgement {
         // An agent chose the name: the hint is pasted into a shell, and a wildcard in it would cover other programs.
         let is_plain = !has_wildcard(path) && !path.chars().any(is_escaped_in_display);
         is_plain.then(|| {
-            let typing = if analysis.lacks_only_input() {
-                "--input "
+            let typing: &[&str] = if analysis.lacks_only_input() {
+                &["--input"]
             } else {
-                ""
+                &[]
             };
-            format!(
-                "countersign allowlist add {typing}--agent {} {}",
-                quoted(agent.as_str()),
-                quoted(path)
-            )
+            let for_agent = ["--agent", agent.as_str(), path];
+            hint(&[&["allowlist", "add"], typing, &for_agent].concat())
         })
     }
 }

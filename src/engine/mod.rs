@@ -5,6 +5,7 @@
 //! [`Permit`](crate::ledger::launch::Permit); nothing is answered before the ledger has it; the one
 //! function that decides is [`crate::policy::gate::gate`]. Entry point: [`Engine::exec`].
 
+pub mod hint;
 pub mod reply;
 
 mod analyse;

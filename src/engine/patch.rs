@@ -10,6 +10,7 @@ use crate::{
         Engine,
         call::Call,
         exec::IdempotencyKey,
+        hint::hint,
         judge::PolicyView,
         reply::{AppliedPatch, ExecError, ExecReply, PatchFailure, PatchReply},
     },
@@ -108,7 +109,7 @@ impl Engine {
             if let Some(key) = policy.tool_policy(agent).denied_by(Tool::ApplyPatch) {
                 return Err(ExecError::ToolDenied {
                     detail: format!("{key} takes apply_patch from the agent"),
-                    hint: format!("change {key} in openclaw.json"),
+                    hint: hint(&["config", "get", key]),
                 });
             }
             let patches = &policy.exec(agent).apply_patch;
@@ -116,17 +117,16 @@ impl Engine {
                 let key = "tools.exec.applyPatch.enabled";
                 return Err(ExecError::ToolDenied {
                     detail: format!("patches are switched off ({key})"),
-                    hint: format!("countersign config set {key} true"),
+                    hint: hint(&["config", "set", key, "true"]),
                 });
             }
             if !is_model_allowed(&patches.allow_models, model) {
                 return Err(ExecError::PatchNotAllowed {
                     detail: match model {
-                        Some(_) => "this model may not send patches".to_owned(),
-                        None => "only some models may send patches, and the call names none".to_owned(),
+                        Some(_) => "this model may not send patches (tools.exec.applyPatch.allowModels)".to_owned(),
+                        None => "only some models may send patches (tools.exec.applyPatch.allowModels), and the call names none in model".to_owned(),
                     },
-                    hint: "tools.exec.applyPatch.allowModels lists the models that may; name one in model"
-                        .to_owned(),
+                    hint: hint(&["config", "get", "tools.exec.applyPatch.allowModels"]),
                 });
             }
         }

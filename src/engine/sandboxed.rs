@@ -16,6 +16,7 @@ use crate::{
         Engine,
         call::{Call, Workspace},
         environment::TERMINAL_KIND,
+        hint::hint,
         judge::{Judgement, PolicyNow},
         reply::ExecError,
         session::Asked,
@@ -32,7 +33,7 @@ use crate::{
     ledger::launch::Permit,
     policy::{
         combine::Effective,
-        gate::{self, AskWhy, GateInput, Verdict},
+        gate::{self, GateInput, Verdict},
         host::{self, Sandbox},
     },
     settings::{SandboxMode, Settings, WorkspaceAccess},
@@ -198,13 +199,12 @@ impl Engine {
         now: &PolicyNow,
         making: Making,
     ) -> Diversion {
-        let is_miss = matches!(judged.verdict, Verdict::Ask(spec) if spec.why == AskWhy::AllowlistMiss);
         let may = |settings: &Settings| settings.policy.exec(&call.agent).on_miss.value == OnMiss::Sandbox;
         // The files of the sandbox are others.
         let is_patch = matches!(call.command, Command::Patch(_));
         // Who is elevated wants out of there.
         let stays_out = call.host() != Host::Gateway || call.asked.is_elevated();
-        if !is_miss || is_patch || stays_out || !now.views().all(|view| may(&view.settings)) {
+        if !judged.is_miss() || is_patch || stays_out || !now.views().all(|view| may(&view.settings)) {
             return Diversion::Unwanted;
         }
         match self.diverted(call, now.settings(), making).await {
@@ -419,8 +419,8 @@ pub(super) fn inside_of(permit: &Permit) -> Option<Inside> {
 /// Why the sandbox of a call cannot be used, and how that changes.
 pub(super) fn unusable_sandbox(unusable: &Unusable) -> ExecError {
     ExecError::SandboxUnavailable {
-        detail: format!("the sandbox cannot be used: {unusable}"),
-        hint: WITHOUT.to_owned(),
+        detail: format!("the sandbox cannot be used: {unusable}; tools.exec.host gateway does without one"),
+        hint: hint(&["doctor"]),
     }
 }
 
@@ -436,23 +436,20 @@ pub(super) fn no_sandbox(
     let (why, hint) = match (mode_leaves_out(agent, session, settings), sight) {
         (Some(why), _) => (
             why,
-            "set agents.defaults.sandbox.mode to all in openclaw.json, or tools.exec.host to gateway"
-                .to_owned(),
+            hint(&["config", "set", "agents.defaults.sandbox.mode", "all"]),
         ),
-        (None, Sight::Unusable(unusable)) => (unusable.to_string(), WITHOUT.to_owned()),
-        (None, Sight::Unseen | Sight::Usable(_)) => (
-            "nobody looked whether there is one".to_owned(),
-            WITHOUT.to_owned(),
-        ),
+        (None, Sight::Unusable(unusable)) => (unusable.to_string(), hint(&["doctor"])),
+        (None, Sight::Unseen | Sight::Usable(_)) => {
+            ("nobody looked whether there is one".to_owned(), hint(&["doctor"]))
+        }
     };
     ExecError::SandboxUnavailable {
-        detail: format!("{key} asks for a sandbox, and none is active: {why}"),
+        detail: format!(
+            "{key} asks for a sandbox, and none is active: {why}; tools.exec.host gateway does without one"
+        ),
         hint,
     }
 }
-
-const WITHOUT: &str = "countersign doctor says what a sandbox needs here; to do without one set tools.exec.host to gateway \
-                       in openclaw.json, or run: countersign init --preset cautious";
 
 /// Why the mode gives a session no sandbox, if it does not.
 pub(super) fn mode_leaves_out(agent: &AgentId, session: &SessionKey, settings: &Settings) -> Option<String> {

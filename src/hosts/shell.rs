@@ -55,6 +55,12 @@ impl HostShell {
         }
     }
 
+    /// Whether it reads no file of its own before a text, so that it knows no names but its builtins and those of its PATH.
+    pub fn is_plain(&self) -> bool {
+        let name = self.0.file_name().and_then(|name| name.to_str());
+        matches!(name, Some("sh" | "dash" | "bash" | "ash"))
+    }
+
     /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.0

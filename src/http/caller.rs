@@ -196,9 +196,8 @@ pub(in crate::http) fn expect_authority(caller: &Principal, agent: &AgentId) -> 
 fn bound_token() -> Problem {
     Problem::new(
         Code::Forbidden,
-        "the token is bound to agents, and this belongs to none of them",
+        "the token is bound to agents, and this belongs to none of them; use one that was made without agents",
     )
-    .with_hint(Some("use a token that was made without agents".to_owned()))
 }
 
 /// Who sent a request, if they hold one of the scopes of `S`.

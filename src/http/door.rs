@@ -280,10 +280,9 @@ fn is_websocket(headers: &HeaderMap) -> bool {
 fn refuse_host(foreign: ForeignHost) -> Problem {
     match foreign {
         ForeignHost::Malformed => Problem::field("Host", "expected exactly one valid Host header"),
-        ForeignHost::Unknown => {
-            Problem::new(Code::MisdirectedRequest, "this server does not go by that name").with_hint(Some(
-                "add the name to [http] allowed_hosts in countersign.toml".to_owned(),
-            ))
-        }
+        ForeignHost::Unknown => Problem::new(
+            Code::MisdirectedRequest,
+            "this server does not go by that name; [http] allowed_hosts lists the names that are added to its own",
+        ),
     }
 }

@@ -445,7 +445,8 @@ fn refusal_for(reason: Reason) -> Refusal {
         Reason::Denylist => Refusal::Denylist,
         // A peer knows no other word for a person's no.
         Reason::UserDenied | Reason::Stopped => Refusal::UserDenied,
-        Reason::AllowlistMiss => Refusal::AllowlistMiss,
+        // It is a miss that nobody is asked about.
+        Reason::AllowlistMiss | Reason::ProgramNotFound => Refusal::AllowlistMiss,
         Reason::BindingMismatch => Refusal::BindingMismatch,
         Reason::RateLimited => Refusal::RateLimit,
         Reason::Preflight => {

@@ -103,7 +103,7 @@ impl Denied {
     /// What a recorded denial was.
     fn of_reason(reason: Option<Reason>) -> Self {
         match reason {
-            Some(Reason::AllowlistMiss) => Self::AllowlistMiss,
+            Some(Reason::AllowlistMiss | Reason::ProgramNotFound) => Self::AllowlistMiss,
             Some(Reason::UserDenied | Reason::Stopped) => Self::ByPerson,
             Some(Reason::BindingMismatch) => Self::PlanMismatch,
             Some(

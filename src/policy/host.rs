@@ -43,7 +43,7 @@ pub struct HostLayers<'a> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostRefusal {
     /// The call names a host that the configuration does not let it choose.
-    #[error("host {requested} is not allowed here, because {key} is {configured}; change {key} to allow it")]
+    #[error("host {requested} is not allowed here, because {key} is {configured}{}", what_changes_it(*configured))]
     NotAllowed {
         /// What the call named.
         requested: HostChoice,
@@ -58,6 +58,14 @@ pub enum HostRefusal {
         /// The key that asks for it; `call` when the call does.
         key: String,
     },
+}
+
+/// What would have to be otherwise for a call to choose its host.
+fn what_changes_it(configured: HostChoice) -> &'static str {
+    match configured {
+        HostChoice::Auto => " and a sandbox is active for the session (sandbox.mode)",
+        HostChoice::Sandbox | HostChoice::Gateway | HostChoice::Node => "; change it to allow that",
+    }
 }
 
 /// Where a command runs, and what everybody said about that.

@@ -145,6 +145,7 @@ mod preflight;
 #[cfg(test)]
 mod process;
 #[cfg(test)]
+mod program_not_found;
 mod program_reads;
 #[cfg(test)]
 mod pty;

@@ -259,10 +259,12 @@ async fn an_admin_of_another_owner_gets_no_link_to_sign_in_as_the_operator() {
     let ann = server.token_of("ann", &ALL).await;
     let (_, second) = made_by(&server.operator(), "second").await;
     let refused = ann.post("/v1/login-links", json!({})).await;
-    let hint = refused.problem(403, "forbidden")["hint"].clone();
+    let detail = refused.problem(403, "forbidden")["detail"].clone();
     assert!(
-        hint.as_str().is_some_and(|hint| hint.contains("your own token")),
-        "{hint}"
+        detail
+            .as_str()
+            .is_some_and(|detail| detail.contains("your own token")),
+        "{detail}"
     );
     for own in [server.operator(), second] {
         own.post("/v1/login-links", json!({})).await.expect(201);

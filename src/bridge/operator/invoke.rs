@@ -27,6 +27,7 @@ use crate::{
     engine::{
         IdempotencyKey, Leaving,
         explain::Outcome,
+        hint::hint,
         reply::{Denial, EndedRun, ExecError, ExecReply},
     },
     hosts::node::{InvokeFailure, InvokeRequest, InvokeResult, NodeError, answers},
@@ -334,7 +335,7 @@ async fn run(
                 run_id: pending.run.id.clone(),
                 reason: Reason::ApprovalTimeout,
                 detail: None,
-                hint: Some("countersign approvals watch".to_owned()),
+                hint: Some(hint(&["approver"])),
             };
             Err(denied(session.protocol, &denial, Dispatched::No))
         }
@@ -670,6 +671,7 @@ fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireEr
         | Reason::Denylist
         | Reason::NodeRefused
         | Reason::Preflight
+        | Reason::ProgramNotFound
         | Reason::RateLimited
         | Reason::SpawnFailed
         | Reason::Timeout

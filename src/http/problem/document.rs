@@ -14,6 +14,7 @@ use super::Code;
 use crate::{
     auth::{Limited, Standing},
     domain::{Reason, RunId},
+    engine::hint::hint,
     http::rate_headers,
 };
 
@@ -104,7 +105,7 @@ impl Problem {
     /// The refusal of an id that no paired node has.
     pub fn unknown_node() -> Self {
         Self::new(Code::NodeNotFound, "there is no paired node with this id")
-            .with_hint(Some("countersign nodes list".to_owned()))
+            .with_hint(Some(hint(&["nodes", "list"])))
     }
 
     /// Names the run that records the refusal.

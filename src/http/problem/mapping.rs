@@ -14,6 +14,7 @@ use crate::{
         allowlist::AllowlistError,
         config::ConfigError,
         document::DocumentError,
+        hint::hint,
         preset::PresetError,
         process::ProcessError,
         reply::{CancelError, DecideError, Denial, ExecError, PatchFailure, ReviseError, StorageTrouble},
@@ -51,13 +52,12 @@ impl From<ExecError> for Problem {
             ExecError::SandboxUnavailable { detail, hint } => {
                 Self::new(Code::SandboxUnavailable, detail).with_hint(Some(hint))
             }
-            ExecError::NodeUnavailable { detail, failure: _ } => Self::new(Code::NodeUnavailable, detail)
-                .with_hint(Some(
-                    "countersign nodes list shows which nodes are paired and connected".to_owned(),
-                )),
-            ExecError::NodeNotFound { detail } => Self::new(Code::NodeNotFound, detail).with_hint(Some(
-                "countersign nodes list shows which nodes are paired".to_owned(),
-            )),
+            ExecError::NodeUnavailable { detail, failure: _ } => {
+                Self::new(Code::NodeUnavailable, detail).with_hint(Some(hint(&["nodes", "list"])))
+            }
+            ExecError::NodeNotFound { detail } => {
+                Self::new(Code::NodeNotFound, detail).with_hint(Some(hint(&["nodes", "list"])))
+            }
             ExecError::NodeAmbiguous { detail, candidates } => {
                 Self::new(Code::NodeAmbiguous, detail).with("candidates", node_candidates(candidates))
             }
@@ -70,9 +70,9 @@ impl From<ExecError> for Problem {
             }
             ExecError::PatchFailed(failure) => patch_failed(*failure),
             ExecError::AgentNotAllowed => Self::new(Code::Forbidden, "the token is not bound to this agent")
-                .with_hint(Some(
-                    "countersign token create --agent binds a token to an agent".to_owned(),
-                )),
+                .with_hint(Some(hint(&[
+                    "token", "create", "NAME", "--scope", "exec", "--agent", "AGENT",
+                ]))),
             ExecError::IdempotencyMismatch => Self::new(
                 Code::IdempotencyMismatch,
                 "use another Idempotency-Key for another body",
@@ -81,16 +81,14 @@ impl From<ExecError> for Problem {
             ExecError::NoTurn(full) => no_turn(full),
             ExecError::Overloaded => Self::new(
                 Code::Overloaded,
-                "too many pending approvals, or changes of policy",
+                "too many pending approvals ([approvals] max_pending), or changes of policy",
             )
-            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
-            .with_hint(Some("[approvals] max_pending in countersign.toml".to_owned())),
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1")),
             ExecError::ShuttingDown => Self::new(Code::ShuttingDown, "no new runs are taken"),
             ExecError::Stopped(stop) => stopped(&stop),
-            ExecError::Blind(blind) => Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(
-                "countersign doctor; the process that looks at files as that account is being started again"
-                    .to_owned(),
-            )),
+            ExecError::Blind(blind) => {
+                Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(hint(&["doctor"])))
+            }
             ExecError::Storage(trouble) => trouble.into(),
         }
     }
@@ -100,9 +98,7 @@ impl From<ExecError> for Problem {
 fn stopped(stop: &Stop) -> Problem {
     Problem::new(Code::Stopped, stop.words())
         .with("reason", Reason::Stopped.as_str())
-        .with_hint(Some(
-            "an admin lets everything go on with: countersign resume --reason".to_owned(),
-        ))
+        .with_hint(Some(hint(&["resume", "--reason", "TEXT"])))
 }
 
 /// Nodes by id and name.
@@ -148,29 +144,28 @@ impl From<SessionError> for Problem {
 
 /// Come back in a moment; where in the queue it was says how much later.
 fn no_place(full: NoSlot) -> Problem {
-    let detail = full.to_string();
     let problem = match full {
-        NoSlot::AgentShare { .. } => Problem::new(Code::RateLimited, detail)
-            .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1")
-            .with_hint(Some(
-                "[limits] max_running_per_agent in countersign.toml".to_owned(),
-            )),
-        NoSlot::QueueFull { .. } | NoSlot::TooLong { .. } => Problem::new(Code::Overloaded, detail)
-            .with_hint(Some(
-                "[limits] max_running, max_queued and queue_timeout_ms in countersign.toml".to_owned(),
-            )),
+        NoSlot::AgentShare { .. } => Problem::new(
+            Code::RateLimited,
+            format!("{full} ([limits] max_running_per_agent)"),
+        )
+        .with_text_header(HeaderName::from_static("ratelimit"), "\"agent-runs\";r=0;t=1"),
+        NoSlot::QueueFull { .. } | NoSlot::TooLong { .. } => Problem::new(
+            Code::Overloaded,
+            format!("{full} ([limits] max_running, max_queued, queue_timeout_ms)"),
+        ),
     };
     problem.with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 /// Of the caller's own commands one ends before long.
 fn no_turn(full: NoTurn) -> Problem {
-    Problem::new(Code::RateLimited, full.to_string())
-        .with_text_header(HeaderName::from_static("ratelimit"), "\"large-commands\";r=0;t=1")
-        .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
-        .with_hint(Some(
-            "send fewer large commands at once, or put their arguments into files".to_owned(),
-        ))
+    Problem::new(
+        Code::RateLimited,
+        format!("{full}; send fewer large commands at once, or put their arguments into files"),
+    )
+    .with_text_header(HeaderName::from_static("ratelimit"), "\"large-commands\";r=0;t=1")
+    .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 
 fn patch_failed(failure: PatchFailure) -> Problem {
@@ -220,6 +215,7 @@ fn denied(denial: Denial) -> Problem {
         | Reason::BindingMismatch
         | Reason::ApprovalRequired
         | Reason::NodeRefused
+        | Reason::ProgramNotFound
         | Reason::RateLimited
         | Reason::SpawnFailed
         | Reason::Timeout
@@ -309,9 +305,9 @@ impl From<ProcessError> for Problem {
             ProcessError::AgentNotAllowed => ExecError::AgentNotAllowed.into(),
             ProcessError::ToolDenied { key } => Self::new(
                 Code::ToolDenied,
-                "tool policy denies the tool process to this agent",
+                format!("{key} denies the tool process to this agent"),
             )
-            .with_hint(Some(format!("{key} in openclaw.json"))),
+            .with_hint(Some(hint(&["config", "get", &key]))),
             ProcessError::NotFound => Self::not_found("process session"),
             ProcessError::Ended(session) => Self::new(
                 Code::SessionEnded,
@@ -322,9 +318,7 @@ impl From<ProcessError> for Problem {
                 Code::InputClosed,
                 "the input of the command is closed: the entry that covers it does not include an open one",
             )
-            .with_hint(Some(
-                "countersign allowlist add --input PATTERN, with the pattern of the entry".to_owned(),
-            ))
+            .with_hint(Some(hint(&["allowlist", "add", "--input", "PATTERN"])))
             .with_run(session.run_id.clone()),
             ProcessError::StillRuns(session) => Self::field(
                 "sessionId",
@@ -392,12 +386,13 @@ impl From<CreateTokenError> for Problem {
             CreateTokenError::Scopes(
                 conflict @ (ScopeConflict::AsksAndAnswers(_) | ScopeConflict::BoundAdmin),
             ) => Self::new(Code::ScopeConflict, conflict.to_string()),
-            none @ CreateTokenError::NobodyElse => {
-                Self::new(Code::Forbidden, none.to_string()).with_hint(Some(
-                    "as the account that owns the state directory: countersign token create NAME --scope admin --owner OWNER"
-                        .to_owned(),
-                ))
-            }
+            none @ CreateTokenError::NobodyElse => Self::new(
+                Code::Forbidden,
+                format!("{none}; the account that owns the state directory can make one of another owner"),
+            )
+            .with_hint(Some(hint(&[
+                "token", "create", "NAME", "--scope", "admin", "--owner", "OWNER",
+            ]))),
             CreateTokenError::AlreadyEnded => Self::field("expiresAtMs", "must be in the future"),
             CreateTokenError::Storage(trouble) => trouble.into(),
         }
@@ -419,16 +414,14 @@ impl From<LoginLinkError> for Problem {
         match error {
             LoginLinkError::NoOperator => Self::new(
                 Code::Forbidden,
-                "a link stands for the token in operator.token, and that one has ended",
+                "a link stands for the token in operator.token, and that one has ended; sign in with another token",
             )
-            .with_hint(Some(
-                "sign in with another token, or remove operator.token and start the server again".to_owned(),
-            )),
+            .with_hint(Some(hint(&["token", "recover"]))),
             LoginLinkError::OtherOwner => Self::new(
                 Code::Forbidden,
-                "a link signs in as the token in operator.token, and your token has another owner",
-            )
-            .with_hint(Some("sign in on the page with your own token".to_owned())),
+                "a link signs in as the token in operator.token, and your token has another owner; sign in on the page \
+                 with your own token",
+            ),
             LoginLinkError::Storage(trouble) => trouble.into(),
         }
     }
@@ -484,9 +477,7 @@ impl From<ConfigError> for Problem {
             .with("reason", "json")
             .with("pointer", "")
             .with("currentHash", current)
-            .with_hint(Some(
-                "countersign doctor says what is wrong with openclaw.json".to_owned(),
-            )),
+            .with_hint(Some(hint(&["doctor"]))),
             ConfigError::File(error) => config_file_problem(error),
             ConfigError::Storage(trouble) => trouble.into(),
         }
@@ -552,9 +543,7 @@ fn config_file_problem(error: ConfigFileError) -> Problem {
                 Code::StorageUnavailable,
                 "openclaw.json is a link, not ours or no text, and is not written; nothing was changed",
             )
-            .with_hint(Some(
-                "countersign doctor says what is wrong with openclaw.json".to_owned(),
-            ))
+            .with_hint(Some(hint(&["doctor"])))
         }
         ConfigFileError::Io(source) => write_failed(&source, "openclaw.json"),
     }
@@ -607,9 +596,7 @@ impl From<StoreError> for Problem {
                 Code::DocumentLockStale,
                 "the lock was left behind by a process that died",
             )
-            .with_hint(Some(
-                "countersign doctor names the lock file to remove".to_owned(),
-            )),
+            .with_hint(Some(hint(&["doctor"]))),
             StoreError::Invalid(refusal) => invalid_document(refusal),
             StoreError::Directory(error) => {
                 tracing::error!(
@@ -634,5 +621,5 @@ fn refused(refusal: &Refusal, hash: String) -> Problem {
     .with("reason", refusal.reason.as_str())
     .with("pointer", refusal.pointer.as_str())
     .with("currentHash", hash)
-    .with_hint(Some("countersign doctor says what is wrong with exec-approvals.json".to_owned()))
+    .with_hint(Some(hint(&["doctor"])))
 }

@@ -141,11 +141,11 @@ async fn where_nothing_can_be_remembered_the_answer_is_refused_with_the_reason()
     let server = TestServer::asking().start().await;
     for command in [
         "echo $HOME",
-        "sudo true x",
+        "/usr/bin/sudo true x",
         "sh script.sh",
         "FOO=1 date",
         "python3 x.py",
-        "no-such-program",
+        "./no-such-program",
     ] {
         let approval = asked(&server, json!({ "command": command })).await;
         assert_eq!(

@@ -13,7 +13,7 @@ fn hostile_texts() -> Vec<(&'static str, String)> {
         ),
         (
             "attribute",
-            text("\" onfocus=window.pwned=1 autofocus x=\" ' onmouseover=window.pwned=1 x='"),
+            text("env \" onfocus=window.pwned=1 autofocus x=\" ' onmouseover=window.pwned=1 x='"),
         ),
         (
             "breakout",
@@ -25,7 +25,7 @@ fn hostile_texts() -> Vec<(&'static str, String)> {
         ),
         (
             "link",
-            text("javascript:window.pwned=1 <a href=javascript:window.pwned=1>x</a>"),
+            text("env javascript:window.pwned=1 <a href=javascript:window.pwned=1>x</a>"),
         ),
         (
             "ansi",
@@ -53,7 +53,7 @@ fn hostile_texts() -> Vec<(&'static str, String)> {
             "piled",
             format!("echo Z{} end", "\u{310}\u{489}\u{35c}\u{321}".repeat(60)),
         ),
-        ("lookalike", text("gіt push оrigin && ls /еtc")),
+        ("lookalike", text("env gіt push оrigin && ls /еtc")),
         ("long-word", format!("echo {}", "A".repeat(3000))),
         (
             "controls",

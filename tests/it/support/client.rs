@@ -225,6 +225,7 @@ impl Answer {
                 "{member} in {problem}"
             );
         }
+        expect_hint(&problem["hint"]);
         problem
     }
 }
@@ -251,4 +252,24 @@ pub(crate) fn only(object: &Value, members: &[&str]) -> Value {
         .iter()
         .map(|member| ((*member).to_owned(), object[*member].clone()))
         .collect()
+}
+
+/// A hint, where there is one, is a command of the program and nothing else.
+#[track_caller]
+pub(crate) fn expect_hint(hint: &Value) {
+    if hint.is_null() {
+        return;
+    }
+    let hint = hint.as_str().expect("a hint is text");
+    // A shell takes it apart, as it does when a person pastes it.
+    let words = std::process::Command::new("/bin/sh")
+        .args(["-c", &format!("printf '%s\\0' {hint}")])
+        .output()
+        .expect("a shell");
+    let words = String::from_utf8(words.stdout).expect("words");
+    let words: Vec<String> = words.split_terminator('\0').map(str::to_owned).collect();
+    assert_eq!(words.first().map(String::as_str), Some("countersign"), "{hint}");
+    if let Err(wrong) = countersign::cli::expect_usage(&words[1..]) {
+        panic!("{hint}: {wrong}");
+    }
 }
