@@ -264,7 +264,7 @@ async fn dry_run(
     engine: &Engine,
     caller: &Principal,
 ) -> Result<(String, Value), Problem> {
-    let mut details = json!({ "status": "dry-run" });
+    let mut details = Map::from_iter([("status".to_owned(), json!("dry-run"))]);
     let text = match tool {
         Tool::Exec => {
             let request = parsed::<ExecBody>(args)?.into_request()?;
@@ -274,7 +274,7 @@ async fn dry_run(
                 ("ask", _) => "A person would have to allow it.".to_owned(),
                 (_denied, reason) => format!("It would be denied ({}).", reason.unwrap_or("denied")),
             };
-            details["explanation"] = to_json(&explanation)?;
+            details.insert("explanation".to_owned(), to_json(&explanation)?);
             text
         }
         Tool::ApplyPatch => {
@@ -286,7 +286,10 @@ async fn dry_run(
             "The call can be read.".to_owned()
         }
     };
-    Ok((format!("{text} Nothing was done (dryRun)."), details))
+    Ok((
+        format!("{text} Nothing was done (dryRun)."),
+        Value::Object(details),
+    ))
 }
 
 fn to_json(answer: &impl Serialize) -> Result<Value, Problem> {
