@@ -71,11 +71,13 @@ impl LiveSettings {
         if let Err(error) = self.log.set_filter(&settings.server.telemetry.log_filter) {
             tracing::warn!(%error, "the log goes on as it was");
         }
-        if !settings.restart_needed.is_empty() {
-            tracing::warn!(
-                keys = settings.restart_needed.join(" "),
-                "changed settings that need a restart"
-            );
+        let keys: Vec<&str> = settings
+            .waiting
+            .iter()
+            .map(|waiting| waiting.key.as_str())
+            .collect();
+        if !keys.is_empty() {
+            tracing::warn!(keys = keys.join(" "), "changed settings that need a restart");
         }
     }
 

@@ -1,17 +1,28 @@
-//! `countersign config`: the keys of `openclaw.json`, with or without a server.
+//! `countersign config`: the settings in force, and changes of `openclaw.json`, with or without a server.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{console::Format, context::Context, exit::ExitStatus, failure::Failure, table::Table, value};
+use super::{
+    console::Format,
+    context::Context,
+    exit::ExitStatus,
+    failure::Failure,
+    in_force::{self, Shown, ToldBy},
+    table::Table,
+    value,
+};
 use crate::settings::{
     ConfigFile, ConfigFileError, ConfigPart, ConfigValue, EditError, EffectiveValue, InvalidKeyPath, KeyEdit,
-    KeyPath, SettingsProblem, Source, StateDir, config_edit, config_part, config_text, config_values,
+    KeyPath, SettingsProblem, SettingsStore, Source, StartOptions, StateDir, config_edit, config_part,
+    config_text, config_values, is_server_setting,
 };
 
-/// See and change openclaw.json
+/// See the settings in force, and change openclaw.json
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = "Examples:
-  countersign config get
+  countersign config list
   countersign config get tools.exec.ask
   countersign config set tools.exec.ask always
   countersign config set tools.exec.safeBins \"['cut', 'jq']\"
@@ -21,12 +32,21 @@ use crate::settings::{
 A value is JSON5, or a word that stands for itself. The text before a change is kept as
 openclaw.json.bak. A running server reads the change before its next decision.")]
 pub(crate) enum ConfigCommand {
-    /// Show a value with its origin, or all of a group; without a path, all of them
+    /// List every setting in force with its origin, of both files
+    #[command(after_help = "Examples:
+  countersign config list
+  countersign config list --json
+
+A running server says what is in force, and what waits for a restart or for an admin who accepts it.
+Without one the files are read, and `from files` says so; with --json the member `from` does.")]
+    List,
+    /// Show a value that is in force, or all of a group; without a path, as `list`
     #[command(after_help = "Examples:
   countersign config get tools.exec.ask --json
-  countersign config get tools.exec")]
+  countersign config get tools.exec
+  countersign config get http.listen")]
     Get {
-        /// Path of the key, e.g. `tools.exec.ask` or `agents.list[0].tools.exec.node`, or of a group of keys
+        /// Path of the key, e.g. `http.listen`, `tools.exec.ask` or `agents.list[0].tools.exec.node`, or of a group of keys
         path: Option<String>,
     },
     /// Give a key a value
@@ -53,6 +73,7 @@ pub(crate) enum ConfigCommand {
 pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<ExitStatus, Failure> {
     let state_dir = context.state_dir()?;
     match command {
+        ConfigCommand::List => get(context, &state_dir, None)?,
         ConfigCommand::Get { path } => get(context, &state_dir, path.as_deref())?,
         ConfigCommand::Set { path, value } => {
             let path = parse_path(&path)?;
@@ -84,18 +105,130 @@ fn parse_path(text: &str) -> Result<KeyPath, Failure> {
 }
 
 fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<(), Failure> {
-    let text = config_text(state_dir)
-        .map_err(|problem| Failure::new("config", format!("openclaw.json: {problem}")))?;
-    let values = config_values(text.as_deref(), state_dir).map_err(|problems| not_valid(&problems))?;
-    let Some(path) = path else {
-        return list(context, &values);
+    let path = path.map(parse_path).transpose()?;
+    let (all, from) = match in_force::of_the_server(context)? {
+        Ok(shown) => (shown, ToldBy::Server),
+        Err(from) => (of_files(context, state_dir, path.as_ref())?, from),
     };
-    let found = match config_part(&values, &parse_path(path)?).map_err(Unchanged::Edit)? {
-        ConfigPart::Key(found) => found,
-        ConfigPart::Group(values) => return list(context, &values),
+    match path {
+        None => list(context, &all, &from),
+        Some(path) => match part(&all, &path)? {
+            Part::Key(found) => one(context, &found, &from),
+            Part::Group(found) => list(context, &found, &from),
+        },
+    }
+}
+
+/// What the files say, as far as the path asks for it: a `countersign.toml` that does not read hides no key of
+/// `openclaw.json`.
+fn of_files(context: &Context, state_dir: &StateDir, path: Option<&KeyPath>) -> Result<Vec<Shown>, Failure> {
+    let values = if path.is_none_or(is_of_server) {
+        let environment = Arc::clone(&context.environment);
+        SettingsStore::load(state_dir.clone(), &StartOptions::default(), environment)
+            .map(|store| store.current().values.clone())
+    } else {
+        let text = config_text(state_dir)
+            .map_err(|problem| Failure::new("config", format!("openclaw.json: {problem}")))?;
+        config_values(text.as_deref(), state_dir)
+    }
+    .map_err(|problems| not_valid(&problems))?;
+    let shown = |value: EffectiveValue| {
+        let source = value.source.short();
+        Shown::of_files(value, source)
     };
+    Ok(values.into_iter().map(shown).collect())
+}
+
+/// What is at a path.
+enum Part {
+    Key(Box<Shown>),
+    Group(Vec<Shown>),
+}
+
+/// Whether a path leads into `countersign.toml`.
+fn is_of_server(path: &KeyPath) -> bool {
+    is_server_setting(&path.to_string())
+}
+
+fn part(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
+    if !is_of_server(path) {
+        return part_of_policy(all, path);
+    }
+    let path = path.to_string();
+    if let Some(found) = all.iter().find(|shown| shown.path == path) {
+        return Ok(Part::Key(Box::new(found.clone())));
+    }
+    let is_below = |shown: &&Shown| {
+        shown
+            .path
+            .strip_prefix(&path)
+            .is_some_and(|rest| rest.starts_with('.'))
+    };
+    Ok(Part::Group(all.iter().filter(is_below).cloned().collect()))
+}
+
+/// Keys of `openclaw.json` have parts, and agents inherit those of everybody: the value in force and the one that waits
+/// are looked up alike.
+fn part_of_policy(all: &[Shown], path: &KeyPath) -> Result<Part, Failure> {
+    let look = |value: fn(&Shown) -> Value| {
+        let of_policy = all.iter().filter(|shown| !is_server_setting(&shown.path));
+        let values: Vec<EffectiveValue> = of_policy
+            .map(|shown| EffectiveValue {
+                key: shown.path.clone(),
+                value: value(shown),
+                source: source_of(&shown.source),
+                default: shown.default.clone(),
+                effective_now: shown.effective,
+            })
+            .collect();
+        config_part(&values, path).map_err(|error| Failure::from(Unchanged::Edit(error)))
+    };
+    let later = |shown: &Shown| {
+        let waiting = shown.waiting.as_ref().map(|(value, _waits_for)| value.clone());
+        waiting.unwrap_or_else(|| shown.value.clone())
+    };
+    let shown = |now: EffectiveValue, later: Option<EffectiveValue>| {
+        let later = later.map(|later| later.value).filter(|later| *later != now.value);
+        let source = now.source.short();
+        Shown {
+            waiting: later.map(|later| (later, "acceptance".to_owned())),
+            ..Shown::of_files(now, source)
+        }
+    };
+    let now = look(|shown| shown.value.clone())?;
+    let mut later = match look(later)? {
+        ConfigPart::Key(later) => vec![later],
+        ConfigPart::Group(later) => later,
+    }
+    .into_iter();
+    Ok(match now {
+        ConfigPart::Key(now) => Part::Key(Box::new(shown(now, later.next()))),
+        ConfigPart::Group(now) => {
+            let shown = now.into_iter().map(|now| shown(now, later.next()));
+            Part::Group(shown.collect())
+        }
+    })
+}
+
+/// Nothing but a file sets keys of the policy.
+fn source_of(text: &str) -> Source {
+    match text {
+        "default" => Source::Default,
+        file => Source::File(file.into()),
+    }
+}
+
+fn one(context: &Context, found: &Shown, from: &ToldBy) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        return context.console.document(&to_json(&found));
+        let mut document = to_json(found);
+        if let Some(members) = document.as_object_mut() {
+            members.insert("from".to_owned(), json!(from.as_str()));
+        }
+        return context.console.document(&document);
+    }
+    from.note(context.console);
+    if found.waiting.is_some() {
+        context.console.note(&found.remark());
     }
     if found.value.is_null() {
         context.console.note("not set");
@@ -105,14 +238,22 @@ fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<()
     context.console.line(&value::visible(&line))
 }
 
-fn list(context: &Context, values: &[EffectiveValue]) -> Result<(), Failure> {
+fn list(context: &Context, found: &[Shown], from: &ToldBy) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
-        let items: Vec<Value> = values.iter().map(to_json).collect();
-        return context.console.document(&json!({ "items": items }));
+        let items: Vec<Value> = found.iter().map(to_json).collect();
+        return context
+            .console
+            .document(&json!({ "from": from.as_str(), "items": items }));
     }
-    let mut table = Table::new(&["KEY", "VALUE", "SOURCE"]);
-    for value in values {
-        table.row([value.key.as_str(), &shown(&value.value), source(&value.source)]);
+    from.note(context.console);
+    let mut table = Table::new(&["KEY", "VALUE", "SOURCE", ""]);
+    for item in found {
+        table.row([
+            item.path.as_str(),
+            &shown(&item.value),
+            &item.source,
+            &item.remark(),
+        ]);
     }
     context.console.table(&table, "")
 }
@@ -126,16 +267,10 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn to_json(value: &EffectiveValue) -> Value {
-    json!({"path": value.key, "value": value.value, "source": source(&value.source), "default": value.default})
-}
-
-/// As the API spells it.
-fn source(source: &Source) -> &'static str {
-    match source {
-        Source::File(_) => "openclaw.json",
-        Source::Default | Source::Variable(_) | Source::Flag(_) => "default",
-    }
+fn to_json(item: &Shown) -> Value {
+    item.with_waiting(
+        json!({"path": item.path, "value": item.value, "source": item.source, "default": item.default}),
+    )
 }
 
 /// Why nothing was changed.
@@ -199,6 +334,10 @@ impl From<Unchanged> for Failure {
                 }
                 Self::new("config", text)
             }
+            Unchanged::Edit(EditError::UnknownKey { path, .. }) if is_server_setting(&path) => Self::usage(
+                format!("{path}: a setting of countersign.toml, not of openclaw.json"),
+            )
+            .hint("edit countersign.toml; countersign config list says what waits for a restart"),
             Unchanged::Edit(EditError::UnknownKey { path, nearest }) => {
                 Self::usage(format!("{path}: no such key")).hint(format!("did you mean {nearest}?"))
             }

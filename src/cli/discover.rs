@@ -56,6 +56,12 @@ fn token_for(context: &Context, role: Role, url: Option<&str>) -> Result<Option<
     }
 }
 
+/// A client for the server of the state directory, whatever flags and environment name.
+pub(crate) fn own_client(context: &Context, role: Role) -> Result<Client, Failure> {
+    let address = address_of(context, None)?;
+    Client::new(&address, token_in(context, role)?)
+}
+
 /// A client with this token, for the server of the state directory.
 pub(crate) fn client_with(context: &Context, token: &str) -> Result<Client, Failure> {
     Client::new(&address_of(context, None)?, Secret::new(token.to_owned()))

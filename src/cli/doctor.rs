@@ -17,13 +17,14 @@ use super::{
     discover,
     exit::ExitStatus,
     failure::Failure,
+    in_force::{self, Shown, ToldBy},
     table::Table,
     value,
 };
 use crate::{
     approvals::store::{DocumentStore, StaleLock},
     clock::SystemIds,
-    doctor::{self, Finding, Repair, ServerState, Severity},
+    doctor::{self, Finding, InForce, Repair, ServerState, Severity, WaitingSetting},
     domain::Backend,
     hosts::{
         confined::Confined,
@@ -106,6 +107,11 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
                     "stopped: the emergency stop is in effect; countersign doctor says by whom, when and why",
                 );
             }
+            if body.get("restartNeeded") == Some(&Value::Bool(true)) {
+                context
+                    .console
+                    .note("a changed setting waits for a restart: countersign config list");
+            }
             let degraded = body.get("degraded") == Some(&Value::Bool(true));
             context.console.line(match (is_ready, degraded) {
                 (true, false) => "ready",
@@ -127,7 +133,7 @@ pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Fa
     match context.console.format() {
         Format::Json => context.console.document(&examined.document(true))?,
         Format::People => {
-            show_settings(context.console, examined.settings.as_deref())?;
+            show_settings(context.console, &examined.settings, &examined.from)?;
             context.console.line("")?;
             examined.show(context.console)?;
         }
@@ -141,7 +147,12 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
     let examined = Examined::new(context, args.config.as_deref(), args.fix, Finding::is_risk)?;
     match context.console.format() {
         Format::Json => context.console.document(&examined.document(false))?,
-        Format::People => examined.show(context.console)?,
+        Format::People => {
+            context
+                .console
+                .line(&format!("settings {}", examined.from.line()))?;
+            examined.show(context.console)?;
+        }
     }
     Ok(examined.status())
 }
@@ -150,7 +161,9 @@ pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<E
 struct Examined {
     /// The worst come first.
     findings: Vec<Finding>,
-    settings: Option<Arc<Settings>>,
+    settings: Vec<Shown>,
+    /// Who said what the settings are.
+    from: ToldBy,
     /// The ids of what was mended.
     repaired: Vec<&'static str>,
 }
@@ -163,7 +176,7 @@ impl Examined {
         wanted: fn(&Finding) -> bool,
     ) -> Result<Self, Failure> {
         let state_dir = context.state_dir()?;
-        let (mut findings, settings) = examine(context, &state_dir, config);
+        let (mut findings, mut settings, mut from) = examine(context, &state_dir, config);
         findings.retain(wanted);
         let mut repaired = Vec::new();
         if fix {
@@ -177,12 +190,13 @@ impl Examined {
                 !(is_inside && is_for_operators)
             });
             repaired = repair(context, &state_dir, &findings);
-            (findings, _) = examine(context, &state_dir, config);
+            (findings, settings, from) = examine(context, &state_dir, config);
             findings.retain(wanted);
         }
         Ok(Self {
             findings,
             settings,
+            from,
             repaired,
         })
     }
@@ -207,7 +221,13 @@ fn examine(
     context: &Context,
     state_dir: &StateDir,
     config: Option<&Path>,
-) -> (Vec<Finding>, Option<Arc<Settings>>) {
+) -> (Vec<Finding>, Vec<Shown>, ToldBy) {
+    let asked = match config {
+        Some(path) => Err(ToldBy::Files {
+            why: format!("--config names {}", path.display()),
+        }),
+        None => in_force::of_the_own_server(context),
+    };
     let options = StartOptions {
         config: config.map(Path::to_owned),
         ..StartOptions::default()
@@ -218,14 +238,24 @@ fn examine(
         Arc::clone(&context.environment),
         Arc::clone(&context.clock),
         Arc::new(SystemIds),
-        server_state(state_dir),
+        server_state(state_dir, asked.as_deref().ok()),
         &doctor::Trials {
             confining: &Confined::check,
             sandbox: &try_sandbox,
             socket: &ipc::check_place,
         },
     );
-    (doctor::findings(&snapshot), settings)
+    let (shown, from) = match asked {
+        Ok(shown) => (shown, ToldBy::Server),
+        Err(from) => (of_files(settings.as_deref()), from),
+    };
+    (doctor::findings(&snapshot), shown, from)
+}
+
+fn of_files(settings: Option<&Settings>) -> Vec<Shown> {
+    let values = settings.map_or(&[][..], |settings| &settings.values);
+    let shown = |value: &EffectiveValue| Shown::of_files(value.clone(), value.source.to_string());
+    values.iter().map(shown).collect()
 }
 
 fn try_sandbox(options: &SandboxOptions, image: &str) -> Result<Backend, Unusable> {
@@ -237,7 +267,7 @@ fn try_sandbox(options: &SandboxOptions, image: &str) -> Result<Backend, Unusabl
 }
 
 /// Whether something answers where the last server said it would.
-fn server_state(state_dir: &StateDir) -> ServerState {
+fn server_state(state_dir: &StateDir, in_force: Option<&[Shown]>) -> ServerState {
     let path = state_dir.server_json();
     let Ok(file) = ServerFile::read(&path) else {
         return ServerState::NotRunning;
@@ -249,9 +279,29 @@ fn server_state(state_dir: &StateDir) -> ServerState {
             .is_some_and(|address| TcpStream::connect(address).is_ok()),
     };
     if answers {
-        ServerState::Running
+        ServerState::Running {
+            in_force: in_force.map(in_force_there),
+        }
     } else {
         ServerState::Stale(path)
+    }
+}
+
+fn in_force_there(settings: &[Shown]) -> InForce {
+    let waits = |shown: &Shown| {
+        let (_value, waits_for) = shown.waiting.as_ref()?;
+        (waits_for == "restart").then(|| WaitingSetting {
+            key: shown.path.clone(),
+            explanation: format!(
+                "countersign.toml was changed and the server goes on with {}; {}",
+                in_force::spelled(&shown.value),
+                shown.remark()
+            ),
+        })
+    };
+    InForce {
+        values: in_force::values(settings),
+        waiting: settings.iter().filter_map(waits).collect(),
     }
 }
 
@@ -334,9 +384,10 @@ impl Examined {
                 },
             )
             .collect();
-        let mut document = json!({"findings": findings, "repaired": self.repaired});
+        let mut document =
+            json!({"findings": findings, "repaired": self.repaired, "from": self.from.as_str()});
         if let Some(document) = document.as_object_mut().filter(|_| with_settings) {
-            document.insert("settings".to_owned(), settings_document(self.settings.as_deref()));
+            document.insert("settings".to_owned(), settings_document(&self.settings));
         }
         document
     }
@@ -366,37 +417,34 @@ impl Examined {
     }
 }
 
-fn settings_document(settings: Option<&Settings>) -> Value {
-    settings
-        .map_or(&[][..], |settings| &settings.values)
-        .iter()
-        .map(
-            |EffectiveValue {
-                 key,
-                 value,
-                 source,
-                 default,
-                 effective_now,
-             }| {
-                json!({"key": key, "value": value, "source": source.to_string(), "default": default,
-                "effective": effective_now})
-            },
+fn settings_document(settings: &[Shown]) -> Value {
+    let document = |shown: &Shown| {
+        let Shown {
+            path,
+            value,
+            source,
+            default,
+            effective,
+            waiting: _added_below,
+        } = shown;
+        shown.with_waiting(
+            json!({"key": path, "value": value, "source": source, "default": default,
+            "effective": effective}),
         )
-        .collect()
+    };
+    settings.iter().map(document).collect()
 }
 
-fn show_settings(console: Console, settings: Option<&Settings>) -> Result<(), Failure> {
+fn show_settings(console: Console, settings: &[Shown], from: &ToldBy) -> Result<(), Failure> {
     let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]);
-    for EffectiveValue {
-        key,
-        value,
-        source,
-        default: _,
-        effective_now,
-    } in settings.map_or(&[][..], |s| &s.values)
-    {
-        let remark = if *effective_now { "" } else { "not yet effective" };
-        table.row([key.as_str(), &value::spelled(value), &source.to_string(), remark]);
+    for shown in settings {
+        table.row([
+            shown.path.as_str(),
+            &value::spelled(&shown.value),
+            &shown.source,
+            &shown.remark(),
+        ]);
     }
+    console.line(&format!("settings {}", from.line()))?;
     console.table(&table, "the settings do not read")
 }

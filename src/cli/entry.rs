@@ -90,7 +90,8 @@ fn run(context: &Context, command: Command) -> Result<ExitStatus, Failure> {
     }
 }
 
-fn with_runtime(command: impl Future<Output = Result<ExitStatus, Failure>>) -> Result<ExitStatus, Failure> {
+/// Runs what waits, on this thread alone.
+pub(super) fn with_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -42,6 +42,7 @@ mod token;
 mod completions;
 mod doctor;
 mod help;
+mod in_force;
 mod man;
 mod openapi;
 

@@ -37,11 +37,12 @@ pub(crate) struct HistoryArgs {
 }
 
 /// What the audit record says of changes of policy.
-const ACTIONS: [&str; 7] = [
+const ACTIONS: [&str; 8] = [
     "policy.changed",
     "allowlist.changed",
     "config.changed",
     "config.rejected",
+    "config.restart-needed",
     "document.replaced",
     "document.refused",
     "document.held",

@@ -72,7 +72,8 @@ pub struct Trials<'a> {
     pub socket: &'a TrySocket<'a>,
 }
 
-/// Looks at a state directory. Whether a server runs on it is for the caller to find out.
+/// Looks at a state directory. Whether a server runs on it, and what is in force there, is for the caller to find out:
+/// what the server says outranks its file.
 ///
 /// Also returns the settings, when they read, for showing every value with its origin.
 pub fn gather(
@@ -86,6 +87,15 @@ pub fn gather(
 ) -> (Snapshot, Option<Arc<Settings>>) {
     let us = rustix::process::geteuid().as_raw();
     let loaded = SettingsStore::load(state_dir.clone(), options, environment);
+    if let (
+        Ok(store),
+        ServerState::Running {
+            in_force: Some(in_force),
+        },
+    ) = (&loaded, &server)
+    {
+        store.adopt(&in_force.values);
+    }
     let settings = loaded.as_ref().ok().map(SettingsStore::current);
     let document_path = settings.as_ref().map_or_else(
         || state_dir.root().join("exec-approvals.json"),

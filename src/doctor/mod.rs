@@ -13,7 +13,7 @@ pub use finding::{Finding, Repair, Severity};
 pub use findings::findings;
 pub use gather::{Trials, TryConfining, TrySandbox, TrySocket, gather};
 pub use snapshot::{
-    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, IsolationState, PrivateFile,
-    Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState, TlsState,
-    TokenDoubt,
+    AgentRules, AgentSandbox, DirectoryState, DocumentState, DoubtfulToken, InForce, IsolationState,
+    PrivateFile, Remark, Room, Scopes, ServerAccount, ServerState, SettingsState, Snapshot, SocketState,
+    TlsState, TokenDoubt, WaitingSetting,
 };

@@ -1,6 +1,8 @@
 //! What doctor judges: plain values, as they were seen.
 
-use std::{path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use serde_json::Value;
 
 use crate::{
     approvals::{document::LostRules, store::LeftLock},
@@ -265,13 +267,34 @@ pub enum SocketState {
     NoToken,
 }
 
+/// The settings of a running server.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InForce {
+    /// Values by key, secrets left out.
+    pub values: BTreeMap<String, Value>,
+    /// Values of its file that wait for a restart.
+    pub waiting: Vec<WaitingSetting>,
+}
+
+/// A changed setting that is not in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingSetting {
+    /// The key.
+    pub key: String,
+    /// What is in force and what waits, in words.
+    pub explanation: String,
+}
+
 /// Whether a server runs on the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
     /// None does.
     NotRunning,
     /// One does.
-    Running,
+    Running {
+        /// What it says is in force; `None` when nobody could ask it, or when other files were to be looked at.
+        in_force: Option<InForce>,
+    },
     /// One did, and left this file without having stopped cleanly.
     Stale(PathBuf),
 }

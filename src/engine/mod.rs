@@ -60,6 +60,7 @@ pub mod document;
 pub mod lint;
 pub mod offers;
 pub mod preset;
+pub mod settings;
 pub mod sign_in;
 pub mod tokens;
 

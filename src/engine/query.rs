@@ -37,6 +37,8 @@ pub struct Readiness {
     pub ipc: Check,
     /// The server is stopping.
     pub draining: bool,
+    /// A changed setting waits for a restart. Which one is for those who may read.
+    pub restart_needed: bool,
     /// Everything is stopped. Who did that, when and why is for those who may read.
     pub stopped: bool,
 }
@@ -232,6 +234,7 @@ impl Engine {
                     .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
             ),
             draining: self.is_draining(),
+            restart_needed: !standing.settings.waiting.is_empty(),
             stopped: self.stopped().is_some(),
         }
     }

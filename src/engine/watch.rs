@@ -11,7 +11,7 @@ use crate::{
     },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},
-    settings::{ConfigFile, RejectedFile, StagedConfig},
+    settings::{ConfigFile, RejectedFile, StagedConfig, WaitingValue},
 };
 
 /// The policy as the ledger's writer looks at it just before a launch.
@@ -43,7 +43,7 @@ struct Told {
     announced_config: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Seen {
     generation: u64,
     rejected: Vec<RejectedFile>,
@@ -52,6 +52,8 @@ struct Seen {
     /// The edits that are held.
     held_document: Option<String>,
     is_config_held: bool,
+    /// What waits for a restart.
+    waiting: Vec<WaitingValue>,
 }
 
 impl PolicySeen {
@@ -173,6 +175,7 @@ impl Engine {
             document: standing.on_disk.hash.clone(),
             held_document: standing.held_document.as_ref().map(|held| held.hash.clone()),
             is_config_held: standing.held_config.is_some(),
+            waiting: standing.settings.waiting.clone(),
         };
         (now, standing)
     }
@@ -190,6 +193,12 @@ impl Engine {
             events.push(EventKind::ConfigRejected {
                 path: file.name.clone(),
                 message: file.problem.clone(),
+            });
+        }
+        if !now.waiting.is_empty() && now.waiting != before.waiting {
+            let paths = now.waiting.iter().map(|waiting| waiting.key.clone());
+            events.push(EventKind::ConfigRestartNeeded {
+                paths: paths.collect(),
             });
         }
         if let Some(hash) = &now.held_document {

@@ -37,6 +37,8 @@ vocabulary! {
         PolicyChanged = "policy.changed",
         /// An edit of the config was not taken.
         ConfigRejected = "config.rejected",
+        /// A changed setting waits for a restart.
+        ConfigRestartNeeded = "config.restart-needed",
         /// The approvals document cannot be used.
         DocumentRefused = "document.refused",
         /// An edit of the approvals document is held.
@@ -284,6 +286,11 @@ pub enum EventKind {
         /// What is wrong with it.
         message: String,
     },
+    /// `config.restart-needed`
+    ConfigRestartNeeded {
+        /// The keys, never their values.
+        paths: Vec<String>,
+    },
     /// `document.refused`
     DocumentRefused {
         /// Why, in the words of `approvals-store.md` 4.
@@ -380,6 +387,7 @@ impl EventKind {
             Self::AllowlistChanged { .. } => EventType::AllowlistChanged,
             Self::PolicyChanged { .. } => EventType::PolicyChanged,
             Self::ConfigRejected { .. } => EventType::ConfigRejected,
+            Self::ConfigRestartNeeded { .. } => EventType::ConfigRestartNeeded,
             Self::DocumentRefused { .. } => EventType::DocumentRefused,
             Self::DocumentHeld { .. } => EventType::DocumentHeld,
             Self::SessionChanged { .. } => EventType::SessionChanged,
@@ -418,6 +426,7 @@ impl EventKind {
             }
             | Self::PolicyChanged { .. }
             | Self::ConfigRejected { .. }
+            | Self::ConfigRestartNeeded { .. }
             | Self::DocumentRefused { .. }
             | Self::DocumentHeld { .. }
             | Self::NodeConnected { .. }
@@ -536,6 +545,9 @@ impl EventKind {
             }
             Self::ConfigRejected { path, message } => {
                 members.text("path", path).text("message", message);
+            }
+            Self::ConfigRestartNeeded { paths } => {
+                members.put("paths", paths.as_slice());
             }
             Self::DocumentRefused { reason, pointer } => {
                 members.text("reason", reason).text("pointer", pointer);

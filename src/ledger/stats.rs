@@ -99,6 +99,7 @@ impl Tally {
             | EventKind::ApprovalRequested { .. }
             | EventKind::AllowlistChanged { .. }
             | EventKind::ConfigRejected { .. }
+            | EventKind::ConfigRestartNeeded { .. }
             | EventKind::DocumentRefused { .. }
             | EventKind::DocumentHeld { .. }
             | EventKind::SessionChanged { .. }

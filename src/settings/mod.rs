@@ -57,6 +57,7 @@ pub use server::{
     Approvals, Auth, Bridge, Database, Events, Exec, Http, Ipc, Limits, Output, PathPolicy, Sandbox, Server,
     Shutdown, SkillBin, Telemetry, Tls,
 };
+pub use server_sources::is_server_setting;
 pub(crate) use source_file::Stamp;
 pub use start_check::is_open_address;
 pub use state_dir::{StateDir, StateDirError};
@@ -64,7 +65,7 @@ pub use store::{
     PolicyText, Refresh, RejectedFile, Settings, SettingsStore, StartOptions, named_account, wanted_account,
 };
 pub use tool_policy::{Tool, ToolPolicy};
-pub use values::{Effect, EffectiveValue};
+pub use values::{Effect, EffectiveValue, WaitingValue};
 pub use words::{
     BackgroundRuns, Durability, ElevatedLevel, ExecMode, IpcRole, IsolationChoice, LogFormat, PathCase,
     SandboxBackend, SandboxMode, SandboxScope, Widening, WorkspaceAccess,

@@ -15,6 +15,16 @@ pub enum Source {
     Flag(&'static str),
 }
 
+impl Source {
+    /// As [`fmt::Display`] says it, a file by its name alone: where it lies is not for everybody.
+    pub fn short(&self) -> String {
+        match self {
+            Self::File(path) => one_line(&path.file_name().unwrap_or_default().to_string_lossy()),
+            Self::Default | Self::Variable(_) | Self::Flag(_) => self.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

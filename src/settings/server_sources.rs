@@ -6,6 +6,7 @@ use serde_json::{Map, Number, Value};
 
 use super::{
     Effect, EffectiveValue, Environment, Problem, Server, SettingsProblem, Source, StartOptions,
+    WaitingValue,
     kinds::{Fault, Mismatch},
     nearest::nearest,
     problem::MAX_PROBLEMS,
@@ -127,8 +128,8 @@ impl ServerValues {
         Self(values)
     }
 
-    /// Keeps what `running` has for changes that need a restart; returns the keys that would have changed.
-    pub(super) fn keep_until_restart(&mut self, running: &Self) -> Vec<String> {
+    /// Keeps what `running` has for changes that need a restart; returns what waits for it.
+    pub(super) fn keep_until_restart(&mut self, running: &Self) -> Vec<WaitingValue> {
         let mut changed = Vec::new();
         for key in KEYS {
             let (Some(new), Some(old)) = (self.0.get_mut(key.name), running.0.get(key.name)) else {
@@ -140,11 +141,27 @@ impl ServerValues {
                 Change::Restart => true,
             };
             if is_kept && new.0 != old.0 {
-                changed.push(key.name.to_owned());
+                changed.push(WaitingValue {
+                    key: key.name.to_owned(),
+                    value: if key.secret {
+                        Value::Bool(true)
+                    } else {
+                        new.0.clone()
+                    },
+                });
                 new.clone_from(old);
             }
         }
         changed
+    }
+
+    /// Takes what a running server says of its keys. Secrets, which it does not say, stay.
+    pub(super) fn adopt(&mut self, in_force: &BTreeMap<String, Value>) {
+        for key in KEYS.iter().filter(|key| !key.secret) {
+            if let (Some(own), Some(value)) = (self.0.get_mut(key.name), in_force.get(key.name)) {
+                own.0.clone_from(value);
+            }
+        }
     }
 
     /// The typed settings.
@@ -187,6 +204,11 @@ impl ServerValues {
             })
             .collect()
     }
+}
+
+/// Whether a path is a key of `countersign.toml`, or one of its sections.
+pub fn is_server_setting(path: &str) -> bool {
+    is_section(path) || ServerKey::find(path).is_some()
 }
 
 /// The problem that a mismatch at a key is.

@@ -4,6 +4,7 @@
 //! so that policy can be tightened while `countersign.toml` is broken.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -11,10 +12,11 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use serde_json::Value;
 
 use super::{
     Effect, EffectiveValue, Environment, PolicyConfig, Problem, Server, SettingsFinding, SettingsProblem,
-    Source, StateDir, Widening, config_file,
+    Source, StateDir, WaitingValue, Widening, config_file,
     policy_config::{self, ParsedPolicy},
     server::ServerKey,
     server_sources::{self, Given, ServerValues},
@@ -52,8 +54,8 @@ pub struct Settings {
     pub values: Vec<EffectiveValue>,
     /// What works but should be known.
     pub findings: Vec<SettingsFinding>,
-    /// Keys whose value in the file differs from the one that counts until a restart.
-    pub restart_needed: Vec<String>,
+    /// Values of the file that wait for a restart.
+    pub waiting: Vec<WaitingValue>,
 }
 
 impl Settings {
@@ -66,7 +68,7 @@ impl Settings {
             generation: self.generation,
             values: self.values.clone(),
             findings: self.findings.clone(),
-            restart_needed: self.restart_needed.clone(),
+            waiting: self.waiting.clone(),
         }
     }
 }
@@ -141,7 +143,7 @@ struct Watched {
     server: WatchedFile,
     policy: WatchedFile,
     server_values: ServerValues,
-    restart_needed: Vec<String>,
+    waiting: Vec<WaitingValue>,
     policy_values: Vec<EffectiveValue>,
     policy_findings: Vec<SettingsFinding>,
 }
@@ -197,7 +199,7 @@ impl SettingsStore {
             server,
             policy,
             server_values,
-            restart_needed: Vec::new(),
+            waiting: Vec::new(),
             policy_values: parsed_policy.values,
             policy_findings: parsed_policy.findings,
         };
@@ -276,7 +278,11 @@ impl SettingsStore {
         }
         if rejected.is_empty() {
             Refresh::Reloaded {
-                restart_needed: watched.restart_needed.clone(),
+                restart_needed: watched
+                    .waiting
+                    .iter()
+                    .map(|waiting| waiting.key.clone())
+                    .collect(),
             }
         } else {
             Refresh::Rejected(rejected)
@@ -335,6 +341,26 @@ impl SettingsStore {
         files.into_iter().filter_map(rejected).collect()
     }
 
+    /// Judges by what a running server says is in force, in place of what its files say by now. Without effect when this
+    /// version does not read it.
+    pub fn adopt(&self, in_force: &BTreeMap<String, Value>) {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = watched.server_values.clone();
+        values.adopt(in_force);
+        let Ok(server) = values.to_server(&self.places) else {
+            return;
+        };
+        watched.server_values = values;
+        let current = self.current();
+        self.current.store(Arc::new(watched.to_settings(
+            &self.server_file,
+            &self.policy_file,
+            server,
+            current.policy.clone(),
+            current.generation,
+        )));
+    }
+
     /// Says how to find out whether there are two owners. Asked when `[approvals] widening` becomes `ask`.
     ///
     /// # Errors
@@ -367,20 +393,20 @@ impl SettingsStore {
         let running = watched.server_values.clone();
         let reloaded = parse_server(&self.server_file, &watched.server, &self.places, others).and_then(
             |(mut values, _typed)| {
-                let restart_needed = values.keep_until_restart(&running);
+                let waiting = values.keep_until_restart(&running);
                 let typed = to_server(&values, &self.places)?;
                 // What is in force stays so, even if an owner left since.
                 if self.current().server.approvals.widening == Widening::Apply {
                     self.expect_two_owners(&typed, &values)?;
                 }
-                Ok((values, typed, restart_needed))
+                Ok((values, typed, waiting))
             },
         );
         match reloaded {
-            Ok((values, typed, restart_needed)) => {
+            Ok((values, typed, waiting)) => {
                 watched.server.accept();
                 watched.server_values = values;
-                watched.restart_needed = restart_needed;
+                watched.waiting = waiting;
                 Ok(typed)
             }
             Err(problems) => {
@@ -482,7 +508,7 @@ impl Watched {
             generation,
             values,
             findings,
-            restart_needed: self.restart_needed.clone(),
+            waiting: self.waiting.clone(),
         }
     }
 }

@@ -30,6 +30,15 @@ pub struct EffectiveValue {
     pub effective_now: bool,
 }
 
+/// A value of `countersign.toml` that differs from the one in force and counts after a restart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitingValue {
+    /// The key.
+    pub key: String,
+    /// What a restart brings; `null` for unset, and `true` in place of a secret or of its end.
+    pub value: Value,
+}
+
 /// The directories that values may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {

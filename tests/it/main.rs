@@ -166,6 +166,8 @@ mod separate_user;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod settings_in_force;
+#[cfg(test)]
 mod sign_in;
 #[cfg(test)]
 mod skills;

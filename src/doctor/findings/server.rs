@@ -1,6 +1,6 @@
 //! What a server leaves and shares: its note of itself, and the approvals socket.
 
-use crate::doctor::{Finding, Repair, ServerState, Severity, Snapshot, SocketState};
+use crate::doctor::{Finding, Repair, ServerState, Severity, Snapshot, SocketState, WaitingSetting};
 
 pub(super) fn record(snapshot: &Snapshot) -> Option<Finding> {
     let kind = snapshot.record?;
@@ -55,10 +55,13 @@ pub(super) fn socket(snapshot: &Snapshot) -> Option<Finding> {
     }
 }
 
-pub(super) fn server(server: &ServerState) -> Option<Finding> {
+pub(super) fn server(server: &ServerState) -> Vec<Finding> {
     match server {
-        ServerState::Running | ServerState::NotRunning => None,
-        ServerState::Stale(path) => Some(Finding {
+        ServerState::NotRunning | ServerState::Running { in_force: None } => Vec::new(),
+        ServerState::Running {
+            in_force: Some(in_force),
+        } => in_force.waiting.iter().map(waiting).collect(),
+        ServerState::Stale(path) => vec![Finding {
             id: "server-left",
             severity: Severity::Info,
             key: path.display().to_string(),
@@ -66,13 +69,27 @@ pub(super) fn server(server: &ServerState) -> Option<Finding> {
                 .to_owned(),
             fix: "countersign serve".to_owned(),
             repair: Some(Repair::Remove { path: path.clone() }),
-        }),
+        }],
+    }
+}
+
+fn waiting(WaitingSetting { key, explanation }: &WaitingSetting) -> Finding {
+    Finding {
+        id: "setting-waits-for-restart",
+        severity: Severity::Warning,
+        key: key.clone(),
+        explanation: explanation.clone(),
+        fix: "restart the server, or take the change of countersign.toml back".to_owned(),
+        repair: None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::doctor::findings::{findings, tests::sound};
+    use crate::doctor::{
+        InForce,
+        findings::{findings, tests::sound},
+    };
 
     use super::*;
 
@@ -85,6 +102,26 @@ mod tests {
             (found[0].id, found[0].severity),
             ("audit-broken", Severity::Error)
         );
+    }
+
+    #[test]
+    fn what_waits_for_a_restart_is_told_key_by_key() {
+        let mut snapshot = sound();
+        snapshot.server = ServerState::Running {
+            in_force: Some(InForce {
+                waiting: vec![WaitingSetting {
+                    key: "http.listen".to_owned(),
+                    explanation: "the server has another one".to_owned(),
+                }],
+                ..InForce::default()
+            }),
+        };
+        let found = findings(&snapshot);
+        assert_eq!(
+            (found[0].id, found[0].key.as_str(), found.len()),
+            ("setting-waits-for-restart", "http.listen", 1)
+        );
+        assert!(found[0].is_risk());
     }
 
     #[test]

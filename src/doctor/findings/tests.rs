@@ -52,7 +52,7 @@ pub(super) fn sound() -> Snapshot {
         isolation: IsolationState::Confined { scopes: Scopes::Kept },
         replaceable_program: None,
         socket: SocketState::Fine,
-        server: ServerState::Running,
+        server: ServerState::Running { in_force: None },
         room: Room {
             disk_bytes: LITTLE_DISK,
             open_files: 1000,

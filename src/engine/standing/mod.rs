@@ -330,6 +330,17 @@ impl PolicyHold {
         self.takes_two() && proposals.are_of(by)
     }
 
+    /// The accepted text of `openclaw.json`, while an edit of it is held.
+    pub(super) fn accepted_config(&self) -> Option<PolicyText> {
+        let state = self.lock();
+        state.config.hold.held()?;
+        let accepted = state.config.hold.accepted()?;
+        Some(PolicyText {
+            text: accepted.value.text.clone(),
+            hash: accepted.hash.clone(),
+        })
+    }
+
     /// Whether nobody widens the policy alone.
     pub(super) fn takes_two(&self) -> bool {
         self.settings.current().server.approvals.widening == Widening::Ask

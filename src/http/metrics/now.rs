@@ -195,6 +195,8 @@ impl Now {
             sandbox: _,
             ipc,
             draining,
+            // `/readyz`, the event and doctor say so.
+            restart_needed: _,
             stopped,
         } = engine.readiness();
         for (gauge, is_so) in [

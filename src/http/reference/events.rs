@@ -77,6 +77,11 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
             "An edit of a settings file was not taken; the last good settings hold.",
             "`path` (the name of the file), `message`",
         ),
+        EventType::ConfigRestartNeeded => (
+            "A change of `countersign.toml` leaves settings that wait for a restart. `GET /v1/settings` has their values; \
+             the same ones are told of once.",
+            "`paths`",
+        ),
         EventType::DocumentRefused => (
             "The approvals document cannot be used: everything is denied.",
             "`reason`, `pointer`",

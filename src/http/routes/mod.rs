@@ -22,6 +22,7 @@ mod probes;
 mod process;
 mod runs;
 mod sessions;
+mod settings;
 mod sign_in;
 mod stop;
 mod tokens;
@@ -53,6 +54,7 @@ pub(in crate::http) fn router() -> OpenApiRouter<AppState> {
         .merge(policy::router())
         .merge(document::router())
         .merge(config::router())
+        .merge(settings::router())
         .merge(agents::router())
         .merge(allowlist::router())
         .merge(denylist::router())

@@ -38,6 +38,7 @@ async fn healthz(_query: QueryOf<()>) -> JsonReply<Health> {
 
 /// Whether the server can do its work.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 #[schema(as = Readiness)]
 struct ReadinessBody {
     /// `ready` or `not-ready`
@@ -47,6 +48,8 @@ struct ReadinessBody {
     degraded: bool,
     /// Whether the emergency stop is in effect. `GET /v1/stop` says who stopped the server, when and why.
     stopped: bool,
+    /// Whether a changed setting waits for a restart. `GET /v1/settings` says which one.
+    restart_needed: bool,
     checks: Checks,
 }
 
@@ -98,6 +101,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         sandbox,
         ipc,
         draining,
+        restart_needed,
         stopped,
     } = state.engine().readiness();
     let ready = database.ok && !draining;
@@ -112,6 +116,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
     let body = ReadinessBody {
         status: if ready { "ready" } else { "not-ready" },
         stopped,
+        restart_needed,
         degraded: !(document.ok
             && !stopped
             && record.ok

@@ -296,6 +296,7 @@ fn target_of(event: &Event) -> Target {
                 .map_or("", crate::domain::SessionKey::as_str),
         ),
         EventKind::ConfigRejected { path, .. } => of("policy", path),
+        EventKind::ConfigRestartNeeded { .. } => of("policy", "config"),
         EventKind::DocumentRefused { .. } | EventKind::DocumentHeld { .. } => of("policy", "document"),
         EventKind::NodeConnected { .. }
         | EventKind::NodeDisconnected { .. }
@@ -324,6 +325,7 @@ fn outcome_of(kind: &EventKind) -> AuditOutcome {
             AuditOutcome::Denied
         }
         EventKind::ApprovalResolved(_)
+        | EventKind::ConfigRestartNeeded { .. }
         | EventKind::ApprovalRequested { .. }
         | EventKind::ExecRequested { .. }
         | EventKind::ExecStarted { .. }

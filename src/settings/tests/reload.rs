@@ -172,10 +172,19 @@ fn keys_that_need_a_restart_keep_their_value() {
         value_of(&settings, "http.listen").value,
         serde_json::json!("127.0.0.1:1")
     );
-    assert_eq!(settings.restart_needed, ["http.listen", "output.tail_chars"]);
+    let waiting: Vec<_> = settings
+        .waiting
+        .iter()
+        .map(|WaitingValue { key, value }| (key.as_str(), value.clone()))
+        .collect();
+    let expected = [
+        ("http.listen", serde_json::json!("127.0.0.1:2")),
+        ("output.tail_chars", serde_json::json!(1)),
+    ];
+    assert_eq!(waiting, expected);
     let _scene = scene.server("[http]\nlisten = \"127.0.0.1:1\"\n[approvals]\nmax_pending = 6");
     assert_eq!(store.refresh(), reloaded(&[]));
-    assert!(store.current().restart_needed.is_empty());
+    assert!(store.current().waiting.is_empty());
 }
 
 #[test]

@@ -482,6 +482,7 @@ pub(super) const TABLE: &[Row] = &[
         200,
     ),
     row("POST", "/tools/invoke", EXEC, REFUSED, Body::Json(tool), 200),
+    get("/v1/settings", READ, About::NoAgent),
     get("/v1/stop", READ, About::Caller),
     row(
         "POST",
