@@ -56,6 +56,14 @@ pub enum StartError {
     /// What an earlier server left cannot be settled.
     #[error("what an earlier server left cannot be settled")]
     Recover(#[from] LedgerError),
+    /// The limit of open files is too low to serve anybody.
+    #[error("it needs at least {least} open files and may have {may}")]
+    FewOpenFiles {
+        /// What the limit is.
+        may: u64,
+        /// What it has to be.
+        least: u64,
+    },
     /// The system refused something that every server needs.
     #[error("{what}")]
     System {

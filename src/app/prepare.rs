@@ -153,7 +153,7 @@ impl Prepared {
                 hidden
             },
         );
-        raise_open_files();
+        raise_open_files()?;
         let runner = Runner::start(options)?;
         let runners = (runner, None);
         Self::join(state_dir, loaded, runners, hidden, None, shell, environment)
@@ -204,7 +204,7 @@ impl Prepared {
             },
             attach: state_dir.attach(),
         });
-        raise_open_files();
+        raise_open_files()?;
         let runner = Runner::start(options)?;
         let sight = Sight::of(&runner, commands).map_err(StartError::system(
             "no process can be started that sees files as the account of the commands",
@@ -274,7 +274,7 @@ impl Prepared {
             keeping: Keeping::Unit(Arc::new(unit)),
             attach: state_dir.attach(),
         });
-        raise_open_files();
+        raise_open_files()?;
         let runner = Runner::start(options)?;
         let sight = Sight::of(&runner, &commands).map_err(StartError::system(
             "no process can be started that sees files as the account of the commands",
@@ -554,8 +554,11 @@ fn shell_and_environment(
     Ok((shell, environment))
 }
 
+/// A server that waits has some 60 files open; the rest is for a few connections and commands.
+const LEAST_OPEN_FILES: u64 = 256;
+
 /// Connections, spools and run files all take descriptors. Commands get the limit that was there before.
-fn raise_open_files() {
+fn raise_open_files() -> Result<(), StartError> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
         && let Err(error) = setrlimit(
@@ -567,5 +570,12 @@ fn raise_open_files() {
         )
     {
         tracing::warn!(%error, "the limit of open files stays as it is");
+    }
+    match getrlimit(Resource::Nofile).current {
+        Some(may) if may < LEAST_OPEN_FILES => Err(StartError::FewOpenFiles {
+            may,
+            least: LEAST_OPEN_FILES,
+        }),
+        Some(_) | None => Ok(()),
     }
 }

@@ -223,6 +223,9 @@ pub(super) fn explain(console: Console, error: &StartError) -> Failure {
         StartError::Runner(problem) => {
             Failure::new("runner", with_causes(problem)).exit(ExitStatus::SOFTWARE)
         }
+        StartError::FewOpenFiles { least, .. } => Failure::new("open-files", error.to_string())
+            .exit(ExitStatus::CONFIG)
+            .hint(format!("ulimit -Hn {least} or more, or LimitNOFILE= of its unit")),
         StartError::Recover(_) | StartError::System { .. } => {
             Failure::new("start", with_causes(error)).exit(ExitStatus::SOFTWARE)
         }

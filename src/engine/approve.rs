@@ -328,6 +328,8 @@ impl Engine {
         if self.gateway.files().is_blind() {
             return Err(Blind.into());
         }
+        // Policy files that went with the state directory would look like a policy that became stricter.
+        self.expect_means()?;
         for _ in 0..ATTEMPTS {
             let seen = self.policy_for(&approval.card.binding, &approval.requested_by);
             let now = match Box::pin(seen).await {

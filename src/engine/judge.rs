@@ -26,12 +26,12 @@ use crate::{
         hint::hint,
         node::{OnNode, Prepared},
         preflight,
-        reply::ExecError,
+        reply::{ExecError, StorageTrouble},
         script_hold,
         turns::{self, Turn},
     },
     hosts::eyes::Blind,
-    ledger::{GrantUse, NodeLaunch, PolicyStamp, launch::LaunchTerms},
+    ledger::{GrantUse, Health, NodeLaunch, PolicyStamp, launch::LaunchTerms},
     policy::{
         allowlist::{Analysis, SegmentReport},
         combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
@@ -39,6 +39,7 @@ use crate::{
         pattern::has_wildcard,
     },
     settings::{Settings, Tool},
+    sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors},
 };
 
 /// What one look at the policy says about a call.
@@ -245,7 +246,26 @@ impl Engine {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        turns::look(&call.command, || self.judge_at_once(call, now, spent))
+        self.expect_means()?;
+        let judged = turns::look(&call.command, || self.judge_at_once(call, now, spent));
+        if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
+            // A lack only ever makes it stricter: what could not be opened is not known.
+            self.expect_means()?;
+        }
+        judged
+    }
+
+    /// Whether the machine gives what judging takes. Without it the call gets no verdict: settings that were deleted
+    /// with their directory, or a program that could not be opened, say nothing about the command.
+    pub(super) fn expect_means(&self) -> Result<(), ExecError> {
+        if self.ledger.health() == Health::Gone {
+            return Err(StorageTrouble::Gone.into());
+        }
+        if has_spare_descriptors(SPARE_DESCRIPTORS) {
+            Ok(())
+        } else {
+            Err(ExecError::Starved)
+        }
     }
 
     fn judge_at_once(&self, call: &Call, now: &PolicyNow, spent: &[EntryId]) -> Result<Judgement, ExecError> {

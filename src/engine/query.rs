@@ -16,6 +16,7 @@ use crate::{
     ledger::{ApprovalFilter, Health, LedgerError, Listing, Page, RunFilter, StoredOutput},
     output::{Capture, Captured, spool},
     settings::Settings,
+    sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors},
 };
 
 /// Whether the server can do its work (`http-api.md`, `/readyz`).
@@ -23,6 +24,8 @@ use crate::{
 pub struct Readiness {
     /// The ledger can be written.
     pub database: Check,
+    /// The machine gives what a command needs.
+    pub machine: Check,
     /// The audit record was whole at the start, as far as its end shows.
     pub record: Check,
     /// The approvals document can be used.
@@ -201,9 +204,19 @@ impl Engine {
         Readiness {
             database: Check::of(match self.ledger.health() {
                 Health::Ready => None,
-                Health::StorageFull => Some("no space is left for the ledger".to_owned()),
+                Health::StorageFull => {
+                    Some("no space is left for the ledger, or no more files fit on its disk".to_owned())
+                }
+                Health::Gone => Some(
+                    "the state directory or the ledger in it was deleted, moved or replaced; restart the server"
+                        .to_owned(),
+                ),
                 Health::Unavailable => Some("the ledger cannot be written".to_owned()),
             }),
+            machine: Check::of((!has_spare_descriptors(SPARE_DESCRIPTORS)).then(|| {
+                "the server may open no more files: too many connections or commands for its limit of open files"
+                    .to_owned()
+            })),
             record: Check::of(self.ledger.broken_record().map(|kind| {
                 format!("the audit record was tampered with ({kind}); countersign audit verify says more")
             })),
@@ -296,6 +309,7 @@ impl From<LedgerError> for StorageTrouble {
     fn from(error: LedgerError) -> Self {
         match error {
             LedgerError::StorageFull => Self::Full,
+            LedgerError::Gone => Self::Gone,
             // Callers that can say why look for the stop first.
             LedgerError::Stopped(_) => Self::Unavailable,
             LedgerError::Unavailable(_)

@@ -246,6 +246,9 @@ pub enum ExecError {
     /// The files that the command would see cannot be seen at the moment.
     #[error(transparent)]
     Blind(#[from] Blind),
+    /// The server may open no more files. What could not be looked at for that must not become a verdict.
+    #[error("too few open files are left to look at the command")]
+    Starved,
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
@@ -271,6 +274,9 @@ pub enum StorageTrouble {
     /// No space is left.
     #[error("no space is left for the record")]
     Full,
+    /// The state directory or the database in it is not there any more.
+    #[error("the state directory was deleted or replaced")]
+    Gone,
     /// The database cannot be used.
     #[error("the record cannot be reached")]
     Unavailable,

@@ -23,6 +23,7 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Health,
+    place::Place,
     progress::{self, Started},
     queue::{Notes, Ticket},
     retention,
@@ -40,6 +41,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// What must be free on the disk for something to begin. What runs already has its end recorded in it.
 const RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 
+/// How many files must still fit on it: a run has a few of its own.
+const RESERVE_FILES: u64 = 16;
+
 /// How long a token's last use may stay unwritten.
 const TOKEN_USES: Duration = Duration::from_secs(10);
 
@@ -54,6 +58,7 @@ const COMMITS: u32 = 512;
 #[derive(Debug)]
 pub(super) struct Committer {
     pub(super) connection: Connection,
+    pub(super) place: Arc<Place>,
     pub(super) context: Context,
     pub(super) state: State,
     pub(super) notes: Arc<Notes>,
@@ -180,25 +185,44 @@ impl Committer {
     /// Fails what would begin on a disk that may have no room for its end: nobody could be told of that end before there
     /// is some.
     fn keep_reserve(&mut self, batch: Vec<Box<dyn Ticket>>) -> Vec<Box<dyn Ticket>> {
-        if !batch.iter().any(|job| job.needs_reserve()) || self.has_reserve() {
+        if !batch.iter().any(|job| job.needs_reserve()) {
             return batch;
         }
-        self.unhealthy(&LedgerError::StorageFull);
+        let Err(error) = self.room() else {
+            return batch;
+        };
+        self.unhealthy(&error);
         let (begin, others): (Vec<_>, Vec<_>) = batch.into_iter().partition(|job| job.needs_reserve());
         for job in begin {
-            job.fail(LedgerError::StorageFull);
+            job.fail(error.clone());
         }
         others
     }
 
-    /// Whether the reserve is free. Where nobody can say so, writing finds out.
     fn has_reserve(&self) -> bool {
+        self.room().is_ok()
+    }
+
+    /// Why nothing may begin: the file is gone, or the reserve is not free. Where nobody can say how much is, writing
+    /// finds out.
+    fn room(&self) -> Result<(), LedgerError> {
         let Some(path) = self.connection.path().filter(|path| !path.is_empty()) else {
-            return true;
+            return Ok(());
         };
-        rustix::fs::statvfs(path).map_or(true, |disk| {
-            disk.f_blocks == 0 || disk.f_bavail.saturating_mul(disk.f_frsize) >= RESERVE_BYTES
-        })
+        if !self.place.is_there() {
+            return Err(LedgerError::Gone);
+        }
+        let Ok(disk) = rustix::fs::statvfs(path) else {
+            return Ok(());
+        };
+        let has_bytes = disk.f_blocks == 0 || disk.f_bavail.saturating_mul(disk.f_frsize) >= RESERVE_BYTES;
+        // Some file systems do not count files.
+        let has_files = disk.f_files == 0 || disk.f_favail >= RESERVE_FILES;
+        if has_bytes && has_files {
+            Ok(())
+        } else {
+            Err(LedgerError::StorageFull)
+        }
     }
 
     fn write_together(&mut self, mut batch: Vec<Box<dyn Ticket>>, notes: Vec<Started>) {
@@ -407,10 +431,14 @@ impl Committer {
     }
 
     fn unhealthy(&mut self, error: &LedgerError) {
-        let health = if matches!(error, LedgerError::StorageFull) {
-            Health::StorageFull
-        } else {
-            Health::Unavailable
+        let health = match error {
+            LedgerError::StorageFull => Health::StorageFull,
+            LedgerError::Gone => Health::Gone,
+            LedgerError::Unavailable(_)
+            | LedgerError::Inconsistent(_)
+            | LedgerError::Refused(_)
+            | LedgerError::Closed
+            | LedgerError::Stopped(_) => Health::Unavailable,
         };
         if self.health.send_replace(health) != health {
             tracing::error!(

@@ -12,6 +12,9 @@ pub enum LedgerError {
     /// No space is left; the same call may work later.
     #[error("the disk of the ledger is full")]
     StorageFull,
+    /// The file was deleted, moved or replaced: what is written goes nowhere.
+    #[error("the file of the ledger was deleted or replaced")]
+    Gone,
     /// The file cannot be read or written now; the same call may work later.
     #[error("the ledger cannot be used now")]
     Unavailable(#[source] StorageFault),
@@ -126,6 +129,7 @@ impl LedgerError {
         match Self::from_sql(error) {
             Self::Refused(fault) => Self::Unavailable(fault),
             full_or_unavailable @ (Self::StorageFull
+            | Self::Gone
             | Self::Unavailable(_)
             | Self::Inconsistent(_)
             | Self::Stopped(_)
@@ -151,6 +155,7 @@ impl LedgerError {
         match self {
             Self::Stopped(stop) => Ok(stop),
             error @ (Self::StorageFull
+            | Self::Gone
             | Self::Unavailable(_)
             | Self::Inconsistent(_)
             | Self::Refused(_)
@@ -161,7 +166,7 @@ impl LedgerError {
     /// Whether the storage failed, and not this one job.
     pub(super) const fn is_storage(&self) -> bool {
         match self {
-            Self::StorageFull | Self::Unavailable(_) | Self::Closed => true,
+            Self::StorageFull | Self::Gone | Self::Unavailable(_) | Self::Closed => true,
             Self::Inconsistent(_) | Self::Refused(_) | Self::Stopped(_) => false,
         }
     }

@@ -42,6 +42,8 @@ pub enum Health {
     Ready,
     /// No space is left.
     StorageFull,
+    /// No: its file was deleted or replaced.
+    Gone,
     /// Not now, or not any more.
     Unavailable,
 }
@@ -97,6 +99,9 @@ impl Ledger {
 
     /// Whether the ledger can be written now.
     pub fn health(&self) -> Health {
+        if !self.files.place.is_there() {
+            return Health::Gone;
+        }
         // Its sender lives as long as anything is written.
         if self.health.has_changed().is_err() {
             Health::Unavailable

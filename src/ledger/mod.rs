@@ -14,6 +14,7 @@ mod error;
 mod handle;
 mod keys;
 mod open;
+mod place;
 mod queue;
 mod rows;
 mod schema;

@@ -27,6 +27,7 @@ use super::{
     error::{Fault, LedgerError, OpenError},
     handle::{Health, Ledger, LedgerThread},
     keys::Keys,
+    place::Place,
     queue::{Notes, Queue},
     readers::Readers,
     schema,
@@ -118,8 +119,10 @@ impl Ledger {
         stats
             .pending
             .set(i64::try_from(state.pending).unwrap_or(i64::MAX));
+        let place = Arc::new(Place::of(&path));
         let committer = Committer {
             connection,
+            place: Arc::clone(&place),
             context: Context {
                 clock: Arc::clone(&clock),
                 ids,
@@ -145,6 +148,7 @@ impl Ledger {
         let writer = Writer { intake, shared };
         let files = Arc::new(Files {
             path: path.clone(),
+            place,
             audit_key,
             audit_head,
         });
@@ -182,6 +186,7 @@ impl Ledger {
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) path: PathBuf,
+    pub(super) place: Arc<Place>,
     pub(super) audit_key: PathBuf,
     pub(super) audit_head: PathBuf,
 }

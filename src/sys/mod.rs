@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod beneath;
+pub mod descriptors;
 pub mod enclosure;
 pub mod fs;
 pub mod hooks;

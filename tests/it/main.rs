@@ -119,6 +119,8 @@ mod node_link;
 #[cfg(test)]
 mod nodes;
 #[cfg(test)]
+mod nothing_can_run;
+#[cfg(test)]
 mod operations;
 #[cfg(test)]
 mod oracles;

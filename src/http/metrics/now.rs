@@ -186,6 +186,8 @@ impl Now {
         tell(&self.runner_restarts, runner_restarts);
         let Readiness {
             database,
+            // Open files and their limit have numbers of their own.
+            machine: _,
             record,
             document,
             config,

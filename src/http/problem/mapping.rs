@@ -89,6 +89,13 @@ impl From<ExecError> for Problem {
             ExecError::Blind(blind) => {
                 Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(hint(&["doctor"])))
             }
+            ExecError::Starved => Self::new(
+                Code::Overloaded,
+                "the server may open no more files to look at the command (LimitNOFILE= of its unit, ulimit -Hn); nothing \
+                 was decided",
+            )
+            .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
+            .with_hint(Some(hint(&["doctor"]))),
             ExecError::Storage(trouble) => trouble.into(),
         }
     }
@@ -352,6 +359,11 @@ impl From<StorageTrouble> for Problem {
     fn from(trouble: StorageTrouble) -> Self {
         match trouble {
             StorageTrouble::Full => Self::new(Code::StorageFull, "no space is left; nothing was done"),
+            StorageTrouble::Gone => Self::new(
+                Code::StorageUnavailable,
+                "the state directory or the ledger in it was deleted, moved or replaced; nothing was done",
+            )
+            .with_hint(Some("put it back, or restart the server".to_owned())),
             StorageTrouble::Unavailable => Self::new(
                 Code::StorageUnavailable,
                 "the ledger cannot be used now; nothing was done",

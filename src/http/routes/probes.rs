@@ -57,6 +57,9 @@ struct ReadinessBody {
 #[derive(Debug, Serialize, ToSchema)]
 struct Checks {
     database: CheckBody,
+    /// There only while the machine does not give what a command needs, such as open files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<CheckBody>,
     /// There only where the audit record was found broken at the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     record: Option<CheckBody>,
@@ -86,7 +89,8 @@ struct CheckBody {
     detail: Option<String>,
 }
 
-/// Whether the server can do its work: 503 when the ledger cannot be used or the server drains.
+/// Whether the server can do its work: 503 when the ledger cannot be used, the machine lacks what a command
+/// needs, or the server drains.
 #[utoipa::path(
     get, path = "/readyz", tag = "probes", operation_id = "get_readiness",
     responses((status = OK, body = ReadinessBody), (status = SERVICE_UNAVAILABLE, body = ReadinessBody)),
@@ -94,6 +98,7 @@ struct CheckBody {
 async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response {
     let Readiness {
         database,
+        machine,
         record,
         document,
         config,
@@ -104,7 +109,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
         restart_needed,
         stopped,
     } = state.engine().readiness();
-    let ready = database.ok && !draining;
+    let ready = database.ok && machine.ok && !draining;
     let settings = state.engine().settings().current();
     let enabled = settings.server.bridge.enabled;
     let has_ipc = settings.server.ipc.role != IpcRole::Off;
@@ -127,6 +132,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             && sandbox.as_ref().is_none_or(|sandbox| sandbox.ok)),
         checks: Checks {
             database: database.into(),
+            machine: (!machine.ok).then(|| machine.into()),
             record: (!record.ok).then(|| record.into()),
             document: document.into(),
             config: config.into(),

@@ -16,11 +16,22 @@ pub(crate) struct SmallDisk(PathBuf);
 impl SmallDisk {
     /// `None` where that is not possible: then the test is skipped.
     pub(crate) fn mount(at: &Path) -> Option<Self> {
+        Self::mount_with(at, "size=12m")
+    }
+
+    /// The same of another size.
+    pub(crate) fn mount_with(at: &Path, size: &str) -> Option<Self> {
         if !is_root() {
             skip("mounting a small disk needs root");
             return None;
         }
-        let options = ["-t", "tmpfs", "-o", "size=12m,mode=0700", "countersign-test"];
+        let options = [
+            "-t",
+            "tmpfs",
+            "-o",
+            &format!("{size},mode=0700"),
+            "countersign-test",
+        ];
         let mounted = run_program(&Invocation::new("mount").args(&options).arg(at));
         if mounted.code != Some(0) {
             skip("a small disk cannot be mounted here");
