@@ -431,6 +431,13 @@ fn event_line(console: Console, event: &Value) -> String {
         return pending_line(console, event);
     }
     let slug = value::string(event, "approvalId").get(..8).unwrap_or_default();
+    if value::string(event, "type") == "exec.approval.voted" {
+        return format!(
+            "{} {slug}  {}",
+            console.paint(Tone::Caution, "voted   "),
+            vote_in_words(event)
+        );
+    }
     let status = value::string(event, "status");
     let tone = match status {
         "allowed" => Tone::Good,
@@ -448,6 +455,17 @@ fn event_line(console: Console, event: &Value) -> String {
         console.paint(tone, &format!("{status:8}")),
         line.lines().concat()
     )
+}
+
+/// Who allowed what takes several people, and how many have: of the event `exec.approval.voted`.
+pub(super) fn vote_in_words(event: &Value) -> String {
+    let by = event
+        .get("by")
+        .map(|by| value::visible(value::string(by, "name")))
+        .unwrap_or_default();
+    let count = |name| event.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (votes, required) = (count("votes"), count("approvalsRequired"));
+    format!("{by} allowed it, {votes} of {required}")
 }
 
 /// The command as the server made it safe to show.

@@ -49,6 +49,13 @@ impl Quorum {
             .is_none_or(|wanted| !wanted.is_disjoint(groups))
     }
 
+    /// By which of their groups somebody may allow it; none where anybody may.
+    pub fn entitling(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
+        self.groups
+            .as_ref()
+            .map_or_else(BTreeSet::new, |wanted| wanted & groups)
+    }
+
     /// Who may allow it, in words, for whoever may not.
     pub fn who_may_allow(&self) -> String {
         match &self.groups {

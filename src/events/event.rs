@@ -1,5 +1,7 @@
 //! The events of the contract (`http-api.md`, SSE) and the JSON of their `data`.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::domain::{
@@ -25,6 +27,8 @@ vocabulary! {
         ExecDenied = "exec.denied",
         /// A person is asked.
         ApprovalRequested = "exec.approval.requested",
+        /// One of several people who have to allow a command did.
+        ApprovalVoted = "exec.approval.voted",
         /// An approval ended.
         ApprovalResolved = "exec.approval.resolved",
         /// The emergency stop took effect.
@@ -131,6 +135,21 @@ pub struct Subject {
     pub owner: Option<TokenId>,
 }
 
+/// An answer that did not settle its approval, and how that stands now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedVote {
+    /// Who answered.
+    pub by: Actor,
+    /// What.
+    pub decision: ApprovalDecision,
+    /// How many different people have allowed it so far.
+    pub votes: u64,
+    /// How many have to.
+    pub required: u64,
+    /// The groups by which this one may allow it; empty where anybody may.
+    pub groups: BTreeSet<String>,
+}
+
 /// How an approval ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
@@ -234,7 +253,13 @@ pub enum EventKind {
         created_at: UnixMillis,
         /// The deadline.
         expires_at: UnixMillis,
+        /// How many different people have to allow it.
+        required: u64,
+        /// The groups that they must be of; `None` for anybody.
+        groups: Option<BTreeSet<String>>,
     },
+    /// `exec.approval.voted`
+    ApprovalVoted(CountedVote),
     /// `exec.approval.resolved`
     ApprovalResolved(Resolution),
     /// `exec.stopped`
@@ -381,6 +406,7 @@ impl EventKind {
             Self::ExecFinished(_) => EventType::ExecFinished,
             Self::ExecDenied { .. } => EventType::ExecDenied,
             Self::ApprovalRequested { .. } => EventType::ApprovalRequested,
+            Self::ApprovalVoted(_) => EventType::ApprovalVoted,
             Self::ApprovalResolved(_) => EventType::ApprovalResolved,
             Self::ExecStopped { .. } => EventType::ExecStopped,
             Self::ExecResumed { .. } => EventType::ExecResumed,
@@ -402,10 +428,11 @@ impl EventKind {
     }
 
     /// Whether this is written to the audit chain. Notices that report nothing new are not: which entry let a run
-    /// through is no change of what is allowed, and the run has records of its own.
+    /// through is no change of what is allowed, and the run has records of its own. A vote has a record of its own, too.
     pub const fn is_audited(&self) -> bool {
         match self {
             Self::ExecRunning { .. }
+            | Self::ApprovalVoted(_)
             | Self::SystemEvent { .. }
             | Self::SessionWake { .. }
             | Self::AllowlistChanged {
@@ -492,6 +519,8 @@ impl EventKind {
                 ask,
                 created_at,
                 expires_at,
+                required,
+                groups,
             } => {
                 members
                     .text("slug", slug)
@@ -504,7 +533,11 @@ impl EventKind {
                     .maybe("input", input.noteworthy().map(CommandInput::as_str))
                     .put("createdAtMs", created_at.get())
                     .put("expiresAtMs", expires_at.get());
+                members
+                    .put("approvalsRequired", *required)
+                    .maybe("groups", groups.as_ref().map(names));
             }
+            Self::ApprovalVoted(vote) => members.counted_vote(vote),
             Self::ApprovalResolved(resolution) => members.resolution(resolution),
             Self::ExecStopped {
                 by,
@@ -649,6 +682,10 @@ fn actor_json(actor: &Actor) -> Value {
     Value::Object(members.0)
 }
 
+fn names(groups: &BTreeSet<String>) -> Vec<&str> {
+    groups.iter().map(String::as_str).collect()
+}
+
 /// A JSON object under construction.
 #[derive(Default)]
 struct Members(Map<String, Value>);
@@ -729,6 +766,19 @@ impl Members {
             .text("kind", kind.as_str());
         self.put("isRepair", *is_repair)
             .put("requestedAtMs", requested_at.get());
+    }
+
+    fn counted_vote(&mut self, vote: &CountedVote) {
+        let CountedVote {
+            by,
+            decision,
+            votes,
+            required,
+            groups,
+        } = vote;
+        self.put("by", actor_json(by)).text("decision", decision.as_str());
+        self.put("votes", *votes).put("approvalsRequired", *required);
+        self.maybe("groups", (!groups.is_empty()).then(|| names(groups)));
     }
 
     fn resolution(&mut self, resolution: &Resolution) {

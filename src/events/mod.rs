@@ -15,8 +15,8 @@ mod subscription;
 pub mod system_text;
 
 pub use event::{
-    AllowlistChange, AllowlistList, Event, EventKind, EventType, OutputChunk, PairingOutcome, PolicyPart,
-    Resolution, RunSummary, Subject, data_members,
+    AllowlistChange, AllowlistList, CountedVote, Event, EventKind, EventType, OutputChunk, PairingOutcome,
+    PolicyPart, Resolution, RunSummary, Subject, data_members,
 };
 pub use feed::{Feed, Publication, ToldSessions};
 pub use filter::{EventFilter, InvalidTypes};

@@ -378,6 +378,8 @@ pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -
         ask: card.ask,
         created_at: now,
         expires_at: now + approval.timeout,
+        required: card.quorum.required,
+        groups: card.quorum.groups.clone(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! A person's decision: one compare-and-swap that one of them wins (`approvals-store.md` 11, Resolve).
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
 
 use crate::{
@@ -7,7 +9,7 @@ use crate::{
         Actor, Answering, Approval, ApprovalDecision, ApprovalId, ApprovalState, ApprovalStatus, DecidedBy,
         Pattern, Persist, Reason, RunDecision, RunVerdict, TerminalReason, Token, Vote,
     },
-    events::{Event, EventKind, EventType, Resolution},
+    events::{CountedVote, Event, EventKind, EventType, Resolution},
 };
 
 use super::{
@@ -131,7 +133,7 @@ impl Job for Decide {
         match (answering, chosen) {
             (Answering::Settles | Answering::Counts, Err(why)) => Ok(DecideOutcome::NotAllowedDecision(why)),
             (Answering::Settles, Ok(_)) => self.settle(tx, approval, vote),
-            (Answering::Counts, Ok(_)) => self.count(tx, approval, vote),
+            (Answering::Counts, Ok(_)) => self.count(tx, approval, vote, &groups),
             (Answering::NotEntitled, _) => Ok(DecideOutcome::NotEntitled(approval)),
             (Answering::Repeats, _) => Ok(DecideOutcome::Decided {
                 applied: false,
@@ -262,6 +264,7 @@ impl Decide {
         tx: &mut Tx<'_>,
         mut approval: Box<Approval>,
         vote: Vote,
+        groups: &BTreeSet<String>,
     ) -> Result<DecideOutcome, Fault> {
         approval.cast(vote);
         let now = tx.now();
@@ -286,6 +289,14 @@ impl Decide {
             &self.by,
             detail,
         ))?;
+        let vote = CountedVote {
+            by: self.by.clone(),
+            decision: self.decision,
+            votes: u64::try_from(approval.votes_to_allow()).unwrap_or(u64::MAX),
+            required: approval.card.quorum.required,
+            groups: approval.card.quorum.entitling(groups),
+        };
+        tell(tx, &approval, EventKind::ApprovalVoted(vote), &self.by)?;
         Ok(DecideOutcome::Decided {
             applied: true,
             approval,
@@ -368,11 +379,15 @@ pub(super) fn tell_resolved(
         reason,
         terminal_reason: Some(why),
     });
+    tell(tx, approval, kind, by.unwrap_or(&Actor::system()))
+}
+
+/// Tells whoever may see the run of an approval.
+fn tell(tx: &mut Tx<'_>, approval: &Approval, kind: EventKind, by: &Actor) -> Result<(), Fault> {
     let subject = runs::brief(tx.connection, &approval.run_id)?
         .map(|run| run.subject)
         .unwrap_or_default();
-    let system = Actor::system();
-    tx.log(Event { subject, kind }, by.unwrap_or(&system))
+    tx.log(Event { subject, kind }, by)
 }
 
 /// Ends an approval that nobody answered; the caller has checked that it is pending.

@@ -97,6 +97,7 @@ impl Tally {
             EventKind::ExecStarted { .. }
             | EventKind::ExecRunning { .. }
             | EventKind::ApprovalRequested { .. }
+            | EventKind::ApprovalVoted(_)
             | EventKind::AllowlistChanged { .. }
             | EventKind::ConfigRejected { .. }
             | EventKind::ConfigRestartNeeded { .. }

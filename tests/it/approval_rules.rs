@@ -103,6 +103,59 @@ async fn two_people_start_it_and_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_vote_is_an_event_that_says_who_and_how_many_it_takes() {
+    let rules = "[[approvals.rules]]\napprovals_required = 2\ngroups = [\"dba\", \"ops\"]\n";
+    let server = TestServer::asking_with(rules).start().await;
+    let [ann, bob] = people(&server, [("ann", &["ops", "x"]), ("bob", &["dba"])]).await;
+    let mut stream = server.operator().events("?types=exec.approval", None).await;
+    let mut bridge = OperatorClient::new(ann.token().expect("a token"), &["operator.approvals"])
+        .connect(&server)
+        .await;
+    let pending = server.asked(json!({ "argv": ["/bin/date"] })).await;
+    let asked = stream.next_of("exec.approval.requested").await.data;
+    assert_eq!(
+        only(&asked, &["approvalsRequired", "groups"]),
+        json!({ "approvalsRequired": 2, "groups": ["dba", "ops"] })
+    );
+    let vote = json!({ "decision": "allow-once", "reason": "the token is hunter2" });
+    ann.post(&format!("/v1/approvals/{}/decision", id(&pending)), vote)
+        .await
+        .expect(200);
+    let voted = stream.next().await;
+    assert_eq!(voted.kind, "exec.approval.voted");
+    let members = [
+        "approvalId",
+        "runId",
+        "agentId",
+        "decision",
+        "votes",
+        "approvalsRequired",
+        "groups",
+    ];
+    assert_eq!(
+        only(&voted.data, &members),
+        json!({
+            "approvalId": id(&pending), "runId": pending["runId"], "agentId": "main", "decision": "allow-once",
+            "votes": 1, "approvalsRequired": 2, "groups": ["ops"],
+        })
+    );
+    assert_eq!(voted.data["by"]["name"], "ann");
+    // What somebody says to the other approvers is for them.
+    assert!(!voted.data.to_string().contains("hunter2"), "{}", voted.data);
+    bob.decide(id(&pending), "allow-once").await.expect(200);
+    assert_eq!(stream.next().await.kind, "exec.approval.resolved");
+    // The Bridge has no such event.
+    bridge.event("exec.approval.resolved").await;
+    let others: Vec<&str> = bridge
+        .untaken()
+        .filter(|name| name.contains("approval"))
+        .collect();
+    assert_eq!(others, ["exec.approval.requested"]);
+    let verified = server.cli(&["audit", "verify"]).await;
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+#[tokio::test]
 async fn one_person_counts_once_by_whatever_door() {
     let server = TestServer::asking_with(TWO).start().await;
     let [ann, bob] = ann_and_bob(&server).await;

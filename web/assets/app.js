@@ -22,8 +22,6 @@ const ONE_BY_ONE = 5;
 const RUNS_PAUSE_MS = 1000;
 const LOOK_AGAIN_MS = 1500;
 const OVERRIDES_HOLD_MS = 3000;
-const VOTES_MS = 4000;
-const VOTES_AT_ONCE = 20;
 const TYPES = ["exec.requested", "exec.started", "exec.finished", "exec.denied", "exec.approval.", "exec.stopped", "exec.resumed", "allowlist.", "policy.", "config.", "document.", "node.", "server."];
 
 const only = /^\/a\/([a-z0-9-]{1,64})$/.exec(location.pathname)?.[1];
@@ -69,7 +67,6 @@ async function start() {
       nodes = createNodes({ mayDecide: may("admin"), failed });
       policyEditor = createPolicy({ mayChange: may("admin"), failed });
     }
-    setInterval(() => lookForVotes().catch(failed), VOTES_MS);
     line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
   } else {
     say("poll", "Looking every few seconds");
@@ -292,13 +289,6 @@ async function look(id) {
   }
 }
 
-/** No event tells of one answer among several that a request takes, so those requests are looked at now and then. */
-async function lookForVotes() {
-  if (isOut || document.hidden) return;
-  const several = model.waiting.filter(({ approval, phase }) => phase === "pending" && approval.approvalsRequired > 1);
-  await Promise.all(several.slice(0, VOTES_AT_ONCE).map(({ approval }) => look(approval.id)));
-}
-
 async function poll() {
   while (!isOut) {
     try {
@@ -329,6 +319,9 @@ function happened(event) {
       if (only && event.approvalId !== only) return;
       asked.add(event.approvalId);
       gathering ??= setTimeout(() => gather().catch(failed), GATHER_MS);
+      return;
+    case "exec.approval.voted":
+      if (model.entries.has(event.approvalId)) look(event.approvalId).catch(failed);
       return;
     case "exec.approval.resolved":
       asked.delete(event.approvalId);

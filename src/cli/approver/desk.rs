@@ -165,6 +165,22 @@ impl Desk {
         }
     }
 
+    /// Somebody allowed a question that takes others, too; `approval` is how it stands now.
+    pub(super) fn voted(&mut self, event: &Value, approval: Option<Value>) -> Vec<Deed> {
+        let voted = value::string(event, "approvalId");
+        let Some(known) = self.waiting.iter_mut().find(|known| id(known) == voted) else {
+            return Vec::new();
+        };
+        if let Some(approval) = approval.filter(|approval| value::string(approval, "status") == "pending") {
+            *known = approval;
+        }
+        vec![Deed::Say(format!(
+            "{}: {}",
+            slug(voted),
+            approvals::vote_in_words(event)
+        ))]
+    }
+
     /// A question ended, here or elsewhere.
     pub(super) fn resolved(&mut self, event: &Value, now: UnixMillis) -> Vec<Deed> {
         let ended = value::string(event, "approvalId").to_owned();

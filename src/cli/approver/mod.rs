@@ -180,6 +180,12 @@ impl Approver<'_> {
                     Err(failure) => return Err(failure),
                 }
             }
+            "exec.approval.voted" => {
+                let id = value::string(&data, "approvalId");
+                // Should it not be there, its end is told of next.
+                let approval = self.client.get(&["v1", "approvals", id], &Vec::new()).await.ok();
+                self.desk.voted(&data, approval)
+            }
             "exec.approval.resolved" => self.desk.resolved(&data, now),
             "events.gap" => {
                 let pending = pending(&self.client).await?;

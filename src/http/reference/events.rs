@@ -51,7 +51,13 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
         EventType::ExecDenied => ("A run will never start.", "`reason`, `detail` (optional)"),
         EventType::ApprovalRequested => (
             "A person is asked.",
-            "`slug`, `command`, `cwd`, `security`, `ask`, `input` (optional: `pipe` or `terminal`), `createdAtMs`, `expiresAtMs`",
+            "`slug`, `command`, `cwd`, `security`, `ask`, `input` (optional: `pipe` or `terminal`), `createdAtMs`, `expiresAtMs`, \
+             `approvalsRequired`, `groups` (optional: whoever allows it must be in one of them)",
+        ),
+        EventType::ApprovalVoted => (
+            "Somebody allowed what takes several people, and it still waits.",
+            "`by`, `decision`, `votes` (people who have allowed it so far), `approvalsRequired`, `groups` (optional: those by \
+             which this person may)",
         ),
         EventType::ApprovalResolved => (
             "A question was answered, ran out of time or was withdrawn.",

@@ -269,7 +269,9 @@ fn target_of(event: &Event) -> Target {
     };
     let subject = &event.subject;
     match &event.kind {
-        EventKind::ApprovalRequested { .. } | EventKind::ApprovalResolved(_) => of(
+        EventKind::ApprovalRequested { .. }
+        | EventKind::ApprovalVoted(_)
+        | EventKind::ApprovalResolved(_) => of(
             "approval",
             subject
                 .approval_id
@@ -326,6 +328,7 @@ fn outcome_of(kind: &EventKind) -> AuditOutcome {
         }
         EventKind::ApprovalResolved(_)
         | EventKind::ConfigRestartNeeded { .. }
+        | EventKind::ApprovalVoted(_)
         | EventKind::ApprovalRequested { .. }
         | EventKind::ExecRequested { .. }
         | EventKind::ExecStarted { .. }

@@ -202,7 +202,7 @@ async fn a_request_that_takes_two_people_waits_for_the_other() {
     browser.shoot("one-of-two").await;
     ann.decide(&approval, "allow-once").await.expect(200);
     ended(&browser, &approval, "Allowed once elsewhere by ann").await;
-    // Somebody else's vote is seen without an event of its own.
+    // Somebody else's vote is seen as it comes.
     let approval = id(&ask(&server, &["/bin/echo", "2"]).await, "approvalId");
     browser.shown(&steady(&approval)).await;
     ann.decide(&approval, "allow-once").await.expect(200);
