@@ -380,11 +380,24 @@ async fn find(client: &Client, id: &str) -> Result<Value, Failure> {
     }
 }
 
-/// What is pending, then what changes. Being connected makes this terminal an approver that can be reached.
+/// What is pending, then what changes. Being connected makes this terminal an approver that can be reached, unless its
+/// token may only read.
 async fn watch(context: &Context, client: &Client) -> Result<ExitStatus, Failure> {
-    let query = vec![("types", "exec.approval,server.shutdown".to_owned())];
+    let query = |approver: bool| {
+        let types = ("types", "exec.approval,server.shutdown".to_owned());
+        vec![types, ("approver", approver.to_string())]
+    };
     // The stream is opened before the list is read: what comes between appears twice rather than never.
-    let stream = client.events(&query, None).await?;
+    let (query, stream) = match client.events(&query(true), None).await {
+        Err(failure) if failure.code == "forbidden" => {
+            let stream = client.events(&query(false), None).await?;
+            context
+                .console
+                .note("this token cannot answer, so nobody counts as reachable because of this terminal");
+            (query(false), stream)
+        }
+        stream => (query(true), stream?),
+    };
     let pending = client
         .list(&["v1", "approvals"], &vec![("status", "pending".to_owned())], 500)
         .await?;

@@ -22,7 +22,7 @@ use crate::{
         store::{self, DocumentStatus, DocumentStore},
     },
     clock::{Clock, Ids},
-    domain::{AgentId, Backend, HostChoice, OnMiss, UnixMillis},
+    domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis},
     engine::{
         lint::{self, DocumentRemarks, GrantUses, Judging},
         standing::{edits_since_accepted, lost_rules},
@@ -522,18 +522,25 @@ fn doubtful_tokens(
         now,
     );
     let tokens = tokens.map_err(|error| error.to_string())?;
-    Ok(tokens
+    let presumed = ledger::presumed_approvers(&state_dir.ledger(&settings.server), now);
+    let presumed = presumed.map_err(|error| error.to_string())?;
+    let doubtful = |token: Token, doubt| DoubtfulToken {
+        id: token.id.as_str().to_owned(),
+        name: token.name,
+        doubt,
+    };
+    let tokens = tokens.into_iter().map(|token| {
+        let doubt = if token.agents.is_some() {
+            TokenDoubt::BoundAdmin
+        } else {
+            TokenDoubt::UnboundExec
+        };
+        doubtful(token, doubt)
+    });
+    let presumed = presumed
         .into_iter()
-        .map(|token| DoubtfulToken {
-            id: token.id.as_str().to_owned(),
-            name: token.name,
-            doubt: if token.agents.is_some() {
-                TokenDoubt::BoundAdmin
-            } else {
-                TokenDoubt::UnboundExec
-            },
-        })
-        .collect())
+        .map(|token| doubtful(token, TokenDoubt::PresumedApprover));
+    Ok(tokens.chain(presumed).collect())
 }
 
 fn private_files(state_dir: &StateDir, settings: Option<&Settings>) -> Vec<PrivateFile> {

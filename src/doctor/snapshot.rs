@@ -75,13 +75,15 @@ pub struct DoubtfulToken {
     pub doubt: TokenDoubt,
 }
 
-/// What is odd about a token.
+/// What is odd about a token, or about how it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenDoubt {
     /// It asks for commands in the name of any agent.
     UnboundExec,
     /// It is an admin's and bound to agents.
     BoundAdmin,
+    /// It counts as an approver although nobody said that a person answers where it is used.
+    PresumedApprover,
 }
 
 /// What the machine has left for a server. What cannot be found out is as much as anybody wants.

@@ -1,14 +1,67 @@
-//! Which people a question is for: `[[approvals.rules]]` held against what would run.
+//! Which people a question is for: `[[approvals.rules]]` held against what would run. And who is there to answer.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+};
 
 use crate::{
     command::PathLookup,
-    domain::{AgentId, Command, Host},
+    domain::{AgentId, Command, Host, Principal, TokenId},
     engine::{Engine, analyse, judge::Judgement},
     policy::approval_rules::{self, Demand, Matcher, Programs, Question},
     settings::Settings,
 };
 
+/// Whether a person answers where a stream of events is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// The reader says so.
+    Declared,
+    /// The reader says nothing and could answer. Such a reader counts for now, and `doctor` names its token.
+    Presumed,
+    /// Nobody does.
+    Absent,
+}
+
+/// What was noted of each token that could answer, so that the ledger is told of changes only.
+#[derive(Debug, Default)]
+pub(super) struct Presumed(Mutex<HashMap<TokenId, bool>>);
+
+impl Presumed {
+    /// Whether this is news.
+    fn is_news(&self, token: &TokenId, is_presumed: bool) -> bool {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.insert(token.clone(), is_presumed) != Some(is_presumed)
+    }
+
+    /// It could not be written.
+    fn forget(&self, token: &TokenId) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(token);
+    }
+}
+
 impl Engine {
+    /// Notes whether a reader who could answer said whether a person does. Nothing depends on it but what `doctor` says.
+    pub async fn note_presence(&self, reader: &Principal, presence: Presence) {
+        let Some(token) = reader.actor.token() else { return };
+        let is_presumed = presence == Presence::Presumed;
+        if !self.presumed.is_news(&token, is_presumed) {
+            return;
+        }
+        if let Err(error) = self
+            .ledger
+            .note_presumed_approver(token.clone(), is_presumed)
+            .await
+        {
+            self.presumed.forget(&token);
+            tracing::warn!(%error, "it is not noted whether a reader of events answers questions");
+        }
+    }
+
     /// What a question about a call takes.
     pub(super) fn demand_of_call(&self, judged: &Judgement, settings: &Settings) -> Demand {
         let binding = &judged.binding;

@@ -72,6 +72,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub use approvers::Presence;
 pub use delivery::{
     Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
 };
@@ -161,6 +162,7 @@ pub struct Engine {
     slots: Arc<slots::Slots>,
     turns: Arc<Turns>,
     stats: EngineStats,
+    presumed: approvers::Presumed,
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
     policy_seen: watch::PolicySeen,
@@ -239,6 +241,7 @@ impl Engine {
             slots: Arc::default(),
             turns: Arc::default(),
             stats: EngineStats::default(),
+            presumed: approvers::Presumed::default(),
             use_notes: persist::UseNotes::default(),
             recovered: AtomicBool::new(false),
             session: sessions,

@@ -86,4 +86,6 @@ pub use sessions::{EndedSession, LeftoversEnd, ProcessSession, SessionFilter};
 pub use sign_ins::{Begun, NewLoginLink, NewSignIn, SignInBy, StoredSignIn};
 pub use stats::{CountBy, CountByTwo, LedgerStats};
 pub use stop::{Pressed, Resume, ResumeOutcome, StopStanding, Takes, stop_on_record};
-pub use tokens::{NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens};
+pub use tokens::{
+    NewToken, RevokedToken, Successor, TokenAcceptance, TokenRotation, doubtful_tokens, presumed_approvers,
+};

@@ -12,6 +12,7 @@ use crate::domain::{Actor, AgentId, Owner, RunId, Scope, Token, TokenId, UnixMil
 
 use super::{
     audit::{AuditAction, Entry},
+    config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Ledger,
     new_run::json as text,
@@ -162,6 +163,14 @@ impl Ledger {
             .await
     }
 
+    /// Notes whether a token reads events in a way that lets it count as an approver although nobody said so.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written.
+    pub async fn note_presumed_approver(&self, id: TokenId, is_presumed: bool) -> Result<(), LedgerError> {
+        self.queue.submit(NotePresumed { id, is_presumed }).await
+    }
+
     /// Notes that a token was used; written behind, within some seconds.
     pub fn touch_token(&self, id: TokenId, at: UnixMillis) {
         self.queue.note_token_use(id, at);
@@ -197,6 +206,61 @@ pub fn doubtful_tokens(
         (except_sha256, now.get(), MOST_SEEN),
         from_row,
     )?)
+}
+
+/// The live tokens of a ledger that need not be open which read events last without a word on whether a person answers
+/// there. Nothing is changed, and no file is made; no ledger has none.
+///
+/// # Errors
+/// When the ledger cannot be read.
+pub fn presumed_approvers(path: &Path, now: UnixMillis) -> Result<Vec<Token>, LedgerError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let connection = open_at_rest(path)?;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM tokens WHERE revoked_ms IS NULL AND (expires_ms IS NULL OR expires_ms > ?1) \
+         AND EXISTS (SELECT 1 FROM meta WHERE key = ?2 || tokens.id) ORDER BY rowid LIMIT ?3"
+    );
+    Ok(list(
+        &connection,
+        &sql,
+        (now.get(), PRESUMED, MOST_SEEN),
+        from_row,
+    )?)
+}
+
+/// The beginning of the keys in `meta` under which tokens are noted; the rest is their id.
+const PRESUMED: &str = "presumed-approver.";
+
+struct NotePresumed {
+    id: TokenId,
+    is_presumed: bool,
+}
+
+impl Job for NotePresumed {
+    type Draft = ();
+    type Answer = ();
+
+    fn durability(&self, _tuning: &Tuning) -> Durability {
+        Durability::Normal
+    }
+
+    fn apply(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
+        let key = format!("{PRESUMED}{}", self.id);
+        if self.is_presumed {
+            let now = tx.now().get();
+            tx.execute(
+                "INSERT OR REPLACE INTO meta (key, value) VALUES (?1, ?2)",
+                (key, now),
+            )?;
+        } else {
+            tx.execute("DELETE FROM meta WHERE key = ?1", (key,))?;
+        }
+        Ok(())
+    }
+
+    fn committed(self, (): (), _proof: &Committed) {}
 }
 
 struct Insert {

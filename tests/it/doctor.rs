@@ -77,6 +77,37 @@ async fn a_token_that_asks_as_any_agent_is_told_of_until_it_is_bound() {
 }
 
 #[tokio::test]
+async fn a_token_that_counts_as_an_approver_by_its_scope_alone_is_told_of() {
+    let mut server = TestServer::asking().start().await;
+    let none = Vec::<Value>::new();
+    let reader = server.token_of("rita", &["read"]).await;
+    let watcher = server.token_of("wanda", &["read", "approve"]).await;
+    drop((
+        reader.events("", None).await,
+        watcher.events("?approver=true", None).await,
+        server.operator().events("?approver=false", None).await,
+    ));
+    assert_eq!(found(&server, "approver-not-declared").await, none);
+    drop(watcher.events("", None).await);
+    let is_told = |findings: &[Value]| {
+        let [finding] = findings else {
+            panic!("one finding: {findings:#?}")
+        };
+        let explanation = finding["explanation"].as_str().unwrap();
+        assert!(explanation.contains("\"wanda\""), "{finding:#}");
+        assert_eq!(finding["severity"], "warning");
+    };
+    is_told(&found(&server, "approver-not-declared").await);
+    // It is known to the next server, until the client says what it is.
+    assert_eq!(server.stop().await, Some(0));
+    server.start().await;
+    is_told(&found(&server, "approver-not-declared").await);
+    let watcher = server.anonymous().with_token(watcher.token());
+    drop(watcher.events("?approver=true", None).await);
+    assert_eq!(found(&server, "approver-not-declared").await, none);
+}
+
+#[tokio::test]
 async fn a_ledger_that_does_not_read_is_told_of() {
     let mut server = TestServer::full().start().await;
     assert_eq!(server.stop().await, Some(0));

@@ -67,7 +67,7 @@ async function start() {
       nodes = createNodes({ mayDecide: may("admin"), failed });
       policyEditor = createPolicy({ mayChange: may("admin"), failed });
     }
-    line = follow(TYPES, { open: opened, event: happened, down, refused: failed });
+    line = follow(TYPES, may("approve"), { open: opened, event: happened, down, refused: failed });
   } else {
     say("poll", "Looking every few seconds");
     poll();

@@ -9,10 +9,10 @@ const SILENCE_MS = 35_000;
 const PAUSES_MS = [300, 700, 1500, 3000, 6000, 12_000];
 
 /**
- * Follows the events of these types. `on.open(resumed)`: the line is up, and whether nothing was missed; `on.event`:
+ * Follows the events of these types; `answers`: whether a person answers here, so that questions wait for them. `on.open(resumed)`: the line is up, and whether nothing was missed; `on.event`:
  * one event's data; `on.down()`: it will come back; `on.refused(problem)`: it gives up.
  */
-export function follow(types, on) {
+export function follow(types, answers, on) {
   let lastId;
   let failures = 0;
   let stopped = false;
@@ -29,7 +29,7 @@ export function follow(types, on) {
       silence = setTimeout(() => line.abort(), SILENCE_MS);
     };
     try {
-      const response = await send("GET", `/v1/events?types=${types.join(",")}`, { headers, signal: line.signal });
+      const response = await send("GET", `/v1/events?types=${types.join(",")}&approver=${answers}`, { headers, signal: line.signal });
       const resumed = lastId !== undefined;
       failures = 0;
       on.open(resumed);

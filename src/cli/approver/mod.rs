@@ -81,7 +81,10 @@ pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitSta
 }
 
 async fn open_stream(client: &Client, after: Option<&str>) -> Result<EventStream, Failure> {
-    let query: Query = vec![("types", "exec.approval,events.gap".to_owned())];
+    let query: Query = vec![
+        ("types", "exec.approval,events.gap".to_owned()),
+        ("approver", "true".to_owned()),
+    ];
     client.events(&query, after).await
 }
 

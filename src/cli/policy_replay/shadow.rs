@@ -66,7 +66,10 @@ pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) ->
         );
     }
     let candidate = candidate.load(context)?;
-    let mut query: Query = vec![("types", format!("{ADMITTED},server.shutdown"))];
+    let mut query: Query = vec![
+        ("types", format!("{ADMITTED},server.shutdown")),
+        ("approver", "false".to_owned()),
+    ];
     query.extend(agent.map(|agent| ("agentId", agent.to_string())));
     let (mut interrupted, mut terminated) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);

@@ -144,6 +144,7 @@ fn each_fault_has_its_finding() {
     for (doubt, finding) in [
         (TokenDoubt::UnboundExec, "unbound-exec-token"),
         (TokenDoubt::BoundAdmin, "bound-admin-token"),
+        (TokenDoubt::PresumedApprover, "approver-not-declared"),
     ] {
         check(
             |s| {

@@ -48,6 +48,17 @@ fn finding(DoubtfulToken { id, name, doubt }: &DoubtfulToken) -> Finding {
                  countersign token revoke {id}"
             ),
         ),
+        TokenDoubt::PresumedApprover => (
+            "approver-not-declared",
+            format!(
+                "a client follows GET /v1/events with the token {name}, which may answer questions, and does not say whether a \
+                 person answers there. It still counts as a reachable approver, so that questions wait for it; from the next \
+                 release on it does not"
+            ),
+            "open the stream with approver=true where a person answers and with approver=false where nobody does; or give the \
+             client a token without the scope approve: countersign token create NAME --scope read"
+                .to_owned(),
+        ),
     };
     Finding {
         id: finding,

@@ -13,6 +13,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId},
+    engine::Presence,
     events::{EventFilter, Publication, Start},
     http::{
         accept::Accepted,
@@ -47,6 +48,9 @@ struct EventsQuery {
     run_id: Option<RunId>,
     /// Whether output is streamed as it comes.
     output: Option<bool>,
+    /// Whether a person answers where this stream is read: then questions wait instead of going to `askFallback`. `true`
+    /// needs scope `approve`. Say `false` with a token that has the scope and where nobody answers; only for a stream.
+    approver: Option<bool>,
     /// Number of the last event that is known; `Last-Event-ID` says the same.
     #[param(minimum = 0)]
     after: Option<i64>,
@@ -65,6 +69,7 @@ impl QueryForm for EventsQuery {
             session_key: parameters.value("sessionKey")?,
             run_id: parameters.value("runId")?,
             output: parameters.value("output")?,
+            approver: parameters.value("approver")?,
             after: parameters
                 .value("after")?
                 .map(|after| position("after", after))
@@ -119,11 +124,15 @@ async fn events(
     let filter = query.filter(&caller)?;
     let known = last_event_id(&headers)?.or(query.after);
     match wanted(&headers)? {
+        Wanted::Page if query.approver.is_some() => {
+            Err(Problem::field("approver", "only with Accept: text/event-stream"))
+        }
         Wanted::Page => page(&state, filter, &query, known).await,
         Wanted::Stream => {
             let start = start(&query, known)?;
             let still_open = sse::still_open(&state, origin);
-            stream(&state, filter, start, still_open, &caller)
+            let presence = presence(&caller, query.approver)?;
+            stream(&state, (filter, start), still_open, (&caller, presence)).await
         }
     }
 }
@@ -165,16 +174,35 @@ fn start(query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
     })
 }
 
-fn stream(
+/// Whether somebody answers where a stream is read.
+fn presence(caller: &Principal, said: Option<bool>) -> Result<Presence, Problem> {
+    match (said, caller.has(Scope::Approve)) {
+        (Some(true), true) => Ok(Presence::Declared),
+        (Some(true), false) => Err(Problem::new(
+            Code::Forbidden,
+            "approver=true needs a token with scope approve",
+        )
+        .with_hint(Some(
+            "leave approver out to read events; countersign token create NAME --scope read,approve makes a token that answers"
+                .to_owned(),
+        ))),
+        (None, true) => Ok(Presence::Presumed),
+        (Some(false), _) | (None, false) => Ok(Presence::Absent),
+    }
+}
+
+async fn stream(
     state: &AppState,
-    filter: EventFilter,
-    start: Start,
+    (filter, start): (EventFilter, Start),
     still_open: StillOpen,
-    caller: &Principal,
+    (caller, presence): (&Principal, Presence),
 ) -> Result<Response, Problem> {
     let mut held: Vec<Held> = vec![Box::new(state.take_stream_place(caller)?)];
-    if caller.has(Scope::Approve) {
+    if presence != Presence::Absent {
         held.push(Box::new(state.engine().approver_connected()));
+    }
+    if caller.has(Scope::Approve) {
+        state.engine().note_presence(caller, presence).await;
     }
     let subscription = state.engine().ledger().subscribe(filter, start);
     let clock = Arc::clone(state.engine().clock());

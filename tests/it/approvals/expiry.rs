@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::{append_line, asked, id};
-use crate::support::{ServerBuilder, TestServer, eventually, lines, only};
+use crate::support::{ServerBuilder, Terminal, TestServer, eventually, lines, only};
 
 /// Everybody is asked about everything, for a second; then `askFallback` counts.
 fn short_question(fallback: &str, more: &str) -> ServerBuilder {
@@ -197,4 +197,67 @@ async fn a_connected_approver_is_asked() {
         still["status"], "pending",
         "a question stays when its approvers leave"
     );
+}
+
+#[tokio::test]
+async fn who_only_reads_along_is_no_approver() {
+    let server = TestServer::allowlist_only()
+        .config(
+            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
+        )
+        .start()
+        .await;
+    let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
+    let reader = server.token_of("rita", &["read"]).await;
+    let refused = reader.get_bytes("/v1/events?approver=true", None).await;
+    let problem = refused.problem(403, "forbidden");
+    assert!(
+        problem["hint"]
+            .as_str()
+            .is_some_and(|hint| hint.contains("--scope read,approve")),
+        "{problem}"
+    );
+    let page = server.operator().get("/v1/events?approver=true").await;
+    page.problem(400, "invalid-request");
+    let reads = server.operator().events("?approver=false", None).await;
+    let _reader = reader.events("", None).await;
+    assert_eq!(status().await, 403);
+    let answers = server.operator().events("?approver=true", None).await;
+    assert_eq!(status().await, 202);
+    drop(answers);
+    eventually("gone again", status, |status| *status == 403).await;
+    drop(reads);
+    // For one release.
+    let _silent = server.operator().events("", None).await;
+    assert_eq!(status().await, 202);
+}
+
+#[tokio::test]
+async fn a_terminal_that_only_watches_counts_by_its_token() {
+    let server = TestServer::allowlist_only()
+        .config(
+            &json!({ "tools": { "exec": { "host": "gateway", "security": "allowlist", "ask": "on-miss" } } }),
+        )
+        .start()
+        .await;
+    let status = async || server.agent().exec(json!({ "argv": ["/bin/date"] })).await.status;
+    let rita = server.token_of("rita", &["read"]).await;
+    let watch = |token: Option<&str>| {
+        let watch = server.invocation(&["approvals", "watch"]);
+        Terminal::start(match token {
+            Some(token) => watch.env("COUNTERSIGN_TOKEN", token),
+            None => watch,
+        })
+    };
+    let reads = watch(rita.token());
+    reads.sees("this token cannot answer").await;
+    reads.sees("watching for approvals").await;
+    assert_eq!(status().await, 403);
+    let answers = watch(None);
+    answers.sees("watching for approvals").await;
+    assert_eq!(status().await, 202);
+    for mut terminal in [reads, answers] {
+        terminal.press("\u{3}");
+        terminal.ended().await;
+    }
 }
