@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, CommandInput, EnvOverrides, Host, Quorum,
-    RunId, Security, SessionKey, UnixMillis, Vote, name::vocabulary,
+    Actor, AgentId, ApprovalId, ApprovalStanding, Ask, Command, CommandInput, EnvOverrides, Host, HostChoice,
+    Quorum, RunId, Security, SessionKey, UnixMillis, Vote, name::vocabulary,
 };
 
 vocabulary! {
@@ -49,6 +49,8 @@ vocabulary! {
         RunAborted = "run-aborted",
         /// By the emergency stop.
         Stopped = "stopped",
+        /// A change of the policy allowed or forbade what was asked about.
+        Rule = "rule",
     }
 }
 
@@ -71,7 +73,7 @@ vocabulary! {
 pub enum ApprovalState {
     /// Waiting until the approval's deadline.
     Pending,
-    /// A person allowed it; used up at `consumed_at`.
+    /// A person allowed it, or the policy by now; used up at `consumed_at`.
     Allowed {
         /// `allow-once` or `allow-always`.
         decision: ApprovalDecision,
@@ -81,12 +83,14 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
+        /// `user` or `rule`.
+        why: TerminalReason,
         /// When a launch used it up.
         consumed_at: Option<UnixMillis>,
         /// Entries to remember.
         persist: Persist,
     },
-    /// A person denied it, or stopped everything.
+    /// A person denied it, or stopped everything; or the policy denies it by now.
     Denied {
         /// Who.
         by: Actor,
@@ -94,7 +98,7 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
-        /// `user` or `stopped`.
+        /// `user`, `stopped` or `rule`.
         why: TerminalReason,
     },
     /// Nobody answered.
@@ -540,6 +544,34 @@ pub struct ApprovalCard {
     /// How many people it takes to allow it, and whose.
     #[serde(skip_serializing_if = "Quorum::is_default", default)]
     pub quorum: Quorum,
+    /// What the call said itself, so that it can be judged again. Records of before do not have it, and neither has what
+    /// was asked about for somebody else: then only people allow it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wishes: Option<CallWishes>,
+}
+
+impl ApprovalCard {
+    /// Whether only people may allow it, whatever the policy says later.
+    pub fn is_for_people(&self) -> bool {
+        self.needs_person || self.quorum.is_for_more() || self.wishes.is_none()
+    }
+}
+
+/// What a call said itself about how and where it is to run.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct CallWishes {
+    /// Only tightens.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub security: Option<Security>,
+    /// Only tightens.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ask: Option<Ask>,
+    /// The host that it named.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<HostChoice>,
+    /// The node that it named.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node: Option<String>,
 }
 
 /// Environment overrides as a person is shown them. Values are never here: what the command gets is sealed apart.

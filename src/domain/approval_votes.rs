@@ -37,6 +37,11 @@ impl Quorum {
         *self == Self::default()
     }
 
+    /// Whether it takes more than any one approver.
+    pub const fn is_for_more(&self) -> bool {
+        self.required > 1 || self.groups.is_some()
+    }
+
     /// In which time the run must start once it is allowed.
     pub fn start_by(&self, otherwise: Duration) -> Duration {
         self.start_by_ms.map_or(otherwise, Duration::from_millis)

@@ -31,8 +31,8 @@ pub use actor::{Actor, ActorKind};
 pub(crate) use approval::hex;
 pub use approval::{
     Approval, ApprovalCard, ApprovalDecision, ApprovalState, ApprovalStatus, Binding, Bound, BoundAction,
-    BoundInterpreter, BoundScript, BoundStep, FileIdentity, Pattern, PatternWidth, Persist, Pinning,
-    ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
+    BoundInterpreter, BoundScript, BoundStep, CallWishes, FileIdentity, Pattern, PatternWidth, Persist,
+    Pinning, ScriptHold, ShownEnv, StepJoin, TerminalReason, Why,
 };
 pub use approval_votes::{Quorum, Vote};
 pub use authority::{Access, Authority, Belongs};

@@ -66,6 +66,7 @@ impl Engine {
             card: ApprovalCard {
                 elevated: call.asked.is_elevated(),
                 quorum,
+                wishes: call.named.clone(),
                 ..judged.to_card(spec)
             },
             timeout: self
@@ -111,6 +112,10 @@ impl Engine {
             Admitted::New(AskOutcome::Asked(approval)) => {
                 hooks::reach("engine.asked");
                 self.deadlines.notify_one();
+                if self.policy_now().stamp() != judged.stamp {
+                    // It changed before there was a question to be judged again.
+                    self.judge_again();
+                }
                 if let Some(prompt) = prompt {
                     self.ask_prompt(prompt, *approval);
                 }
@@ -422,7 +427,7 @@ impl Engine {
     }
 
     /// Who a run goes on for that somebody was asked about.
-    fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
+    pub(super) fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
         match (is_awaited, is_keyed) {
             (false, _) => Holder::Session(self.new_session_id()),
             (true, true) => Holder::CallerWithKey,
@@ -629,7 +634,7 @@ impl Engine {
 
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
     /// caller may have given up or left while it was being started.
-    async fn start_for_whoever_waits(self: &Arc<Self>, permit: Permit, custody: Custody) {
+    pub(super) async fn start_for_whoever_waits(self: &Arc<Self>, permit: Permit, custody: Custody) {
         if let Some(live) = self.start(permit, custody).await
             && !self.broker.is_awaited(&live.run_id)
         {

@@ -204,6 +204,7 @@ impl Engine {
             document_hash: now.stamp().document_hash,
             elevated: false,
             quorum,
+            wishes: None,
         };
         let AskRequest {
             asked_by,

@@ -10,8 +10,8 @@ use std::{
 use crate::{
     command::env_policy,
     domain::{
-        Actor, AgentId, Binding, Command, CommandInput, EnvOverrides, ExecRequest, Host, HostChoice,
-        Isolation, Principal, Run, RunId, SessionKey,
+        Actor, AgentId, Binding, CallWishes, Command, CommandInput, EnvOverrides, ExecRequest, Host,
+        HostChoice, Isolation, Principal, Run, RunId, SessionKey,
     },
     engine::{
         Engine,
@@ -66,6 +66,8 @@ pub(super) struct Call {
     pub(super) asked: Asked,
     /// Only tightens.
     pub(super) wanted: Wanted,
+    /// What it said itself, where people of this server answer and it can be judged again from that.
+    pub(super) named: Option<CallWishes>,
     pub(super) timeout: Option<Duration>,
     /// How long the caller waits for the run; `None` for as long as it takes.
     pub(super) yield_after: Option<Duration>,
@@ -99,6 +101,7 @@ impl Call {
             env: EnvOverrides::default(),
             asked: Asked::default(),
             wanted: Wanted::default(),
+            named: None,
             timeout: (binding.timeout_ms != 0).then(|| Duration::from_millis(binding.timeout_ms)),
             yield_after: None,
             approval_wait: Duration::ZERO,
@@ -131,6 +134,7 @@ impl Call {
             env,
             asked: Asked::default(),
             wanted: Wanted::default(),
+            named: None,
             timeout: None,
             yield_after: None,
             approval_wait: Duration::ZERO,
@@ -175,6 +179,7 @@ impl Call {
                 security: Some(run.security),
                 ask: Some(run.ask),
             },
+            named: None,
             timeout: run.timeout,
             yield_after: None,
             approval_wait: Duration::ZERO,
@@ -378,10 +383,10 @@ impl Engine {
             background,
             timeout,
             pty,
-            host: _,
+            host,
             security,
             ask,
-            node: _,
+            node,
             elevated: _,
             agent,
             session,
@@ -412,6 +417,12 @@ impl Engine {
             env,
             asked: Asked::default(),
             wanted: Wanted { security, ask },
+            named: Some(CallWishes {
+                security,
+                ask,
+                host,
+                node,
+            }),
             timeout: timeout.map_or(exec.timeout, |limit| (!limit.is_zero()).then_some(limit)),
             yield_after,
             approval_wait,

@@ -257,6 +257,7 @@ impl Engine {
         let call = self.settle(caller, request, env, Workdir::workspace, now.settings())?;
         Ok(Call {
             answers: delivery.answers,
+            named: None,
             pins_scripts: delivery
                 .planned
                 .as_ref()

@@ -214,7 +214,11 @@ impl Engine {
         }
         self.record_blocking(by, accepted(by, file, hash))?;
         match self.policy_hold.accept(file, hash, by, || self.is_idle()) {
-            Accepted::Yes => Ok(Acceptance::InForce(Box::new(self.document_view()))),
+            Accepted::Yes => {
+                self.again.note_author(by);
+                self.judge_again();
+                Ok(Acceptance::InForce(Box::new(self.document_view())))
+            }
             Accepted::OwnProposal => Ok(Acceptance::OwnProposal),
             Accepted::NoSuchEdit => Ok(Acceptance::Other {
                 current: self.document_view().hash,

@@ -824,6 +824,7 @@ impl Judgement {
             document_hash: self.stamp.document_hash.clone(),
             elevated: false,
             quorum: Quorum::default(),
+            wishes: None,
         }
     }
 

@@ -20,6 +20,7 @@ mod approve;
 mod approvers;
 pub mod ask_only;
 mod exec;
+mod judge_again;
 mod persist;
 pub mod prompter;
 mod revise;
@@ -166,6 +167,8 @@ pub struct Engine {
     use_notes: persist::UseNotes,
     session: Arc<session::SessionState>,
     policy_seen: watch::PolicySeen,
+    /// Has the questions that wait judged again.
+    again: judge_again::Again,
     /// Wakes the task that ends questions in time.
     deadlines: Notify,
     /// What an earlier server left was looked at.
@@ -246,6 +249,7 @@ impl Engine {
             recovered: AtomicBool::new(false),
             session: sessions,
             policy_seen: watch::PolicySeen::default(),
+            again: judge_again::Again::default(),
             deadlines: Notify::new(),
             passages: stop::Passages::default(),
             draining: AtomicBool::new(false),

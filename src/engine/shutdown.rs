@@ -29,6 +29,11 @@ impl Engine {
         self.tasks.spawn(async move { engine.expire_in_time().await });
         let engine = Arc::clone(self);
         self.tasks.spawn(async move { engine.write_notes().await });
+        let engine = Arc::clone(self);
+        self.tasks
+            .spawn(async move { engine.judge_again_in_time().await });
+        // The policy may have changed while there was no server, or just before the last one went.
+        self.judge_again();
     }
 
     /// Whether the server is stopping.

@@ -41,6 +41,8 @@ struct Told {
     /// Contents that are about to be put in place, and were told of by whoever changes them.
     announced_document: Option<String>,
     announced_config: Option<String>,
+    /// What was there when only a note was announced, and the content with it: nothing is judged differently by that.
+    note: Option<(Seen, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +61,28 @@ struct Seen {
 impl PolicySeen {
     /// The document is about to be this one, which was told of. `None`: it will not be, or was seen.
     fn announce_document(&self, hash: Option<&str>) {
-        self.lock().announced_document = hash.map(str::to_owned);
+        let mut told = self.lock();
+        told.announced_document = hash.map(str::to_owned);
+        told.note = None;
+    }
+
+    /// The document is about to be this one, which is `before` with a note in it. Where something else was seen last,
+    /// that is still to be looked at.
+    fn announce_note(&self, before: &str, hash: &str) {
+        let mut told = self.lock();
+        let seen = told.seen.clone().filter(|seen| seen.document == before);
+        told.note = seen.map(|seen| (seen, hash.to_owned()));
+        told.announced_document = Some(hash.to_owned());
+    }
+
+    /// Whether what was seen just now differs by more than the note that was announced from what was seen before it.
+    fn is_more_than_note(&self, now: &Seen) -> bool {
+        let told = self.lock();
+        let noted = told.note.as_ref().map(|(before, hash)| Seen {
+            document: hash.clone(),
+            ..before.clone()
+        });
+        noted.as_ref() != Some(now)
     }
 
     /// `openclaw.json` is about to be this one, which was told of. `None`: it will not be, or was seen.
@@ -103,6 +126,10 @@ impl Engine {
         if !self.policy_seen.is(&now)
             && let Some((before, now, standing)) = self.policy_seen.replace(|| self.seen_now())
         {
+            self.again.saw([&now.document, &now.config]);
+            if self.policy_seen.is_more_than_note(&now) {
+                self.judge_again();
+            }
             self.tell_of_policy(&before, &now, &standing);
         }
         standing
@@ -110,12 +137,16 @@ impl Engine {
 
     /// The document is about to have this content, which is ours and was told of.
     pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: &Actor) {
+        self.again.announce(pending.hash, by);
         self.policy_hold.announce_document(pending, ours, Some(by));
         self.policy_seen.announce_document(Some(pending.hash));
     }
 
     /// `openclaw.json` is about to have this content, which is ours and was told of.
     pub(super) fn announce_config(&self, base: &ConfigFile, staged: &StagedConfig, by: Option<&Actor>) {
+        if let Some(by) = by {
+            self.again.announce(staged.hash(), by);
+        }
         self.policy_hold.announce_config(base, staged, by);
         self.policy_seen.announce_config(Some(staged.hash()));
     }
@@ -133,7 +164,7 @@ impl Engine {
     /// The document is about to have this content, which only notes what people may like to know.
     pub(super) fn announce_note(&self, pending: &Pending<'_>) {
         self.policy_hold.announce_document(pending, Ours::Note, None);
-        self.policy_seen.announce_document(Some(pending.hash));
+        self.policy_seen.announce_note(&pending.before.hash, pending.hash);
     }
 
     /// What [`Self::announce_note`] said is in place, or will not be.

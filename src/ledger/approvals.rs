@@ -115,6 +115,23 @@ impl Ledger {
             .await
     }
 
+    /// The ids of all pending approvals, oldest first.
+    ///
+    /// # Errors
+    /// When the ledger cannot be read.
+    pub async fn pending_approvals(&self) -> Result<Vec<ApprovalId>, LedgerError> {
+        self.readers
+            .apart(|connection| {
+                list(
+                    connection,
+                    "SELECT id FROM approvals WHERE status = 'pending' ORDER BY seq",
+                    (),
+                    |row| Columns::of("approvals", row).word(),
+                )
+            })
+            .await
+    }
+
     /// Allowed approvals whose entries are still to be written into the approvals document.
     ///
     /// # Errors
@@ -272,6 +289,7 @@ fn state(columns: &mut Columns<'_>) -> Result<ApprovalState, Fault> {
                 by,
                 at,
                 reason,
+                why: why.unwrap_or(TerminalReason::User),
                 consumed_at,
                 persist,
             }),

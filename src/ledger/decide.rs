@@ -185,6 +185,7 @@ impl Decide {
                     by,
                     at,
                     reason,
+                    why: TerminalReason::User,
                     consumed_at: None,
                     persist,
                 }
@@ -379,7 +380,8 @@ pub(super) fn tell_resolved(
         reason,
         terminal_reason: Some(why),
     });
-    tell(tx, approval, kind, by.unwrap_or(&Actor::system()))
+    let system = Actor::system();
+    tell(tx, approval, kind, by.unwrap_or(&system))
 }
 
 /// Tells whoever may see the run of an approval.

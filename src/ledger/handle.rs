@@ -15,6 +15,7 @@ use super::{
     admit::{Denial, DirectLaunch},
     ask::{AskOutcome, Asking, NoRoute, NoRouteOutcome},
     audit,
+    by_rule::{SettleByRule, SettleOutcome},
     config::Tuning,
     decide::{Decide, DecideOutcome, SettlePersist},
     elsewhere::UseAnswer,
@@ -219,6 +220,14 @@ impl Ledger {
     /// When the ledger cannot be written; then nothing was.
     pub async fn expire(&self, expire: Expire) -> Result<ExpireOutcome, LedgerError> {
         self.queue.submit(expire).await
+    }
+
+    /// Settles a question that waits by what the policy says now.
+    ///
+    /// # Errors
+    /// When the ledger cannot be written, or everything is stopped; then nothing was.
+    pub async fn settle_by_rule(&self, settle: SettleByRule) -> Result<SettleOutcome, LedgerError> {
+        self.queue.submit(settle).await
     }
 
     /// Consumes an allowed approval and launches its run.

@@ -24,6 +24,7 @@ mod writer;
 
 mod admit;
 mod ask;
+mod by_rule;
 mod decide;
 mod elsewhere;
 mod expire;
@@ -63,6 +64,7 @@ pub use admit::{Denial, DirectLaunch};
 pub use agents::{AgentActivity, Counters};
 pub use approvals::{ApprovalFilter, PendingDeadline};
 pub use ask::{AskOutcome, Asking, NewApproval, NoRoute, NoRouteOutcome};
+pub use by_rule::{Ruling, SettleByRule, SettleOutcome};
 pub use config::{Durability, LedgerConfig, PolicyStamp, PolicyWatch, Retention, Tuning};
 pub use decide::{ChosenPattern, Decide, DecideOutcome, NotAllowed};
 pub use elsewhere::{AnswerTo, UseAnswer};

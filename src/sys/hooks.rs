@@ -60,6 +60,9 @@ pub const POINTS: &[&str] = &[
     "sup.output-spooled",
 ];
 
+/// The kill points of a question that the policy settles, in their order.
+pub const RULE_POINTS: &[&str] = &["engine.before-launch-by-rule", "engine.launched-by-rule"];
+
 /// The kill points between the steps of a change of two policy files, in their order.
 pub const POLICY_POINTS: &[&str] = &[
     "policy.preset-journaled",
@@ -98,6 +101,9 @@ pub const ENTRY_PAUSES: &[&str] = &["sup.entering"];
 
 /// The point of [`pause`] that only a large command passes, where it is looked through.
 pub const LOOK_PAUSES: &[&str] = &["engine.looking"];
+
+/// The point of [`pause`] that only a question passes which the policy lets run: it was judged, and nothing is settled.
+pub const RULE_PAUSES: &[&str] = &["engine.judged-again"];
 
 /// The points of [`pause`] that only a patch passes, in its order.
 pub const PATCH_PAUSES: &[&str] = &["patch.checked", "patch.staged", "patch.placed"];

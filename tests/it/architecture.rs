@@ -172,6 +172,7 @@ fn kill_points_are_listed_and_reached() {
         .iter()
         .chain(countersign::sys::hooks::POLICY_POINTS)
         .chain(countersign::sys::hooks::NODE_POINTS)
+        .chain(countersign::sys::hooks::RULE_POINTS)
         .chain(countersign::sys::hooks::PATCH_POINTS)
         .map(|point| (*point).to_owned())
         .collect();
@@ -193,6 +194,7 @@ fn pause_points_are_listed_and_passed() {
         .iter()
         .chain(countersign::sys::hooks::PATCH_PAUSES)
         .chain(countersign::sys::hooks::LOOK_PAUSES)
+        .chain(countersign::sys::hooks::RULE_PAUSES)
         .chain(countersign::sys::hooks::ENTRY_PAUSES)
         .map(|point| (*point).to_owned())
         .collect();

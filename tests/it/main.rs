@@ -103,6 +103,8 @@ mod idempotency;
 #[cfg(test)]
 mod ipc;
 #[cfg(test)]
+mod judged_again;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod mcp;

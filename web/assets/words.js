@@ -71,6 +71,9 @@ export function outcome(approval, mine) {
   const { status, decision, reason, resolvedBy, terminalReason } = approval;
   const said = reason ? `Reason: ${reason}` : "";
   if (status === "allowed" || status === "denied") {
+    if (terminalReason === "rule") {
+      return { tone: status === "denied" ? "bad" : "good", title: status === "denied" ? "Denied by your rule" : "Allowed by your rule", detail: `By ${who(resolvedBy)}` };
+    }
     const title = of(DECISIONS, decision) ?? (status === "denied" ? "Denied" : "Allowed");
     const by = mine ? "by you" : `${mine === false ? "elsewhere " : ""}by ${who(resolvedBy)}`;
     return { tone: status === "denied" ? "bad" : "good", title: `${title} ${by}`, detail: said };

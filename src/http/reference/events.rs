@@ -60,7 +60,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
              which this person may)",
         ),
         EventType::ApprovalResolved => (
-            "A question was answered, ran out of time or was withdrawn.",
+            "A question was answered, ran out of time, was withdrawn, or was settled by a rule (`terminalReason` is `rule`).",
             "`status`, `decision` (optional), `resolvedBy` (optional), `reason` (optional), `terminalReason` (optional)",
         ),
         EventType::ExecStopped => (

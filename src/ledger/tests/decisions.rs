@@ -222,6 +222,7 @@ async fn a_bare_allow_always_remembers_the_default_patterns_until_they_are_settl
     assert!(matches!(
         settled.state,
         ApprovalState::Allowed {
+            why: TerminalReason::User,
             persist: Persist::Done,
             ..
         }

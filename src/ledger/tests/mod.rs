@@ -357,6 +357,7 @@ pub(super) fn card() -> ApprovalCard {
         document_hash: String::new(),
         elevated: false,
         quorum: Quorum::default(),
+        wishes: None,
     }
 }
 

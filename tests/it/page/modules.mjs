@@ -175,6 +175,10 @@ test("an end says who, and elsewhere only when that is known", () => {
   const title = (mine) => words.outcome(denied("a"), mine).title;
   assert.deepEqual([true, false, undefined].map(title), ["Denied by you", "Denied elsewhere by ann with a token", "Denied by ann with a token"]);
   assert.equal(words.outcome({ status: "expired", terminalReason: "timeout" }).title, "Expired");
+  const byRule = { status: "allowed", decision: "allow-once", terminalReason: "rule", resolvedBy: { kind: "system", id: "rule", name: "rule /bin/x, set by ann" } };
+  assert.equal(words.outcome(byRule).title, "Allowed by your rule");
+  assert.match(words.outcome(byRule).detail, /rule \/bin\/x, set by ann/);
+  assert.equal(words.outcome({ ...byRule, status: "denied", decision: "deny" }).title, "Denied by your rule");
 });
 
 test("a change is asked about exactly when it allows more", () => {

@@ -227,6 +227,7 @@ impl From<Approval> for ApprovalBody {
                     groups,
                     start_by_ms: _,
                 },
+            wishes: _,
         } = card;
         let (status, decision) = (state.status(), state.decision());
         let resolved = Resolved::from(state);
@@ -348,13 +349,14 @@ impl From<ApprovalState> for Resolved {
                 by,
                 at,
                 reason,
+                why,
                 consumed_at,
                 persist: _,
             } => Self {
                 at: Some(at),
                 by: Some(by.into()),
                 reason,
-                terminal_reason: Some(TerminalReason::User),
+                terminal_reason: Some(why),
                 consumed_at,
             },
             ApprovalState::Denied { by, at, reason, why } => Self {
