@@ -4,7 +4,7 @@
 //! the people are those of the server, and a call that is taken back ends there too. Standard output carries the
 //! protocol and nothing else.
 
-use std::{fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use rmcp::{
     ServiceExt as _,
@@ -14,11 +14,13 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::{client::Client, context::Context, discover::Role, exit::ExitStatus, failure::Failure, value};
+use super::{
+    client::Client, context::Context, discover::Role, exec, exit::ExitStatus, failure::Failure, value,
+};
 use crate::{
     clock::{Ids as _, SystemIds},
     http,
-    mcp::{Door, ExecCall, KEY_META, Origin, Outcome, Patience, Server},
+    mcp::{AskingTool, Door, ExecCall, KEY_META, Origin, Outcome, Patience, Server, ToolArguments},
 };
 
 /// A server that restarts is back within this time; what it had admitted is joined under the same key.
@@ -29,26 +31,33 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   countersign mcp < /dev/null
+  countersign mcp --workdir . < /dev/null
   countersign --url http://127.0.0.1:18790 mcp     # with COUNTERSIGN_TOKEN set
 
 Started by an agent, which speaks the protocol on standard input and output; tools exec,
 process, apply_patch and exec_explain. Uses gateway.token, as exec does. A command that needs a
-person answers with a link.")]
-pub(crate) struct McpArgs {}
+person answers with a link. Commands run in the directory that this was started in, if the host has
+it, or in that of --workdir.")]
+pub(crate) struct McpArgs {
+    /// Where commands run that name no directory (default: the present one, where the host has it)
+    #[arg(long, value_name = "DIR")]
+    workdir: Option<PathBuf>,
+}
 
 /// Serves until standard input ends.
-pub(crate) async fn run(context: &Context, _args: McpArgs) -> Result<ExitStatus, Failure> {
+pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, Failure> {
+    let place = Place::of(args.workdir.as_ref())?;
+    let arguments = ToolArguments {
+        workdir: place.as_ref().map(|place| value::visible(&place.workdir)),
+        ..http::tool_arguments()
+    };
     let door = RelayDoor {
         context: context.clone(),
         session: SystemIds.random().to_string(),
+        place,
     };
     let clock = std::sync::Arc::clone(&context.clock);
-    let server = Server::new(
-        door,
-        http::tool_arguments(),
-        clock,
-        std::sync::Arc::new(SystemIds),
-    );
+    let server = Server::new(door, arguments, clock, std::sync::Arc::new(SystemIds));
     let running = match server.serve(rmcp::transport::stdio()).await {
         Ok(running) => running,
         // A client that leaves before it said anything wanted nothing.
@@ -66,12 +75,79 @@ struct RelayDoor {
     context: Context,
     /// Stands for this process: within it, request ids are unique.
     session: String,
+    /// Where calls happen that do not say.
+    place: Option<Place>,
+}
+
+/// A directory for calls that name none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Place {
+    workdir: String,
+    /// Whether the agent's workspace does where the host has no such directory.
+    is_default: bool,
+}
+
+impl Place {
+    /// The directory that a flag names, else the present one; `None` where that has no name that can be sent.
+    fn of(flag: Option<&PathBuf>) -> Result<Option<Self>, Failure> {
+        if let Some(path) = flag {
+            let workdir = value::text(&json!({ "workdir": exec::workdir(path)? }), "workdir");
+            return Ok(Some(Self {
+                workdir,
+                is_default: false,
+            }));
+        }
+        let present = std::env::current_dir().ok();
+        Ok(present
+            .and_then(|path| path.to_str().map(str::to_owned))
+            .map(|workdir| Self {
+                workdir,
+                is_default: true,
+            }))
+    }
+
+    /// The arguments with it, where they name neither a directory nor a host with files of its own.
+    fn apply(&self, arguments: &JsonObject) -> Option<JsonObject> {
+        let is_told = |name: &str| arguments.get(name).is_some_and(|value| !value.is_null());
+        let is_elsewhere = arguments
+            .get("host")
+            .is_some_and(|host| host == "node" || host == "sandbox");
+        if is_elsewhere || is_told("workdir") || is_told("node") {
+            return None;
+        }
+        let mut arguments = arguments.clone();
+        arguments.insert("workdir".to_owned(), json!(self.workdir));
+        Some(arguments)
+    }
 }
 
 impl RelayDoor {
     /// Found anew for each call: the server may have been started, or started again, since the last.
     fn client(&self) -> Result<Client, Failure> {
         self.context.client(Role::Gateway)
+    }
+
+    /// A call that happens in the directory of this process, if it says nothing else.
+    async fn call_in_place(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
+        let Some((place, placed)) = self
+            .place
+            .as_ref()
+            .and_then(|place| Some((place, place.apply(&arguments)?)))
+        else {
+            return self.call(tool, arguments, key).await;
+        };
+        match self.call(tool, placed, key).await {
+            // Refused before anything began, so that nothing happens twice.
+            Outcome::Refused(problem)
+                if place.is_default
+                    && problem
+                        .get("code")
+                        .is_some_and(|code| code == "workdir-unavailable") =>
+            {
+                self.call(tool, arguments, key).await
+            }
+            outcome => outcome,
+        }
     }
 
     async fn call(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
@@ -118,11 +194,15 @@ impl Door for RelayDoor {
                 arguments.insert("approvalWaitMs".to_owned(), json!(0));
             }
         }
-        self.call(call.tool.as_str(), arguments, Some(&call.key)).await
+        match call.tool {
+            AskingTool::Exec => self.call_in_place("exec", arguments, Some(&call.key)).await,
+            // A patch belongs into the agent's workspace.
+            AskingTool::ApplyPatch => self.call("apply_patch", arguments, Some(&call.key)).await,
+        }
     }
 
     async fn explain(&self, (): &(), arguments: JsonObject) -> Outcome {
-        self.call("exec_explain", arguments, None).await
+        self.call_in_place("exec_explain", arguments, None).await
     }
 
     async fn process(&self, (): &(), arguments: JsonObject) -> Outcome {
@@ -200,6 +280,25 @@ mod tests {
             outcome(json!({"error": {"message": "no"}})),
             Outcome::Refused(json!({"code": "unexpected-answer", "detail": "no"}))
         );
+    }
+
+    #[test]
+    fn a_call_that_says_where_is_left_as_it_is() {
+        let place = Place {
+            workdir: "/project".to_owned(),
+            is_default: true,
+        };
+        let apply = |arguments: Value| place.apply(arguments.as_object().unwrap());
+        let placed = apply(json!({"argv": ["id"]})).unwrap();
+        assert_eq!(placed.get("workdir"), Some(&json!("/project")));
+        for told in [
+            json!({"workdir": "/x"}),
+            json!({"host": "node"}),
+            json!({"host": "sandbox"}),
+            json!({"node": "n1"}),
+        ] {
+            assert_eq!(apply(told), None);
+        }
     }
 
     #[test]

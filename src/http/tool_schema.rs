@@ -4,18 +4,24 @@ use serde_json::{Map, Value};
 
 use crate::{http::openapi, mcp::ToolArguments};
 
-/// The JSON schemas of the bodies that tools take: as in the document, each in one piece.
+/// Alternatives of the whole body. Some clients leave out a tool whose schema begins with them. What they say is in the
+/// description, and the body is refused when it is neither.
+const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+
+/// The JSON schemas of the bodies that tools take: as in the document, each in one piece and without [`ALTERNATIVES`].
 pub fn tool_arguments() -> ToolArguments {
     let document: Value = serde_json::from_str(openapi::document()).unwrap_or_default();
     let arguments = |name| {
         let mut schema = schema_in(&document, name);
         schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+        schema.retain(|member, _| !ALTERNATIVES.contains(&member.as_str()));
         schema
     };
     ToolArguments {
         exec: arguments("ExecRequest"),
         process: arguments("ProcessRequest"),
         patch: arguments("PatchRequest"),
+        workdir: None,
     }
 }
 
@@ -59,7 +65,12 @@ mod tests {
 
     #[test]
     fn tools_take_what_the_http_api_takes_member_by_member() {
-        let ToolArguments { exec, process, patch } = tool_arguments();
+        let ToolArguments {
+            exec,
+            process,
+            patch,
+            workdir: _,
+        } = tool_arguments();
         check("ExecRequest", "approvalWaitMs", &Value::Object(exec));
         check("ProcessRequest", "sessionId", &Value::Object(process));
         check("PatchRequest", "input", &Value::Object(patch));
@@ -81,6 +92,9 @@ mod tests {
         assert_eq!(tool["required"], body["required"]);
         assert_eq!(tool["type"], "object");
         assert_eq!(tool["additionalProperties"], false);
+        for alternatives in ALTERNATIVES {
+            assert!(tool.get(alternatives).is_none(), "{tool}");
+        }
         for name in names(body) {
             let (ours, theirs) = (&tool["properties"][&name], &body["properties"][&name]);
             let resolved = match theirs["$ref"].as_str() {

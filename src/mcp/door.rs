@@ -87,6 +87,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether it is the end of a run that was cancelled.
+    pub(super) fn was_cancelled(&self) -> bool {
+        match self {
+            Self::Answered(answer) => answer.get("status").is_some_and(|status| status == "cancelled"),
+            Self::Refused(_) => false,
+        }
+    }
+
     /// The answer, when it says that a person is asked.
     pub(super) fn pending(&self) -> Option<&Value> {
         match self {

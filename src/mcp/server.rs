@@ -21,7 +21,7 @@ use super::{
     Door, ExecCall, KEY_META, Origin, Outcome, Patience, key, present,
     progress::Progress,
     tools::{self, AskingTool, ToolArguments, ToolName},
-    waiting::Waiting,
+    waiting::{Known, Waiting},
 };
 use crate::{
     clock::{Clock, Ids},
@@ -55,6 +55,13 @@ struct Conduct<'a, D: Door> {
     progress: Progress,
     /// The run, once a person is asked about it.
     asked: OnceLock<String>,
+}
+
+/// Whether a call joins one of which only the key is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doubt {
+    Yes,
+    No,
 }
 
 /// How a client can be made to show a link.
@@ -169,20 +176,24 @@ impl<D: Door> Conduct<'_, D> {
         request: CallToolRequestParams,
     ) -> Result<CallToolResponse, ErrorData> {
         let is_second_round = request.request_state.is_some();
-        let mut call = self.call_of(tool, request)?;
+        let (mut call, doubt) = self.call_of(tool, request)?;
         let wait = wait_of(&call.arguments);
-        let mut outcome = self
-            .progress
-            .during(self.exec_once(&call), || ready("running".to_owned()))
-            .await;
+        let mut outcome = self.exec_first(&call).await;
+        if doubt == Doubt::Yes && outcome.was_cancelled() {
+            // What was taken back has ended. This call wants it done.
+            self.server.waiting.forget(&self.origin.scope, &call.digest);
+            call.key = self.new_key(&call.digest);
+            outcome = self.exec_first(&call).await;
+        }
         if let Some(answer) = outcome.pending().cloned() {
             self.note_asked(&answer);
+            // Before anything is waited for: the client may take this call back and make it again.
+            self.remember(&call, &outcome);
             let showing = self.showing();
             if showing == Showing::Round
                 && !is_second_round
                 && let Some(shown) = link_request(&answer)
             {
-                self.remember(&call, &outcome);
                 let requests =
                     InputRequests::from([("approval".to_owned(), InputRequest::Elicitation(shown))]);
                 return Ok(InputRequiredResult::new(Some(requests), Some(call.key)).into());
@@ -203,31 +214,68 @@ impl<D: Door> Conduct<'_, D> {
         Ok(present::exec(outcome, self.now()).into())
     }
 
-    fn call_of(&self, tool: AskingTool, request: CallToolRequestParams) -> Result<ExecCall, ErrorData> {
+    fn call_of(
+        &self,
+        tool: AskingTool,
+        request: CallToolRequestParams,
+    ) -> Result<(ExecCall, Doubt), ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
         let digest = key::digest(&arguments);
         let bad_key = |error: key::BadKey| ErrorData::invalid_params(error.to_string(), None);
         let state = request.request_state.as_deref().map(key::check).transpose();
         let named = key::named(&self.context.meta);
-        let key = match (state.map_err(bad_key)?, named.map_err(bad_key)?) {
-            (Some(key), _) | (None, Some(key)) => key,
+        let (key, doubt) = match (state.map_err(bad_key)?, named.map_err(bad_key)?) {
+            (Some(key), _) | (None, Some(key)) => (key, Doubt::No),
             (None, None) => self.key_of(&digest),
         };
-        Ok(ExecCall {
+        let call = ExecCall {
             tool,
             arguments,
             key,
             digest,
             patience: Patience::None,
-        })
+        };
+        Ok((call, doubt))
     }
 
-    fn key_of(&self, digest: &[u8; 32]) -> String {
-        let waiting = self.server.waiting.key_of(&self.origin.scope, digest, self.now());
-        waiting.unwrap_or_else(|| match &self.origin.session {
+    fn key_of(&self, digest: &[u8; 32]) -> (String, Doubt) {
+        let known = self
+            .server
+            .waiting
+            .call_of(&self.origin.scope, digest, self.now());
+        match known {
+            Some(Known::Waits(key)) => (key, Doubt::No),
+            Some(Known::Doubtful(key)) => (key, Doubt::Yes),
+            None => (self.new_key(digest), Doubt::No),
+        }
+    }
+
+    fn new_key(&self, digest: &[u8; 32]) -> String {
+        match &self.origin.session {
             Some(session) => key::of_request(session, &self.context.id, digest),
             None => format!("mcp-{}", self.server.ids.random().simple()),
-        })
+        }
+    }
+
+    /// Makes the call; whether a person is asked about it shows only in the answer.
+    async fn exec_first(&self, call: &ExecCall) -> Outcome {
+        if self.origin.session.is_none() || self.context.meta.get(KEY_META).is_some() {
+            // Without a session, others with the same token would join what one of them took back.
+            return self
+                .progress
+                .during(self.exec_once(call), || ready("running".to_owned()))
+                .await;
+        }
+        let taken_back = [self.context.ct.clone(), self.origin.cancelled.clone()];
+        let identity = (call.digest, call.key.as_str());
+        let waiting = &self.server.waiting;
+        let unanswered = waiting.begin(&self.origin.scope, identity, taken_back, self.now());
+        let outcome = self
+            .progress
+            .during(self.exec_once(call), || ready("running".to_owned()))
+            .await;
+        unanswered.answered();
+        outcome
     }
 
     async fn exec_once(&self, call: &ExecCall) -> Outcome {

@@ -13,6 +13,8 @@ pub struct ToolArguments {
     pub process: JsonObject,
     /// The body of a call of the patch tool.
     pub patch: JsonObject,
+    /// Where a command runs whose call names no `workdir`; the agent's workspace where this is `None`.
+    pub workdir: Option<String>,
 }
 
 const EXEC: &str = "Run a command on a guarded host. Give `command` (shell text) or `argv` (a program and its \
@@ -87,7 +89,22 @@ impl ToolName {
         }
     }
 
-    const fn description(self) -> &'static str {
+    /// What an agent is told about it, and where its calls happen unless they say otherwise.
+    fn description(self, workdir: Option<&str>) -> String {
+        let text = self.text();
+        match (self, workdir) {
+            (Self::Asking(AskingTool::Exec), Some(workdir)) => format!(
+                "{text} Without `workdir` it runs in {workdir}, or in the agent's workspace where the host has no such \
+                 directory."
+            ),
+            (Self::Explain, Some(_)) => {
+                format!("{text} Without `workdir` it is about the directory of `exec`.")
+            }
+            (Self::Process | Self::Asking(AskingTool::ApplyPatch), Some(_)) | (_, None) => text.to_owned(),
+        }
+    }
+
+    const fn text(self) -> &'static str {
         match self {
             Self::Asking(AskingTool::Exec) => EXEC,
             Self::Asking(AskingTool::ApplyPatch) => APPLY_PATCH,
@@ -122,7 +139,12 @@ impl ToolName {
 
 /// All tools with what they take.
 pub(super) fn list(arguments: ToolArguments) -> Vec<Tool> {
-    let ToolArguments { exec, process, patch } = arguments;
+    let ToolArguments {
+        exec,
+        process,
+        patch,
+        workdir,
+    } = arguments;
     let (exec, process, patch) = (Arc::new(exec), Arc::new(process), Arc::new(patch));
     ToolName::ALL
         .into_iter()
@@ -132,8 +154,8 @@ pub(super) fn list(arguments: ToolArguments) -> Vec<Tool> {
                 ToolName::Asking(AskingTool::ApplyPatch) => &patch,
                 ToolName::Process => &process,
             };
-            Tool::new(tool.as_str(), tool.description(), Arc::clone(arguments))
-                .with_annotations(tool.annotations())
+            let description = tool.description(workdir.as_deref());
+            Tool::new(tool.as_str(), description, Arc::clone(arguments)).with_annotations(tool.annotations())
         })
         .collect()
 }

@@ -2,12 +2,17 @@
 //!
 //! A model knows neither request ids nor keys; what it can do is to call again. Without this memory each time would be
 //! a new question to a person. A call is forgotten when its end was given out, or when its question must be over.
+//!
+//! A client may take a call back before it had any answer, and make it again at once. Nothing tells then whether a
+//! person was asked, so the key of such a call is kept for a while as one in [doubt](Known::Doubtful).
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use tokio_util::sync::CancellationToken;
 
 use crate::domain::UnixMillis;
 
@@ -16,9 +21,16 @@ const CAPACITY: usize = 4_096;
 /// How long after a question's end its result can still be fetched.
 const AFTERWARDS: Duration = Duration::from_mins(5);
 
+/// How long the key of a call that was taken back without an answer is in doubt.
+const DOUBT: Duration = Duration::from_mins(1);
+
 /// The calls that wait.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<VecDeque<WaitingCall>>);
+pub(super) struct Waiting {
+    calls: Mutex<VecDeque<WaitingCall>>,
+    /// As many as requests are worked on.
+    unanswered: Mutex<Vec<UnansweredCall>>,
+}
 
 #[derive(Debug)]
 struct WaitingCall {
@@ -26,14 +38,75 @@ struct WaitingCall {
     digest: [u8; 32],
     key: String,
     until: UnixMillis,
+    is_doubtful: bool,
+}
+
+#[derive(Debug)]
+struct UnansweredCall {
+    scope: String,
+    digest: [u8; 32],
+    key: String,
+    /// Either of them ends when the client takes it back.
+    taken_back: [CancellationToken; 2],
+}
+
+/// A call that a new one with the same arguments may join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Known {
+    /// A person was asked about it.
+    Waits(String),
+    /// It was taken back before it was answered: it may wait, have been killed, or never have begun.
+    Doubtful(String),
+}
+
+/// The place of a call that has no answer yet.
+#[derive(Debug)]
+pub(super) struct Unanswered<'a> {
+    waiting: &'a Waiting,
+    scope: &'a str,
+    digest: [u8; 32],
+    key: &'a str,
+    now: UnixMillis,
+    is_answered: bool,
 }
 
 impl Waiting {
-    /// The key of the call with these arguments that waits for this caller.
-    pub(super) fn key_of(&self, scope: &str, digest: &[u8; 32], now: UnixMillis) -> Option<String> {
-        let calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let call = calls.iter().find(|call| call.is(scope, digest))?;
-        (now < call.until).then(|| call.key.clone())
+    /// The call with these arguments that waits for this caller.
+    pub(super) fn call_of(&self, scope: &str, digest: &[u8; 32], now: UnixMillis) -> Option<Known> {
+        // Looked at first: what is taken back at this moment leaves there only once it is among the others.
+        let taken_back = lock(&self.unanswered)
+            .iter()
+            .find(|call| call.digest == *digest && call.scope == scope && call.is_taken_back())
+            .map(|call| Known::Doubtful(call.key.clone()));
+        taken_back.or_else(|| {
+            let calls = lock(&self.calls);
+            let call = calls.iter().find(|call| call.is(scope, digest))?;
+            (now < call.until).then(|| call.known())
+        })
+    }
+
+    /// Notes a call that begins. `taken_back` end when its client does not want it any more.
+    pub(super) fn begin<'a>(
+        &'a self,
+        scope: &'a str,
+        (digest, key): ([u8; 32], &'a str),
+        taken_back: [CancellationToken; 2],
+        now: UnixMillis,
+    ) -> Unanswered<'a> {
+        lock(&self.unanswered).push(UnansweredCall {
+            scope: scope.to_owned(),
+            digest,
+            key: key.to_owned(),
+            taken_back,
+        });
+        Unanswered {
+            waiting: self,
+            scope,
+            digest,
+            key,
+            now,
+            is_answered: false,
+        }
     }
 
     /// Remembers that a call waits until `expires`.
@@ -45,29 +118,90 @@ impl Waiting {
         expires: UnixMillis,
         now: UnixMillis,
     ) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.retain(|call| now < call.until && !call.is(scope, &digest));
-        if calls.len() >= CAPACITY {
-            calls.pop_front();
-        }
-        calls.push_back(WaitingCall {
+        let call = WaitingCall {
             scope: scope.to_owned(),
             digest,
             key: key.to_owned(),
             until: expires + AFTERWARDS,
-        });
+            is_doubtful: false,
+        };
+        self.keep(call, now);
     }
 
     /// The call waits no more, and its end was given out.
     pub(super) fn forget(&self, scope: &str, digest: &[u8; 32]) {
-        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        calls.retain(|call| !call.is(scope, digest));
+        lock(&self.calls).retain(|call| !call.is(scope, digest));
     }
+
+    fn keep(&self, new: WaitingCall, now: UnixMillis) {
+        let mut calls = lock(&self.calls);
+        calls.retain(|call| now < call.until && !call.is(&new.scope, &new.digest));
+        if calls.len() >= CAPACITY {
+            calls.pop_front();
+        }
+        calls.push_back(new);
+    }
+}
+
+impl Unanswered<'_> {
+    /// It has its answer.
+    pub(super) fn answered(mut self) {
+        self.is_answered = true;
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        let Self {
+            waiting,
+            scope,
+            digest,
+            key,
+            now,
+            is_answered,
+        } = self;
+        if !*is_answered {
+            let call = WaitingCall {
+                scope: (*scope).to_owned(),
+                digest: *digest,
+                key: (*key).to_owned(),
+                until: *now + DOUBT,
+                is_doubtful: true,
+            };
+            waiting.keep(call, *now);
+        }
+        let mut unanswered = lock(&waiting.unanswered);
+        let place = unanswered
+            .iter()
+            .position(|call| call.key == *key && call.scope == *scope);
+        if let Some(place) = place {
+            unanswered.swap_remove(place);
+        }
+    }
+}
+
+impl UnansweredCall {
+    fn is_taken_back(&self) -> bool {
+        self.taken_back.iter().any(CancellationToken::is_cancelled)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl WaitingCall {
     fn is(&self, scope: &str, digest: &[u8; 32]) -> bool {
         self.digest == *digest && self.scope == scope
+    }
+
+    fn known(&self) -> Known {
+        let key = self.key.clone();
+        if self.is_doubtful {
+            Known::Doubtful(key)
+        } else {
+            Known::Waits(key)
+        }
     }
 }
 
@@ -85,13 +219,37 @@ mod tests {
     fn a_call_is_remembered_for_its_caller_until_it_is_over() {
         let waiting = Waiting::default();
         waiting.remember("a", [1; 32], "k", at(2_000_000), NOW);
-        assert_eq!(waiting.key_of("a", &[1; 32], NOW).as_deref(), Some("k"));
-        assert_eq!(waiting.key_of("b", &[1; 32], NOW), None);
-        assert_eq!(waiting.key_of("a", &[2; 32], NOW), None);
-        assert!(waiting.key_of("a", &[1; 32], at(2_299_999)).is_some());
-        assert_eq!(waiting.key_of("a", &[1; 32], at(2_300_000)), None);
+        assert_eq!(
+            waiting.call_of("a", &[1; 32], NOW),
+            Some(Known::Waits("k".to_owned()))
+        );
+        assert_eq!(waiting.call_of("b", &[1; 32], NOW), None);
+        assert_eq!(waiting.call_of("a", &[2; 32], NOW), None);
+        assert!(waiting.call_of("a", &[1; 32], at(2_299_999)).is_some());
+        assert_eq!(waiting.call_of("a", &[1; 32], at(2_300_000)), None);
         waiting.forget("a", &[1; 32]);
-        assert_eq!(waiting.key_of("a", &[1; 32], NOW), None);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+    }
+
+    #[test]
+    fn a_call_taken_back_without_an_answer_is_in_doubt_for_a_while() {
+        let waiting = Waiting::default();
+        let taken_back = CancellationToken::new();
+        let tokens = || [taken_back.clone(), CancellationToken::new()];
+        let doubtful = Some(Known::Doubtful("k".to_owned()));
+        let unanswered = waiting.begin("a", ([1; 32], "k"), tokens(), NOW);
+        // One that nobody took back is another call.
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        taken_back.cancel();
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
+        drop(unanswered);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
+        assert_eq!(waiting.call_of("b", &[1; 32], NOW), None);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW + DOUBT), None);
+        waiting.forget("a", &[1; 32]);
+        waiting.begin("a", ([1; 32], "k"), tokens(), NOW).answered();
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        assert!(lock(&waiting.unanswered).is_empty());
     }
 
     #[test]
@@ -105,8 +263,8 @@ mod tests {
         for number in 0..=CAPACITY {
             waiting.remember("a", digest(number), "k", at(2_000_000), NOW);
         }
-        assert_eq!(waiting.key_of("a", &digest(0), NOW), None);
-        assert!(waiting.key_of("a", &digest(1), NOW).is_some());
-        assert!(waiting.key_of("a", &digest(CAPACITY), NOW).is_some());
+        assert_eq!(waiting.call_of("a", &digest(0), NOW), None);
+        assert!(waiting.call_of("a", &digest(1), NOW).is_some());
+        assert!(waiting.call_of("a", &digest(CAPACITY), NOW).is_some());
     }
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{Client, append_line, call, initialize, messages, modern, post, texts};
+use super::{Client, LEGACY, OLDER, append_line, call, initialize, messages, modern, post, texts};
 use crate::support::{TestServer, eventually, lines, only, within};
 
 const NO_LINKS: Value = Value::Null;
@@ -47,6 +47,23 @@ async fn the_tools_are_those_of_the_contract_with_the_members_of_the_http_bodies
         };
         assert_eq!(members(schema), members(&contract["components"]["schemas"][body]));
         assert_eq!(schema["additionalProperties"], false);
+        // Claude Code 2.1.197 leaves out every tool whose schema begins with alternatives.
+        for alternatives in ["oneOf", "anyOf", "allOf"] {
+            assert!(schema.get(alternatives).is_none(), "{tool}");
+        }
+    }
+    // What they would say is in the description, and in the refusal.
+    for (arguments, path) in [
+        (json!({}), "command"),
+        (json!({"command": "id", "argv": ["id"]}), "argv"),
+    ] {
+        let refused = client.exec(2, &arguments).await;
+        assert_eq!(refused["isError"], true, "{refused}");
+        let text = texts(&refused).join("\n");
+        assert!(
+            text.contains(path) && text.contains("one of command and argv"),
+            "{text}"
+        );
     }
 }
 
@@ -367,12 +384,48 @@ async fn a_call_taken_back_while_a_person_is_asked_leaves_the_question() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_taken_back_and_made_again_joins_its_question_in_every_version() {
+    for version in [OLDER, LEGACY] {
+        let server = TestServer::asking().start().await;
+        let client = Client::connect_as(&server.agent(), version, &json!({})).await;
+        let file = server.scratch().join("lines");
+        let arguments = json!({"command": append_line(&file)["command"], "approvalWaitMs": 60_000});
+        let sent = tokio::spawn({
+            let (client, message) = (client.clone(), call(5, "exec", &arguments));
+            async move { client.send(&message).await }
+        });
+        let pending = eventually(
+            "asked",
+            || async { server.operator().pending().await },
+            |p| !p.is_empty(),
+        )
+        .await;
+        let cancels =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}});
+        assert_eq!(client.send(&cancels).await.status, 202);
+        within("the end of the call", sent).await.expect("an answer");
+
+        let again = client.exec(6, &append_line(&file)).await;
+        let id = pending[0]["id"].as_str().unwrap();
+        assert_eq!(again["structuredContent"]["approvalId"], id, "{version}: {again}");
+        assert_eq!(server.operator().pending().await.len(), 1, "{version}");
+        server.operator().decide(id, "allow-once").await.expect(200);
+        let done = client.exec(7, &arguments).await;
+        assert_eq!(
+            done["structuredContent"]["status"], "completed",
+            "{version}: {done}"
+        );
+        assert_eq!(lines(&file), ["ran"], "{version}");
+    }
+}
+
+#[tokio::test]
 async fn the_door_is_that_of_every_other_resource() {
     let server = TestServer::full()
         .toml("[limits]\nbody_bytes = 65536\n")
         .start()
         .await;
-    let (agent, hello) = (server.agent(), initialize(&json!({})));
+    let (agent, hello) = (server.agent(), initialize(LEGACY, &json!({})));
     let refused = |request| async { agent.send(request).await };
     post_as(&server, None, &hello).await.problem(401, "unauthorized");
     post_as(&server, Some("cst_wrong"), &hello)

@@ -13,6 +13,8 @@ use crate::support::{Answer, Api};
 
 /// The last version that begins with a handshake.
 const LEGACY: &str = "2025-11-25";
+/// What clients of last year begin with.
+const OLDER: &str = "2025-06-18";
 /// The first one without.
 const MODERN: &str = "2026-07-28";
 
@@ -20,20 +22,27 @@ const MODERN: &str = "2026-07-28";
 #[derive(Debug, Clone)]
 struct Client {
     api: Api,
+    version: &'static str,
     session: Option<String>,
 }
 
 impl Client {
     /// A client that has shaken hands.
     async fn connect(api: &Api, capabilities: Value) -> Self {
+        Self::connect_as(api, LEGACY, &capabilities).await
+    }
+
+    /// The same with a version of the protocol.
+    async fn connect_as(api: &Api, version: &'static str, capabilities: &Value) -> Self {
         let mut client = Self {
             api: api.clone(),
+            version,
             session: None,
         };
-        let answer = client.send(&initialize(&capabilities)).await;
+        let answer = client.send(&initialize(version, capabilities)).await;
         let session = answer.header("mcp-session-id").expect("a session").to_owned();
         let hello = answer.expect(200);
-        assert_eq!(hello["result"]["protocolVersion"], LEGACY, "{hello}");
+        assert_eq!(hello["result"]["protocolVersion"], version, "{hello}");
         client.session = Some(session);
         let noted = client
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))
@@ -43,7 +52,7 @@ impl Client {
     }
 
     fn request(&self, message: &Value) -> RequestBuilder {
-        let request = post(&self.api, message).header("MCP-Protocol-Version", LEGACY);
+        let request = post(&self.api, message).header("MCP-Protocol-Version", self.version);
         match &self.session {
             Some(session) => request.header("Mcp-Session-Id", session),
             None => request,
@@ -71,9 +80,9 @@ fn post(api: &Api, message: &Value) -> RequestBuilder {
         .json(message)
 }
 
-fn initialize(capabilities: &Value) -> Value {
+fn initialize(version: &str, capabilities: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": LEGACY, "capabilities": capabilities,
+        "protocolVersion": version, "capabilities": capabilities,
         "clientInfo": {"name": "by hand", "version": "1"},
     }})
 }

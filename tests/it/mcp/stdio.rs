@@ -7,8 +7,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{append_line, call, initialize, texts};
-use crate::support::{Api, TestServer, eventually, lines, only};
+use super::{LEGACY, OLDER, append_line, call, initialize, texts};
+use crate::support::{Api, Invocation, TestServer, eventually, lines, only};
 
 /// `countersign mcp` and both ends of its talk.
 struct Talk {
@@ -19,7 +19,11 @@ struct Talk {
 
 impl Talk {
     fn start(server: &TestServer) -> Self {
-        let mut child = server.invocation(&["mcp"]).start_interactive();
+        Self::start_as(&server.invocation(&["mcp"]))
+    }
+
+    fn start_as(invocation: &Invocation) -> Self {
+        let mut child = invocation.start_interactive();
         let output = BufReader::new(child.stdout.take().expect("stdout is piped"));
         let (sender, messages) = mpsc::channel();
         thread::spawn(move || {
@@ -39,11 +43,16 @@ impl Talk {
     }
 
     fn connected(server: &TestServer, capabilities: &Value) -> Self {
-        let mut talk = Self::start(server);
-        let hello = talk.ask(&initialize(capabilities));
+        Self::start(server).greeted(LEGACY, capabilities)
+    }
+
+    /// Shakes hands.
+    fn greeted(mut self, version: &str, capabilities: &Value) -> Self {
+        let talk = &mut self;
+        let hello = talk.ask(&initialize(version, capabilities));
         assert_eq!(hello["result"]["serverInfo"]["name"], "countersign", "{hello}");
         talk.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        talk
+        self
     }
 
     fn say(&mut self, message: &Value) {
@@ -196,6 +205,40 @@ async fn a_call_that_is_taken_back_or_left_behind_ends_its_run() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let file = server.scratch().join("lines");
+    let arguments = json!({"command": append_line(&file)["command"], "approvalWaitMs": 60_000});
+    let mut talk = Talk::start(&server).greeted(OLDER, &json!({}));
+    talk.say(&call(5, "exec", &arguments));
+    let pending = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    let id = pending[0]["id"].as_str().expect("an approval").to_owned();
+    talk.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
+    talk.say(&call(6, "exec", &append_line(&file)));
+    let (talk, again) = talked(move || {
+        let again = loop {
+            let message = talk.hear();
+            if message["id"] == 6 {
+                break message;
+            }
+        };
+        (talk, again)
+    })
+    .await;
+    assert_eq!(again["result"]["structuredContent"]["approvalId"], id, "{again}");
+    assert_eq!(operator.pending().await.len(), 1);
+    operator.decide(&id, "allow-once").await.expect(200);
+    let mut talk = talk;
+    let done = talked(move || talk.ask(&call(7, "exec", &arguments))).await;
+    assert_eq!(
+        done["result"]["structuredContent"]["status"], "completed",
+        "{done}"
+    );
+    assert_eq!(lines(&file), ["ran"]);
+}
+
+#[tokio::test]
 async fn without_a_server_calls_are_refused_and_later_ones_find_it() {
     let mut server = TestServer::full().prepare();
     let mut talk = Talk::connected(&server, &json!({}));
@@ -210,6 +253,51 @@ async fn without_a_server_calls_are_refused_and_later_ones_find_it() {
     assert_eq!(
         answer["result"]["structuredContent"]["status"], "completed",
         "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn commands_run_in_the_directory_that_it_was_started_in_or_is_told() {
+    let server = TestServer::full().start().await;
+    let [project, other, gone] = ["project", "other", "gone"].map(|name| server.scratch().dir(name));
+    let other_text = other.display().to_string();
+    let workspace = server.state().join("workspace");
+    let here = server.invocation(&["mcp"]).cwd(&project);
+    let told = server.invocation(&["mcp", "--workdir", "../other"]).cwd(&project);
+    let nowhere = server.invocation(&["mcp"]).cwd(&gone);
+    for (invocation, expected, named) in [
+        (here, &project, &project),
+        (told, &other, &other),
+        (nowhere, &workspace, &gone),
+    ] {
+        let mut talk = Talk::start_as(&invocation).greeted(LEGACY, &json!({}));
+        if *named == gone {
+            std::fs::remove_dir(&gone).expect("the directory goes");
+        }
+        let (tools, ran, elsewhere) = talked({
+            let other = other_text.clone();
+            move || {
+                let tools = talk.ask(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+                let ran = talk.ask(&call(2, "exec", &json!({"command": "pwd"})));
+                let elsewhere = talk.ask(&call(3, "exec", &json!({"command": "pwd", "workdir": other})));
+                (tools, ran, elsewhere)
+            }
+        })
+        .await;
+        let exec = &tools["result"]["tools"][0]["description"];
+        let exec = exec.as_str().expect("a description");
+        assert!(exec.contains(&named.display().to_string()), "{exec}");
+        let stdout = |answer: &Value| answer["result"]["structuredContent"]["stdout"].clone();
+        assert_eq!(stdout(&ran), format!("{}\n", expected.display()), "{ran}");
+        assert_eq!(stdout(&elsewhere), format!("{other_text}\n"), "{elsewhere}");
+    }
+    // One that was told, and is not there, is no reason to run elsewhere.
+    let wrong = server.invocation(&["mcp", "--workdir", "/no/such/place"]);
+    let mut talk = Talk::start_as(&wrong).greeted(LEGACY, &json!({}));
+    let refused = talked(move || talk.ask(&call(2, "exec", &json!({"command": "pwd"})))).await;
+    assert_eq!(
+        refused["result"]["structuredContent"]["code"], "workdir-unavailable",
+        "{refused}"
     );
 }
 
