@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 use super::{
     client::Client, console::Format, context::Context, discover::Role, duration::clock_face, exec,
-    exit::ExitStatus, failure::Failure, value,
+    exit::ExitStatus, failure::Failure, hold::Endings, value,
 };
 use crate::{
     clock::{Ids as _, SystemIds},
@@ -73,7 +73,14 @@ pub(crate) async fn run(context: &Context, args: ApplyPatchArgs) -> Result<ExitS
         .clone()
         .unwrap_or_else(|| SystemIds.random().to_string());
     let path = ["v1", "apply-patch"];
-    let mut answer = exec::submit(context, &client, &path, &body, &key).await?;
+    let call = exec::Call {
+        path: &path,
+        body: &body,
+        key: &key,
+        held: None,
+    };
+    let mut endings = Endings::listen();
+    let mut answer = exec::submit(context, &client, call, &mut endings).await?;
     if answer.get("changed").is_none() {
         if value::string(&answer, "status") == "approval-pending" {
             exec::show_pending(context, &answer);
@@ -81,8 +88,8 @@ pub(crate) async fn run(context: &Context, args: ApplyPatchArgs) -> Result<ExitS
         if args.no_wait {
             return exec::finish_unended(context, &answer);
         }
-        wait_until_ended(context, &client, &answer).await?;
-        answer = exec::submit(context, &client, &path, &body, &key).await?;
+        wait_until_ended(context, &client, &answer, &mut endings).await?;
+        answer = exec::submit(context, &client, call, &mut endings).await?;
     }
     show(context, &answer)
 }
@@ -124,8 +131,13 @@ fn body_of(args: &ApplyPatchArgs, input: &str) -> Result<Value, Failure> {
     Ok(Value::Object(body))
 }
 
-/// Looks at the run until it has ended, with the time left on a terminal; Ctrl-C withdraws the question.
-async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) -> Result<(), Failure> {
+/// Looks at the run until it has ended, with the time left on a terminal; a signal withdraws the question.
+async fn wait_until_ended(
+    context: &Context,
+    client: &Client,
+    answer: &Value,
+    endings: &mut Endings,
+) -> Result<(), Failure> {
     let run_id = value::string(answer, "runId");
     let expires_at = answer
         .get("expiresAtMs")
@@ -137,8 +149,8 @@ async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) ->
     loop {
         let looked = tokio::select! {
             looked = async { sleep(LOOK).await; client.get(&["v1", "runs", run_id], &Vec::new()).await } => looked,
-            _interrupted = tokio::signal::ctrl_c() => {
-                return exec::cancel(context, client, run_id).await.map(|_ended| ());
+            exit = endings.next() => {
+                return exec::cancel(context, client, run_id, exit).await.map(|_ended| ());
             }
         };
         let run = match looked {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::{
     discover::Address,
     failure::Failure,
+    hold::Held,
     sse::{StreamEvent, StreamParser},
 };
 use crate::domain::Secret;
@@ -185,6 +186,26 @@ impl Client {
     pub(crate) async fn post_once(&self, path: &[&str], body: &Value, key: &str) -> Result<Value, Failure> {
         let request = self
             .request(Method::POST, path, &Vec::new())?
+            .header("Idempotency-Key", key)
+            .json(body);
+        self.json(request, Patience::Long).await
+    }
+
+    /// [`Self::post_once`] of a call that ends, as far as `held` says, when this is dropped and none follows under the
+    /// key. It waits so long for a person and for the end.
+    pub(crate) async fn post_held(
+        &self,
+        path: &[&str],
+        body: &Value,
+        key: &str,
+        (held, wait): (Held, Duration),
+    ) -> Result<Value, Failure> {
+        let query = vec![
+            ("held", held.as_str().to_owned()),
+            ("holdMs", wait.as_millis().to_string()),
+        ];
+        let request = self
+            .request(Method::POST, path, &query)?
             .header("Idempotency-Key", key)
             .json(body);
         self.json(request, Patience::Long).await

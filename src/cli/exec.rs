@@ -2,7 +2,7 @@
 //!
 //! Every call carries an idempotency key of its own, so that a connection that drops can ask again without
 //! anything running twice. The call asks not to wait for a person; the wait is here, where the time left can be
-//! shown, by looking at the run. With `--pty` at a terminal the command goes on in the background at once, and whoever
+//! shown, by looking at the run. What is waited for ends with this process, however that ends ([`super::hold`]). With `--pty` at a terminal the command goes on in the background at once, and whoever
 //! sits there is connected to it ([`super::sitting`]).
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
@@ -20,6 +20,7 @@ use super::{
     exit::ExitStatus,
     explain,
     failure::Failure,
+    hold::{Endings, Held, Hold},
     sitting, value,
 };
 use crate::{
@@ -46,6 +47,7 @@ pub(super) const SERVER_RETURN: Duration = Duration::from_secs(30);
   countersign exec --explain -- git push        # what would happen, and why
   countersign exec --pty -- htop                # at a terminal: keys go to it
 
+A command in the foreground ends with this one, also when that is killed.
 Exit codes: the command's own; 128+n for signal n; 124 time limit; 126 could not start; 77 denied;
 75 still pending or running; 69 server unavailable; 64 usage."
 )]
@@ -123,13 +125,26 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
     if sits && let Some(members) = body.as_object_mut() {
         members.insert("background".to_owned(), json!(true));
     }
-    let answer = match submit(context, &client, &["v1", "exec"], &body, &key).await {
+    let held = (!sits && !args.no_wait && !args.background).then_some(Held::Run);
+    let mut endings = Endings::listen();
+    let call = Call {
+        path: &["v1", "exec"],
+        body: &body,
+        key: &key,
+        held,
+    };
+    let answer = match submit(context, &client, call, &mut endings).await {
         Err(failure) => return Err(with_run(context, &client, failure).await?),
         Ok(answer) => answer,
     };
     show_warnings(context, &answer);
+    let _hold = held
+        .filter(|_| is_unended(&answer))
+        .map(|held| Hold::begin(&client, &body, &key, held));
     match value::string(&answer, "status") {
-        "approval-pending" | "running" | "queued" if sits => sit(context, &client, answer).await,
+        "approval-pending" | "running" | "queued" if sits => {
+            sit(context, &client, answer, &mut endings).await
+        }
         "approval-pending" if args.no_wait => {
             show_pending(context, &answer);
             finish_unended(context, &answer)
@@ -137,11 +152,18 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         "running" if args.no_wait || args.background => finish_unended(context, &answer),
         "approval-pending" => {
             show_pending(context, &answer);
-            wait_until_ended(context, &client, &answer).await
+            wait_until_ended(context, &client, &answer, &mut endings).await
         }
-        "running" | "queued" => wait_until_ended(context, &client, &answer).await,
+        "running" | "queued" => wait_until_ended(context, &client, &answer, &mut endings).await,
         _ => finish(context, &client, answer).await,
     }
+}
+
+fn is_unended(answer: &Value) -> bool {
+    matches!(
+        value::string(answer, "status"),
+        "approval-pending" | "running" | "queued"
+    )
 }
 
 /// A run that was denied at once is data as well.
@@ -227,23 +249,45 @@ fn seconds(timeout: Duration) -> Value {
     }
 }
 
+/// A call that happens once.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) path: &'a [&'a str],
+    pub(super) body: &'a Value,
+    pub(super) key: &'a str,
+    /// What ends with this process.
+    pub(super) held: Option<Held>,
+}
+
+impl Call<'_> {
+    async fn send(self, client: &Client) -> Result<Value, Failure> {
+        let Self {
+            path,
+            body,
+            key,
+            held,
+        } = self;
+        match held {
+            Some(held) => client.post_held(path, body, key, (held, Duration::ZERO)).await,
+            None => client.post_once(path, body, key).await,
+        }
+    }
+}
+
 /// Sends the call, again under the same key when the connection broke: what was admitted goes on without us, and
-/// asking again joins it, on the next server too. Ctrl-C cancels.
+/// asking again joins it, on the next server too. A signal cancels.
 pub(super) async fn submit(
     context: &Context,
     client: &Client,
-    path: &[&str],
-    body: &Value,
-    key: &str,
+    call: Call<'_>,
+    endings: &mut Endings,
 ) -> Result<Value, Failure> {
     let since = context.clock.now();
     let mut broke_at: Option<UnixMillis> = None;
     loop {
         let sent = tokio::select! {
-            sent = client.post_once(path, body, key) => sent,
-            _interrupted = tokio::signal::ctrl_c() => {
-                return cancel_by_key(context, client, (path, body), key, since).await;
-            }
+            sent = call.send(client) => sent,
+            exit = endings.next() => return cancel_by_key(context, client, call, since, exit).await,
         };
         let failure = match sent {
             Err(failure) if failure.is_no_connection() => failure,
@@ -270,20 +314,22 @@ pub(super) async fn submit(
 async fn cancel_by_key(
     context: &Context,
     client: &Client,
-    (path, body): (&[&str], &Value),
-    key: &str,
+    call: Call<'_>,
     since: UnixMillis,
+    exit: ExitStatus,
 ) -> Result<Value, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
     let run_id = tokio::select! {
-        answer = client.post_once(path, body, key) => value::text(&answer?, "runId"),
-        run_id = only_run_since(client, body, since) => run_id?,
+        answer = call.send(client) => value::text(&answer?, "runId"),
+        run_id = only_run_since(client, call.body, since) => run_id?,
     };
     let cancelled = client.post(&["v1", "runs", &run_id, "cancel"], &json!({})).await;
     match cancelled {
-        Ok(_) => Err(interrupted("the run was cancelled")),
-        Err(failure) if failure.code == "run-ended" => Err(interrupted("the run had already ended")),
+        Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
+        Err(failure) if failure.code == "run-ended" => {
+            Err(interrupted("the run had already ended").exit(exit))
+        }
         Err(failure) => Err(failure),
     }
 }
@@ -356,16 +402,21 @@ pub(super) fn finish_unended(context: &Context, answer: &Value) -> Result<ExitSt
 }
 
 /// Connects this terminal to the command once it runs.
-async fn sit(context: &Context, client: &Client, answer: Value) -> Result<ExitStatus, Failure> {
+async fn sit(
+    context: &Context,
+    client: &Client,
+    answer: Value,
+    endings: &mut Endings,
+) -> Result<ExitStatus, Failure> {
     if value::string(&answer, "status") == "approval-pending" {
         show_pending(context, &answer);
     }
-    let run = match wait_until(context, client, &answer, Until::Running).await? {
+    let run = match wait_until(context, client, &answer, Until::Running, endings).await? {
         Waited::Run(run) => run,
         Waited::Cancelled(exit) => return Ok(exit),
     };
     if value::string(&run, "status") != "running" || value::string(&run, "sessionId").is_empty() {
-        return wait_until_ended(context, client, &run).await;
+        return wait_until_ended(context, client, &run, endings).await;
     }
     let run_id = value::string(&run, "runId");
     sitting::connect(context, client, &run).await?;
@@ -395,19 +446,25 @@ enum Waited {
     Cancelled(ExitStatus),
 }
 
-async fn wait_until_ended(context: &Context, client: &Client, answer: &Value) -> Result<ExitStatus, Failure> {
-    match wait_until(context, client, answer, Until::Ended).await? {
+async fn wait_until_ended(
+    context: &Context,
+    client: &Client,
+    answer: &Value,
+    endings: &mut Endings,
+) -> Result<ExitStatus, Failure> {
+    match wait_until(context, client, answer, Until::Ended, endings).await? {
         Waited::Run(run) => finish(context, client, run).await,
         Waited::Cancelled(exit) => Ok(exit),
     }
 }
 
-/// Looks at the run, with the time left on a terminal; Ctrl-C cancels it.
+/// Looks at the run, with the time left on a terminal; a signal cancels it.
 async fn wait_until(
     context: &Context,
     client: &Client,
     answer: &Value,
     until: Until,
+    endings: &mut Endings,
 ) -> Result<Waited, Failure> {
     let run_id = value::string(answer, "runId");
     let expires_at = answer
@@ -422,8 +479,8 @@ async fn wait_until(
     loop {
         let looked = tokio::select! {
             looked = async { sleep(pause).await; client.get(&path, &Vec::new()).await } => looked,
-            _interrupted = tokio::signal::ctrl_c() => {
-                return cancel(context, client, run_id).await.map(Waited::Cancelled);
+            exit = endings.next() => {
+                return cancel(context, client, run_id, exit).await.map(Waited::Cancelled);
             }
         };
         pause = (pause * 2).min(SLOWEST_LOOK);
@@ -461,11 +518,16 @@ async fn wait_until(
     }
 }
 
-pub(super) async fn cancel(context: &Context, client: &Client, run_id: &str) -> Result<ExitStatus, Failure> {
+pub(super) async fn cancel(
+    context: &Context,
+    client: &Client,
+    run_id: &str,
+    exit: ExitStatus,
+) -> Result<ExitStatus, Failure> {
     context.console.end_progress();
     context.console.note("cancelling …");
     match client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await {
-        Ok(_) => Err(interrupted("the run was cancelled")),
+        Ok(_) => Err(interrupted("the run was cancelled").exit(exit)),
         Err(failure) if failure.code == "run-ended" => {
             let run = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
             finish(context, client, run).await

@@ -31,8 +31,12 @@ impl ExitStatus {
     pub(crate) const TIMED_OUT: Self = Self(124);
     /// The command could not be started (as a shell).
     pub(crate) const NOT_STARTED: Self = Self(126);
+    /// The caller's terminal went away (128 + SIGHUP).
+    pub(crate) const HUNG_UP: Self = Self(129);
     /// The caller pressed Ctrl-C (128 + SIGINT).
     pub(crate) const INTERRUPTED: Self = Self(130);
+    /// The caller was told to end (128 + SIGTERM).
+    pub(crate) const TERMINATED: Self = Self(143);
     /// The reader of standard output left (128 + SIGPIPE).
     pub(crate) const BROKEN_PIPE: Self = Self(141);
 

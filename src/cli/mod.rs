@@ -50,6 +50,7 @@ mod client;
 mod context;
 mod discover;
 mod follow;
+mod hold;
 mod sitting;
 mod sse;
 

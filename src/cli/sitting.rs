@@ -30,6 +30,7 @@ use super::{
     client::{Client, EventStream, Query},
     context::Context,
     exec::{SERVER_RETURN, cancel, interrupted},
+    exit::ExitStatus,
     failure::Failure,
     value,
 };
@@ -58,7 +59,13 @@ pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> 
     match told_to_end? {
         Served::Ended => Ok(()),
         Served::ToldToEnd => {
-            cancel(context, client, value::string(run, "runId")).await?;
+            cancel(
+                context,
+                client,
+                value::string(run, "runId"),
+                ExitStatus::INTERRUPTED,
+            )
+            .await?;
             Err(interrupted("the run was cancelled"))
         }
     }

@@ -14,6 +14,7 @@ use crate::{
         Engine,
         call::Call,
         delivery::{self, Delivery},
+        hold::{Held, Holding},
         judge::{Judgement, PolicyNow},
         live::{Holder, LiveRun},
         node::Purpose,
@@ -94,6 +95,18 @@ pub enum Leaving {
     Kills,
     /// It goes on: the caller can come back for it.
     Leaves,
+    /// The caller has to come back for it, soon and again and again, or it ends (see [`super::hold`]).
+    Lapses(Held),
+}
+
+impl Leaving {
+    /// What ends when nobody comes back.
+    pub(super) const fn held(self) -> Option<Held> {
+        match self {
+            Self::Lapses(held) => Some(held),
+            Self::Kills | Self::Leaves => None,
+        }
+    }
 }
 
 impl Engine {
@@ -112,6 +125,33 @@ impl Engine {
         key: Option<IdempotencyKey>,
     ) -> Result<ExecReply, ExecError> {
         self.exec_telling(caller, request, key, |_run_id| {}).await
+    }
+
+    /// [`Self::exec`] for a caller who holds what it started: it waits so long for a person and for the end, and a
+    /// caller who goes away, or does not call again under the same key soon after an answer, ends it. What was asked
+    /// for in the background stays.
+    ///
+    /// # Errors
+    /// As [`Self::exec`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future ends what `held` names, unless a call under the same key follows.
+    pub async fn exec_held(
+        self: &Arc<Self>,
+        caller: &Principal,
+        mut request: ExecRequest,
+        mut key: IdempotencyKey,
+        Holding { held, wait }: Holding,
+    ) -> Result<ExecReply, ExecError> {
+        if request.background {
+            return self.exec(caller, request, Some(key)).await;
+        }
+        key.leaving = Leaving::Lapses(held);
+        request.approval_wait = request.approval_wait.max(wait);
+        if held == Held::Run && !wait.is_zero() {
+            request.yield_after = Some(request.yield_after.unwrap_or_default().max(wait));
+        }
+        self.exec(caller, request, Some(key)).await
     }
 
     /// [`Self::exec`], telling of the run that is followed instead of being started at once.
@@ -135,6 +175,7 @@ impl Engine {
             (_, known) => known?,
         };
         if let Some(run_id) = known {
+            self.holds.come_back(&run_id);
             let standing = self.policy_hold.look();
             let default = standing.settings.policy.exec(&request.agent).background_after;
             let wait = if request.background {
@@ -317,11 +358,8 @@ impl Engine {
                 (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
                 (Verdict::Ask(spec), _) => engine.ask(&call, &judged, (spec, leaving), &settings, key).await,
             };
-            let live = match &attempt {
-                Ok(Attempt::Started(live)) if leaving == Leaving::Kills => Some(Arc::clone(live)),
-                _ => None,
-            };
-            (attempt, KillOnDrop(live))
+            let untaken = Untaken::of(&engine, &attempt, leaving);
+            (attempt, untaken)
         }));
         // Mostly nothing has to be waited for, and then a task would only cost the waking of another thread. The
         // caller cannot leave in the middle of a poll.
@@ -456,7 +494,7 @@ impl Engine {
         }
         match leaving {
             Leaving::Kills => Holder::Caller,
-            Leaving::Leaves => Holder::CallerWithKey,
+            Leaving::Leaves | Leaving::Lapses(_) => Holder::CallerWithKey,
         }
     }
 
@@ -502,7 +540,10 @@ impl Engine {
                 | RunStatus::Lost => return self.ended_reply(run, patience.run).await,
             };
             if !follower.sees_change_before(give_up).await {
-                follower.leaving = Leaving::Leaves;
+                follower.leaving = match follower.leaving {
+                    Leaving::Kills | Leaving::Leaves => Leaving::Leaves,
+                    lapses @ Leaving::Lapses(_) => lapses,
+                };
                 return self.waiting_reply(run).await;
             }
         }
@@ -527,7 +568,15 @@ impl Engine {
         waiting.end();
         match ended {
             Some(ended) => reply_to_end(&ended.run, &ended.output),
-            None => self.move_to_background(live, patience.run).await,
+            None => {
+                // The answer may never reach its caller.
+                let _lapsing = Lapsing {
+                    engine: self,
+                    live,
+                    leaving: patience.leaving,
+                };
+                self.move_to_background(live, patience.run).await
+            }
         }
     }
 
@@ -732,8 +781,9 @@ impl Drop for Follower<'_> {
     fn drop(&mut self) {
         // First, so that a start that goes on just now either shows up below or sees that nobody waits.
         drop(self.changes.take());
-        if let Some(live) = self.engine.live.get(self.run_id) {
-            leave(self.engine, &live, self.leaving);
+        match self.engine.live.get(self.run_id) {
+            Some(live) => leave(self.engine, &live, self.leaving),
+            None => lapse(self.engine, self.run_id, self.leaving),
         }
     }
 }
@@ -763,7 +813,11 @@ impl Drop for Waiting<'_> {
 
 /// What becomes of a run whose caller leaves: it ends with them, or goes on as a process session.
 fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, leaving: Leaving) {
-    if live.is_session() || live.has_ended() {
+    if live.has_ended() {
+        return;
+    }
+    lapse(engine, &live.run_id, leaving);
+    if live.is_session() {
         return;
     }
     if leaving == Leaving::Kills && !live.outlives_caller() {
@@ -774,19 +828,62 @@ fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, leaving: Leaving) {
     engine.tasks.spawn(async move { own.let_go(&live).await });
 }
 
-/// Kills the run when its caller leaves before it ended.
-struct KillOnDrop(Option<Arc<LiveRun>>);
+/// An answer about a run that goes on. Its caller has to come back, if they hold it, whether or not it reaches them.
+struct Lapsing<'a> {
+    engine: &'a Arc<Engine>,
+    live: &'a LiveRun,
+    leaving: Leaving,
+}
 
-impl KillOnDrop {
+impl Drop for Lapsing<'_> {
+    fn drop(&mut self) {
+        if !self.live.has_ended() {
+            lapse(self.engine, &self.live.run_id, self.leaving);
+        }
+    }
+}
+
+/// Begins the time within which a caller who holds a run has to come back for it.
+fn lapse(engine: &Arc<Engine>, run_id: &RunId, leaving: Leaving) {
+    if let Some(held) = leaving.held() {
+        engine.lapse(run_id, held);
+    }
+}
+
+/// What was begun for a caller who may have left before it could be told; it ends, or begins to lapse, with this.
+struct Untaken(Option<Orphan>);
+
+enum Orphan {
+    /// A run that is killed.
+    Killed(Arc<LiveRun>),
+    /// A run that somebody has to come back for.
+    Lapsing(Arc<Engine>, RunId, Held),
+}
+
+impl Untaken {
+    fn of(engine: &Arc<Engine>, attempt: &Result<Attempt, ExecError>, leaving: Leaving) -> Self {
+        let lapsing = |run_id: &RunId, held| Some(Orphan::Lapsing(Arc::clone(engine), run_id.clone(), held));
+        Self(match (attempt, leaving) {
+            (Ok(Attempt::Started(live)), Leaving::Kills) => Some(Orphan::Killed(Arc::clone(live))),
+            (Ok(Attempt::Started(live)), Leaving::Lapses(held)) => lapsing(&live.run_id, held),
+            (Ok(Attempt::Follow(run_id)), Leaving::Lapses(held)) => lapsing(run_id, held),
+            (Ok(Attempt::Started(_)), Leaving::Leaves)
+            | (Ok(Attempt::Follow(_)), Leaving::Leaves | Leaving::Kills)
+            | (Ok(Attempt::Stale | Attempt::UsedUp(_)) | Err(_), _) => None,
+        })
+    }
+
     fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for KillOnDrop {
+impl Drop for Untaken {
     fn drop(&mut self) {
-        if let Some(live) = &self.0 {
-            live.kill(KillCause::Cancelled);
+        match self.0.take() {
+            None => {}
+            Some(Orphan::Killed(live)) => live.kill(KillCause::Cancelled),
+            Some(Orphan::Lapsing(engine, run_id, held)) => engine.lapse(&run_id, held),
         }
     }
 }

@@ -20,6 +20,7 @@ mod approve;
 mod approvers;
 pub mod ask_only;
 mod exec;
+mod hold;
 mod judge_again;
 mod persist;
 pub mod prompter;
@@ -78,6 +79,7 @@ pub use delivery::{
     Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
 };
 pub use exec::{IdempotencyKey, Leaving};
+pub use hold::{Held, Holding};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
@@ -159,6 +161,7 @@ pub struct Engine {
     prompter: OnceLock<Arc<dyn prompter::Prompter>>,
     socket: socket::SocketState,
     live: live::LiveRuns,
+    holds: hold::Holds,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
     turns: Arc<Turns>,
@@ -240,6 +243,7 @@ impl Engine {
             prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
             live: live::LiveRuns::default(),
+            holds: hold::Holds::default(),
             process: process::ProcessState::default(),
             slots: Arc::default(),
             turns: Arc::default(),

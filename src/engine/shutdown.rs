@@ -143,11 +143,16 @@ impl Engine {
         if run.status.is_final() {
             return Err(CancelError::Ended(Box::new(run)));
         }
+        self.cancel_for(id, &caller.actor).await
+    }
+
+    /// Cancels a run in the name of somebody who may.
+    pub(super) async fn cancel_for(self: &Arc<Self>, id: &RunId, by: &Actor) -> Result<Run, CancelError> {
         let mut changes = self.broker.subscribe(id);
         loop {
             match self
                 .ledger
-                .cancel(id.clone(), Reason::Cancelled, caller.actor.clone())
+                .cancel(id.clone(), Reason::Cancelled, by.clone())
                 .await?
             {
                 CancelOutcome::Cancelled(_approval) => {

@@ -40,6 +40,8 @@ mod bound;
 #[cfg(test)]
 mod bridge;
 #[cfg(test)]
+mod callers;
+#[cfg(test)]
 mod cli;
 #[cfg(test)]
 mod cli_terminal;

@@ -3,21 +3,27 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::{Instant, sleep},
-};
+use tokio::time::{Instant, sleep};
 
 use super::{
     format::{Decision, Denial},
     replacement::Replacement,
 };
-use crate::cli::{client::Client, exec, failure::Failure, value};
+use crate::cli::{
+    client::Client,
+    exec,
+    failure::Failure,
+    hold::{Endings, Held, Hold},
+    value,
+};
 
 /// How often a run that waits for a person is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// A server that restarts is back within this time; a question survives that.
 const SERVER_RETURN: Duration = Duration::from_secs(30);
+
+/// A question ends with its hook: an agent that ended it runs nothing any more, or something else.
+const HELD: Held = Held::Question;
 
 /// Judges a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
 /// there is a record and perhaps a question, which is waited for.
@@ -32,20 +38,28 @@ pub(super) async fn judge(
     if value::string(&explained, "outcome") == "run" {
         return Ok(Decision::Replace(replacement));
     }
-    let answer = client.post_once(&["v1", "exec"], &body, key).await?;
-    if value::string(&answer, "status") == "approval-pending"
-        && let Some(denial) = wait(client, &answer, patience).await?
-    {
-        return Ok(Decision::Deny(denial));
+    let mut endings = Endings::listen();
+    let answer = client
+        .post_held(&["v1", "exec"], &body, key, (HELD, Duration::ZERO))
+        .await?;
+    if value::string(&answer, "status") == "approval-pending" {
+        let _hold = Hold::begin(client, &body, key, HELD);
+        if let Some(denial) = wait(client, &answer, patience, &mut endings).await? {
+            return Ok(Decision::Deny(denial));
+        }
     }
     Ok(Decision::Replace(replacement))
 }
 
 /// Waits for a person; `None` when they allowed it.
-async fn wait(client: &Client, answer: &Value, patience: Duration) -> Result<Option<Denial>, Failure> {
+async fn wait(
+    client: &Client,
+    answer: &Value,
+    patience: Duration,
+    endings: &mut Endings,
+) -> Result<Option<Denial>, Failure> {
     let run_id = value::string(answer, "runId");
     let give_up = Instant::now() + patience;
-    let told_to_stop = stop_signal();
     tokio::select! {
         decided = follow(client, run_id, give_up) => {
             if let Some(run) = decided? {
@@ -58,7 +72,8 @@ async fn wait(client: &Client, answer: &Value, patience: Duration) -> Result<Opt
                 hint: None,
             }))
         }
-        () = told_to_stop => {
+        // The agent has no more patience with its hook.
+        _exit = endings.next() => {
             withdraw(client, run_id).await;
             Err(Failure::new("interrupted", "the agent stopped waiting; the question was withdrawn"))
         }
@@ -106,17 +121,4 @@ fn denial_of(run: &Value) -> Option<Denial> {
 async fn withdraw(client: &Client, run_id: &str) {
     // It may have been decided just now; then it runs, and the record says so.
     drop(client.post(&["v1", "runs", run_id, "cancel"], &json!({})).await);
-}
-
-/// Ends when the agent has no more patience with its hook.
-async fn stop_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

@@ -4,6 +4,8 @@ mod answer;
 mod explain;
 mod request;
 
+use std::time::Duration;
+
 use axum::extract::State;
 use sha2::{Digest as _, Sha256};
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -17,10 +19,10 @@ pub(in crate::http::routes) use request::{
 };
 
 use crate::{
-    engine::{IdempotencyKey, Leaving},
+    engine::{Held, Holding, IdempotencyKey, Leaving},
     http::{
         caller::{AgentCaller, Exec},
-        extract::{IdempotencyHeader, QueryOf, RawJson},
+        extract::{IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
         problem::Problem,
         state::AppState,
     },
@@ -32,13 +34,56 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(explain::explain))
 }
 
+/// As `approvalWaitMs`.
+const LONGEST_HOLD: u64 = 600_000;
+
+/// What ends with its caller.
+#[derive(Debug, utoipa::IntoParams)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+struct ExecQuery {
+    /// What ends with its caller: `question` (what waits for a person) or `run` (also what runs). It ends when the
+    /// connection breaks, or when no call under the same `Idempotency-Key`, which it needs, follows within 3 s of an
+    /// answer about something that goes on. What was asked for in the background stays.
+    #[param(pattern = "^(question|run)$")]
+    held: Option<String>,
+    /// With `held`: how long to wait in milliseconds for a person and, with `run`, for the end.
+    #[param(maximum = 600_000)]
+    hold_ms: Option<u64>,
+}
+
+impl QueryForm for ExecQuery {
+    fn read(parameters: &mut Parameters) -> Result<Self, Problem> {
+        Ok(Self {
+            held: parameters.text("held")?,
+            hold_ms: parameters.value("holdMs")?,
+        })
+    }
+}
+
+impl ExecQuery {
+    fn into_holding(self) -> Result<Option<Holding>, Problem> {
+        let held = match self.held.as_deref() {
+            None => return Ok(None),
+            Some("question") => Held::Question,
+            Some("run") => Held::Run,
+            Some(_) => return Err(Problem::field("held", "expected question or run")),
+        };
+        let wait = self.hold_ms.unwrap_or(0);
+        if wait > LONGEST_HOLD {
+            return Err(Problem::field("holdMs", "expected at most 600000"));
+        }
+        let wait = Duration::from_millis(wait);
+        Ok(Some(Holding { held, wait }))
+    }
+}
+
 /// Runs a command: decides, asks a person when it must, runs it once.
 ///
 /// 200 when it ended while the caller waited, 202 when it runs on or waits for a person. A caller that goes
-/// away ends its foreground run, unless an `Idempotency-Key` lets it join again.
+/// away ends its foreground run, unless an `Idempotency-Key` lets it join again; `held` ends it all the same.
 #[utoipa::path(
     post, path = "/v1/exec", tag = "exec",
-    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
+    params(ExecQuery, ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
         description = "The same key with the same body within 24 h gives the first answer again and runs nothing.")),
     request_body = ExecBody,
     responses(
@@ -56,10 +101,11 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 async fn exec(
     caller: AgentCaller<Exec>,
     State(state): State<AppState>,
-    QueryOf(()): QueryOf<()>,
+    QueryOf(query): QueryOf<ExecQuery>,
     IdempotencyHeader(key): IdempotencyHeader,
     RawJson { value: body, bytes }: RawJson<ExecBody>,
 ) -> Result<ExecAnswer, Problem> {
+    let holding = query.into_holding()?;
     let request = body.into_request()?;
     let key = key.map(|key| IdempotencyKey {
         key,
@@ -67,7 +113,12 @@ async fn exec(
         leaving: Leaving::Leaves,
     });
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
-    let reply = state.engine().exec(&caller, request, key).await?;
+    let engine = state.engine();
+    let reply = match (holding, key) {
+        (None, key) => engine.exec(&caller, request, key).await?,
+        (Some(holding), Some(key)) => engine.exec_held(&caller, request, key, holding).await?,
+        (Some(_), None) => return Err(Problem::field("held", "needs an Idempotency-Key")),
+    };
     Ok(ExecAnswer::new(reply, |run_id| {
         state.link(&format!("/v1/runs/{run_id}"))
     }))

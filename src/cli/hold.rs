@@ -1,0 +1,134 @@
+//! What a command holds ends with it, however it ends (`POST /v1/exec`, `held`).
+//!
+//! The server notices that a connection broke, and nothing else tells it that a process was killed. So there is always
+//! a call open for as long as the command waits; it asks again and again under the same key.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinHandle,
+    time::sleep,
+};
+
+use super::{client::Client, exit::ExitStatus, failure::Failure, value};
+
+/// The longest that one call waits.
+const WAIT: Duration = Duration::from_mins(10);
+/// Pause before a broken connection is tried again. The server allows 3 s.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What ends with its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// The question to a person. What they allowed goes on.
+    Question,
+    /// The question, and the run as well.
+    Run,
+}
+
+impl Held {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Question => "question",
+            Self::Run => "run",
+        }
+    }
+}
+
+/// A call and how it is held; it is let go when this is dropped.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Hold(JoinHandle<()>);
+
+impl Hold {
+    /// Holds what a call of `POST /v1/exec` began. Its first answer came a moment ago.
+    pub(crate) fn begin(client: &Client, body: &Value, key: &str, held: Held) -> Self {
+        let (client, body, key) = (client.clone(), body.clone(), key.to_owned());
+        Self(tokio::spawn(async move {
+            while goes_on(
+                client.post_held(&["v1", "exec"], &body, &key, (held, WAIT)).await,
+                held,
+            )
+            .await
+            {}
+        }))
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn goes_on(answer: Result<Value, Failure>, held: Held) -> bool {
+    match answer {
+        Ok(answer) => match value::string(&answer, "status") {
+            "approval-pending" => true,
+            "queued" | "running" => held == Held::Run,
+            _ => false,
+        },
+        Err(failure) if failure.is_no_connection() => {
+            sleep(PAUSE).await;
+            true
+        }
+        Err(_) => false,
+    }
+}
+
+/// The signals that end a command.
+#[derive(Debug)]
+pub(crate) struct Endings {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+    hang_up: Option<Signal>,
+}
+
+impl Endings {
+    /// Listens from now on. A signal that this process was started to ignore (`nohup`) stays ignored.
+    pub(crate) fn listen() -> Self {
+        let ignored = ignored();
+        let listen = |kind: SignalKind| {
+            let bit = u32::try_from(kind.as_raw_value() - 1).ok()?;
+            let is_ignored = 1_u64.checked_shl(bit).is_some_and(|bit| ignored & bit != 0);
+            if is_ignored { None } else { signal(kind).ok() }
+        };
+        Self {
+            interrupt: listen(SignalKind::interrupt()),
+            terminate: listen(SignalKind::terminate()),
+            hang_up: listen(SignalKind::hangup()),
+        }
+    }
+
+    /// Waits for the first of them; the code that a shell gives a command that it ended.
+    ///
+    /// # Cancel safety
+    /// A signal that came while nobody waited is seen by the next call.
+    pub(crate) async fn next(&mut self) -> ExitStatus {
+        tokio::select! {
+            () = received(self.interrupt.as_mut()) => ExitStatus::INTERRUPTED,
+            () = received(self.terminate.as_mut()) => ExitStatus::TERMINATED,
+            () = received(self.hang_up.as_mut()) => ExitStatus::HUNG_UP,
+        }
+    }
+}
+
+async fn received(signal: Option<&mut Signal>) {
+    let came = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if came.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// The signals that this process ignores, one bit each; none where that cannot be read.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,148 @@
+//! Callers who hold what they started: it ends with them, however they end.
+//!
+//! A caller that is killed says nothing, and a call that was answered has no connection that could break. So a holder
+//! calls again and again under its idempotency key, each time for some minutes. When a call breaks off, or was
+//! answered with something that goes on, the next one has to come within [`COME_BACK`]; else the question is withdrawn
+//! or the run is killed. The time is there for connections that break and for servers that restart.
+//!
+//! Invariant: nothing ends for which anybody still waits. A server that stops ends nothing here.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    domain::{Reason, Run, RunId, RunStatus},
+    engine::{Engine, reply::CancelError},
+    ledger::CancelOutcome,
+};
+
+/// How long a holder may be away: longer than the pause before the command line tries a broken connection again.
+const COME_BACK: Duration = Duration::from_secs(3);
+
+/// What ends with its caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The question to a person. What they allowed goes on.
+    Question,
+    /// The question, and the run as well.
+    Run,
+}
+
+/// What a caller holds, and for how long with this call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// What ends with the caller.
+    pub held: Held,
+    /// How long the call waits for a person, and where it holds the run for its end.
+    pub wait: Duration,
+}
+
+/// The runs whose holder is away, each with the number of the time that counts.
+#[derive(Debug, Default)]
+pub(super) struct Holds(Mutex<Away>);
+
+#[derive(Debug, Default)]
+struct Away {
+    last: u64,
+    since: HashMap<RunId, u64>,
+}
+
+impl Holds {
+    /// The holder is away from now on.
+    fn leave(&self, run_id: &RunId) -> u64 {
+        let mut away = self.lock();
+        away.last += 1;
+        let number = away.last;
+        away.since.insert(run_id.clone(), number);
+        number
+    }
+
+    /// Somebody calls for the run again.
+    pub(super) fn come_back(&self, run_id: &RunId) {
+        self.lock().since.remove(run_id);
+    }
+
+    /// Whether nobody came back since; it is forgotten then.
+    fn is_over(&self, run_id: &RunId, number: u64) -> bool {
+        let mut away = self.lock();
+        let is_over = away.since.get(run_id) == Some(&number);
+        if is_over {
+            away.since.remove(run_id);
+        }
+        is_over
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Away> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Engine {
+    /// Begins the time within which the holder of a run has to come back.
+    pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: Held) {
+        let number = self.holds.leave(run_id);
+        let (engine, run_id) = (Arc::clone(self), run_id.clone());
+        self.tasks.spawn(async move {
+            tokio::select! {
+                () = engine.stopping.cancelled() => return,
+                () = tokio::time::sleep(COME_BACK) => {}
+            }
+            if engine.holds.is_over(&run_id, number)
+                && !engine.broker.is_awaited(&run_id)
+                && let Err(error) = engine.end_unheld(&run_id, held).await
+            {
+                tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a run whose caller is gone was not ended");
+            }
+        });
+    }
+
+    async fn end_unheld(self: &Arc<Self>, run_id: &RunId, held: Held) -> Result<(), CancelError> {
+        let run = self.ledger.run(run_id).await?.ok_or(CancelError::NotFound)?;
+        if run.status.is_final() {
+            return Ok(());
+        }
+        match held {
+            Held::Run => match self.cancel_for(run_id, &run.requested_by).await {
+                Ok(_) | Err(CancelError::Ended(_)) => Ok(()),
+                Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => Err(error),
+            },
+            Held::Question => self.withdraw(&run).await,
+        }
+    }
+
+    /// Withdraws a question, unless it was answered.
+    async fn withdraw(&self, run: &Run) -> Result<(), CancelError> {
+        if run.status != RunStatus::Asking {
+            return Ok(());
+        }
+        let by = run.requested_by.clone();
+        match self.ledger.cancel(run.id.clone(), Reason::Cancelled, by).await? {
+            CancelOutcome::Cancelled(_approval) => self.broker.touch(&run.id),
+            CancelOutcome::NotFound | CancelOutcome::Ended(_) | CancelOutcome::Started(_) => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_last_leave_counts_and_coming_back_ends_it() {
+        let holds = Holds::default();
+        let run = RunId::parse("r1").unwrap();
+        let first = holds.leave(&run);
+        let second = holds.leave(&run);
+        assert!(!holds.is_over(&run, first));
+        assert!(holds.is_over(&run, second));
+        assert!(!holds.is_over(&run, second));
+        let third = holds.leave(&run);
+        holds.come_back(&run);
+        assert!(!holds.is_over(&run, third));
+        assert!(holds.lock().since.is_empty());
+    }
+}
