@@ -108,7 +108,8 @@ async fn claude_code_with_mcp() {
     let talk = conversation("claude-code", "2025-06-18", &json!({"roots": {}}));
     converse(&server, entry, &talk).await;
     let settings = json_block(".claude/settings.json use=permissions");
-    assert_eq!(settings["permissions"]["allow"][0], "mcp__countersign__exec");
+    // All tools of the server: what takes longer than an answer needs `process`.
+    assert_eq!(settings["permissions"]["allow"], json!(["mcp__countersign"]));
 }
 
 #[tokio::test]
@@ -191,6 +192,12 @@ async fn codex_with_mcp_and_a_hook_that_leads_there() {
     let server = TestServer::full().start().await;
     let config: toml::Table = block("config.toml").parse().expect("TOML");
     let entry = serde_json::to_value(&config["mcp_servers"]["countersign"]).expect("JSON");
+    assert_eq!(entry["default_tools_approval_mode"], "approve");
+    assert!(
+        entry["tool_timeout_sec"].as_u64() > Some(600),
+        "longer than approvalWaitMs"
+    );
+    assert_eq!(config["features"]["shell_tool"].as_bool(), Some(false));
     let talk = conversation("codex-mcp-client", "2025-06-18", &json!({"elicitation": {}}));
     converse(&server, &entry, &talk).await;
 
@@ -216,12 +223,55 @@ async fn gemini_cli_with_mcp() {
     let server = TestServer::full().start().await;
     let settings = json_block("settings.json");
     assert_eq!(settings["tools"]["exclude"], json!(["run_shell_command"]));
+    assert_eq!(settings["mcpServers"]["countersign"]["trust"], true);
     let talk = conversation(
         "gemini-cli-mcp-client",
         "2025-11-25",
         &json!({"roots": {"listChanged": true}}),
     );
     converse(&server, &settings["mcpServers"]["countersign"], &talk).await;
+}
+
+#[tokio::test]
+async fn gemini_cli_with_a_hook() {
+    let server = TestServer::full().start().await;
+    let settings = json_block("settings.json use=hook");
+    let group = &settings["hooks"]["BeforeTool"][0];
+    assert_eq!(group["matcher"], "run_shell_command");
+    let hook = &group["hooks"][0];
+    assert!(
+        hook["timeout"].as_u64() > Some(9 * 60 * 1000),
+        "longer than our own patience"
+    );
+    let event = json!({
+        "session_id": "abc123", "transcript_path": "/home/u/.gemini/tmp/p/chats/abc123.json",
+        "cwd": server.scratch().path(), "hook_event_name": "BeforeTool", "timestamp": "2026-11-24T08:00:00.000Z",
+        "tool_name": "run_shell_command", "tool_input": {"command": "echo hi", "description": "Say hi"},
+    });
+    let command = hook["command"].as_str().expect("a command");
+    let shell = surroundings(Invocation::new("sh").args(&["-c", command]), &server);
+    let done = finish(shell.input(event.to_string())).await;
+    let output: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    assert_eq!(output["decision"], "allow", "{output}");
+    let replaced = output["hookSpecificOutput"]["tool_input"]["command"]
+        .as_str()
+        .expect("a command");
+    let shell = surroundings(Invocation::new("bash").args(&["-c", replaced]), &server);
+    let done = finish(shell).await;
+    assert_eq!((done.code, done.stdout.as_str()), (Some(0), "hi\n"), "{done:?}");
+}
+
+#[tokio::test]
+async fn opencode_with_mcp() {
+    let server = TestServer::full().start().await;
+    let config = json_block("opencode.json");
+    assert_eq!(config["permission"]["bash"], "deny");
+    let entry = &config["mcp"]["countersign"];
+    assert_eq!(entry["type"], "local");
+    let words = entry["command"].as_array().expect("a command line");
+    let (program, arguments) = words.split_first().expect("a program");
+    let talk = conversation("opencode", "2025-11-25", &json!({}));
+    converse(&server, &json!({"command": program, "args": arguments}), &talk).await;
 }
 
 #[tokio::test]

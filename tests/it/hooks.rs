@@ -1,10 +1,10 @@
 //! Hooks of other agents: what is allowed is replaced, everything else stops the command.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Invocation, TestServer, eventually, lines, only};
+use crate::support::{Finished, Invocation, TestServer, eventually, lines, only, write_file};
 
 /// A `PreToolUse` event as Claude Code sends it.
 fn event(server: &TestServer, tool: &str, input: &Value) -> Value {
@@ -193,6 +193,186 @@ async fn an_agent_that_ends_its_hook_withdraws_the_question() {
         .expect("its end");
     assert_eq!(status.code(), Some(2));
     assert_eq!(server.operator().pending().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_question_ends_with_a_hook_that_is_killed() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::HUP] {
+        let mut child = server
+            .invocation(&["hook", "codex", "--mode", "rewrite"])
+            .start_interactive();
+        let mut stdin = child.stdin.take().expect("stdin is piped");
+        std::io::Write::write_all(&mut stdin, bash(&server, "id").to_string().as_bytes()).expect("writing");
+        drop(stdin);
+        let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).expect("a signal");
+        tokio::task::spawn_blocking(move || child.wait().expect("its end"))
+            .await
+            .expect("its end");
+        eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
+        let late = operator
+            .decide(asked[0]["id"].as_str().expect("an id"), "allow-once")
+            .await;
+        late.problem(410, "approval-cancelled");
+    }
+}
+
+/// Settings of Claude Code with these rules.
+fn settings(file: &Path, rules: &Value) {
+    std::fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
+    write_file(file, &json!({ "permissions": rules }).to_string());
+}
+
+#[tokio::test]
+async fn what_the_clients_own_rules_deny_is_denied_wherever_they_are() {
+    let server = TestServer::full().start().await;
+    let project = server.scratch().dir("project");
+    let (home, config) = (
+        server.scratch().dir("claude-home"),
+        server.scratch().dir("claude-config"),
+    );
+    let marker = project.join("marker");
+    let input = |command: &str| {
+        let mut event = bash(&server, command);
+        event["cwd"] = json!(project.join("sub"));
+        event
+    };
+    std::fs::create_dir(project.join("sub")).expect("a directory");
+    std::fs::create_dir(project.join(".git")).expect("a directory");
+    let ask = |command: &str, variables: &[(&str, &Path)]| {
+        let invocation = server
+            .invocation(&["hook", "claude-code"])
+            .env("HOME", &home)
+            .input(input(command).to_string());
+        let invocation = variables.iter().fold(invocation, |invocation, (name, value)| {
+            invocation.env(name, value)
+        });
+        async move { decision(&TestServer::finish(invocation).await) }
+    };
+    let touch = format!("cd {} && touch {}", project.display(), marker.display());
+    assert_eq!(ask(&touch, &[]).await["permissionDecision"], "allow");
+    let rules = json!({"deny": ["Read(x)", "Bash(touch:*)"], "allow": ["Bash"]});
+    let (project_dir, config_dir) = (("CLAUDE_PROJECT_DIR", &*project), ("CLAUDE_CONFIG_DIR", &*config));
+    for (file, variables) in [
+        (home.join(".claude/settings.json"), &[][..]),
+        (config.join("settings.json"), &[config_dir]),
+        (project.join(".claude/settings.json"), &[]),
+        (project.join(".claude/settings.local.json"), &[]),
+        (project.join("sub/.claude/settings.json"), &[]),
+        (project.join(".claude/settings.json"), &[project_dir]),
+    ] {
+        settings(&file, &rules);
+        let denied = ask(&touch, variables).await;
+        assert_eq!(denied["permissionDecision"], "deny", "{}", file.display());
+        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        assert!(
+            reason.contains("Bash(touch:*)") && reason.contains(&file.display().to_string()),
+            "{reason}"
+        );
+        assert!(denied.get("updatedInput").is_none());
+        assert_eq!(ask("ls", variables).await["permissionDecision"], "allow");
+        std::fs::remove_file(&file).expect("the file goes");
+    }
+    assert!(!marker.exists());
+    let runs = server.operator().get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"], json!([]), "what the client forbids is no run");
+}
+
+#[tokio::test]
+async fn what_the_clients_own_rules_have_asked_is_denied_with_what_to_do() {
+    let server = TestServer::full().start().await;
+    let home = server.scratch().join("home");
+    let file = home.join(".claude/settings.json");
+    let ask = |command: &str| {
+        let invocation = server
+            .invocation(&["hook", "claude-code"])
+            .env("HOME", &home)
+            .input(bash(&server, command).to_string());
+        async move { decision(&TestServer::finish(invocation).await) }
+    };
+    settings(
+        &file,
+        &json!({"ask": ["Bash(git push *)"], "deny": ["Bash(git * main)"]}),
+    );
+    for (command, rule) in [
+        ("git push origin x", "Bash(git push *)"),
+        ("ls; git push", "Bash(git push *)"),
+        ("git push origin main", "Bash(git * main)"),
+    ] {
+        let denied = ask(command).await;
+        assert_eq!(denied["permissionDecision"], "deny", "{command}");
+        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        assert!(reason.contains(rule), "{command}: {reason}");
+    }
+    assert_eq!(ask("git pull").await["permissionDecision"], "allow");
+    for text in [
+        "{",
+        "[]",
+        "{\"permissions\": []}",
+        "{\"permissions\": {\"deny\": \"Bash\"}}",
+        "{\"permissions\": {\"deny\": [1]}}",
+        "{\"permissions\": {\"ask\": [\"Bash(ls\"]}}",
+    ] {
+        write_file(&file, text);
+        let denied = ask("git pull").await;
+        assert_eq!(denied["permissionDecision"], "deny", "{text}");
+        let reason = denied["permissionDecisionReason"].as_str().expect("a reason");
+        assert!(reason.contains(&file.display().to_string()), "{text}: {reason}");
+    }
+    for text in [
+        "",
+        "{}",
+        "{\"permissions\": {\"deny\": [\"Read(x)\"], \"ask\": null}}",
+    ] {
+        write_file(&file, text);
+        assert_eq!(ask("git pull").await["permissionDecision"], "allow", "{text}");
+    }
+    std::fs::remove_file(&file).expect("the file goes");
+    std::fs::create_dir(&file).expect("a directory");
+    assert_eq!(ask("git pull").await["permissionDecision"], "deny");
+}
+
+#[tokio::test]
+async fn gemini_gets_a_replacement_for_its_shell_tool_alone() {
+    let server = TestServer::full().start().await;
+    let event = |tool: &str, input: &Value| {
+        json!({
+            "session_id": "g1", "transcript_path": "/t", "cwd": server.scratch().path(),
+            "hook_event_name": "BeforeTool", "timestamp": "2026-11-24T00:00:00.000Z",
+            "tool_name": tool, "tool_input": input,
+        })
+    };
+    let sub = server.scratch().dir("sub");
+    let input = json!({"command": "pwd; exit 3", "description": "d", "dir_path": "sub"});
+    let done = hook(&server, &["gemini"], &event("run_shell_command", &input)).await;
+    let answer: Value = serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("{done:?}"));
+    assert_eq!((done.code, &answer["decision"]), (Some(0), &json!("allow")));
+    let replaced =
+        json!({"permissionDecision": "allow", "updatedInput": answer["hookSpecificOutput"]["tool_input"]});
+    let ran = run_replaced(&server, &replaced).await;
+    assert_eq!(
+        (ran.code, ran.stdout.trim_end()),
+        (Some(3), &*sub.to_string_lossy())
+    );
+    let other = hook(
+        &server,
+        &["gemini"],
+        &event("write_file", &json!({"file_path": "x"})),
+    )
+    .await;
+    assert_eq!((other.code, other.stdout.as_str()), (Some(0), ""));
+    let asked = event("run_shell_command", &json!({"command": "ls", "dir_path": "none"}));
+    let done = hook(&server, &["gemini"], &asked).await;
+    let answer: Value = serde_json::from_str(&done.stdout).expect("an answer");
+    assert_eq!((done.code, &answer["decision"]), (Some(0), &json!("deny")));
+    assert!(
+        answer["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.contains("workdir-unavailable")),
+        "{answer}"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::{io::Read as _, time::Duration};
 
 use super::{
+    client_rules,
     format::{AskedCommand, Decision, Denial, Format, Question, Reply},
     judge,
     replacement::Replacement,
@@ -22,6 +23,7 @@ const MAX_INPUT: u64 = 4 * 1024 * 1024;
   echo '{\"argv\":[\"git\",\"status\"]}' | countersign hook json
   countersign hook claude-code --timeout 9m        # as a PreToolUse hook, see docs/agents.md
   countersign hook codex --mode redirect
+  countersign hook gemini --timeout 9m             # as a BeforeTool hook
 
 A command that is allowed is replaced by `countersign exec` with the same command, so that it runs
 once, as judged, with a record. A command that needs a person waits for them.
@@ -89,17 +91,34 @@ async fn answer(context: &Context, args: &HookArgs) -> Result<Reply, Failure> {
     }
     let mut asked = match args.format.question(&read_input()?)? {
         Question::Other => return Ok(args.format.reply(None, Decision::Nothing)),
-        Question::Unknown { tool } => return Ok(args.format.reply(None, Decision::Deny(unknown(&tool)))),
+        Question::Unknown { tool } => {
+            return Ok(args
+                .format
+                .reply(None, Decision::Deny(unknown(&tool, args.format))));
+        }
         Question::Command(asked) => asked,
     };
     if let Some(agent) = &args.agent {
         asked.agent = Some(agent.to_string());
+    }
+    if let Some(denial) = forbidden(context, args.format, &asked) {
+        return Ok(args.format.reply(Some(&asked), Decision::Deny(denial)));
     }
     let decision = match args.mode.unwrap_or_else(|| args.default_mode()) {
         Mode::Redirect => Decision::Deny(redirected()),
         Mode::Rewrite => decide(context, args, &asked).await?,
     };
     Ok(args.format.reply(Some(&asked), decision))
+}
+
+/// Why the client would not run the command that its agent wrote. It looks at the replacement only, which is another.
+fn forbidden(context: &Context, format: Format, asked: &AskedCommand) -> Option<Denial> {
+    match format {
+        Format::ClaudeCode => {
+            client_rules::denial(asked, format.shell(), context.environment.as_ref()).unwrap_or_else(Some)
+        }
+        Format::Codex | Format::Gemini | Format::Json => None,
+    }
 }
 
 async fn decide(context: &Context, args: &HookArgs, asked: &AskedCommand) -> Result<Decision, Failure> {
@@ -124,7 +143,7 @@ impl HookArgs {
     fn default_mode(&self) -> Mode {
         match self.format {
             Format::Codex => Mode::Redirect,
-            Format::ClaudeCode | Format::Json => Mode::Rewrite,
+            Format::ClaudeCode | Format::Gemini | Format::Json => Mode::Rewrite,
         }
     }
 }
@@ -174,10 +193,11 @@ fn server_flags(context: &Context) -> Result<Vec<String>, Failure> {
     Ok(flags)
 }
 
-fn unknown(tool: &str) -> Denial {
+fn unknown(tool: &str, format: Format) -> Denial {
+    let shell = format.shell();
     Denial {
         code: "unknown-tool".to_owned(),
-        detail: format!("commands of the tool {tool} cannot be handed to countersign; use Bash"),
+        detail: format!("commands of the tool {tool} cannot be handed to countersign; use {shell}"),
         hint: None,
     }
 }

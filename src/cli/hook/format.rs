@@ -1,9 +1,10 @@
 //! What agents send to their hooks and expect back.
 //!
 //! Claude Code and Codex send a `PreToolUse` event and read `hookSpecificOutput`; exit code 2 with a message on
-//! standard error stops the tool, any other failure of a hook does not. The generic form is ours.
+//! standard error stops the tool, any other failure of a hook does not. Gemini CLI has the same with a `BeforeTool` event,
+//! names of its own, and the decision beside `hookSpecificOutput`. The generic form is ours.
 
-use std::fmt;
+use std::{fmt, path::Path};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,6 +19,8 @@ pub(crate) enum Format {
     ClaudeCode,
     /// `PreToolUse` hooks of Codex
     Codex,
+    /// `BeforeTool` hooks of Gemini CLI
+    Gemini,
     /// The generic form, for everything else
     Json,
 }
@@ -102,11 +105,22 @@ struct GenericQuestion {
     session_key: Option<String>,
 }
 
+impl AskedCommand {
+    /// A member of the tool's input as text; `None` where there is none, or one that is made of others.
+    pub(super) fn input(&self, name: &str) -> Option<String> {
+        match self.input.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            value @ (Value::Bool(_) | Value::Number(_)) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
 impl Format {
     /// Reads a question.
     pub(super) fn question(self, bytes: &[u8]) -> Result<Question, Failure> {
         match self {
-            Self::ClaudeCode | Self::Codex => self.tool_question(parse(bytes)?),
+            Self::ClaudeCode | Self::Codex | Self::Gemini => self.tool_question(parse(bytes)?),
             Self::Json => generic_question(parse(bytes)?),
         }
     }
@@ -115,6 +129,7 @@ impl Format {
     pub(super) fn reply(self, asked: Option<&AskedCommand>, decision: Decision) -> Reply {
         match self {
             Self::ClaudeCode | Self::Codex => self.tool_reply(asked, decision),
+            Self::Gemini => gemini_reply(decision),
             Self::Json => generic_reply(decision),
         }
     }
@@ -127,12 +142,13 @@ impl Format {
             cwd,
             session_id,
         } = event;
-        if hook_event_name != "PreToolUse" {
-            return Err(Failure::usage(
-                "this hook answers PreToolUse events; register it for these alone",
-            ));
+        let expected = self.event();
+        if hook_event_name != expected {
+            return Err(Failure::usage(format!(
+                "this hook answers {expected} events; register it for these alone"
+            )));
         }
-        if tool_name != "Bash" {
+        if tool_name != self.shell() {
             let is_command = self.runs_commands().contains(&tool_name.as_str());
             return Ok(if is_command {
                 Question::Unknown { tool: tool_name }
@@ -145,14 +161,33 @@ impl Format {
         };
         Ok(Question::Command(AskedCommand {
             command: CommandLine::Text(text.clone()),
-            workdir: cwd,
+            workdir: match self {
+                Self::Gemini => below(cwd, &tool_input)?,
+                Self::ClaudeCode | Self::Codex | Self::Json => cwd,
+            },
             agent: None,
             session: session_id.map(|id| format!("{}:{id}", self.session_prefix())),
             input: tool_input,
         }))
     }
 
-    /// Tools beside `Bash` that run commands.
+    /// The event that comes before a tool.
+    const fn event(self) -> &'static str {
+        match self {
+            Self::ClaudeCode | Self::Codex | Self::Json => "PreToolUse",
+            Self::Gemini => "BeforeTool",
+        }
+    }
+
+    /// The tool that runs commands of a shell.
+    pub(super) const fn shell(self) -> &'static str {
+        match self {
+            Self::ClaudeCode | Self::Codex | Self::Json => "Bash",
+            Self::Gemini => "run_shell_command",
+        }
+    }
+
+    /// Other tools that run commands.
     const fn runs_commands(self) -> &'static [&'static str] {
         match self {
             Self::ClaudeCode => &["PowerShell", "Monitor"],
@@ -164,7 +199,7 @@ impl Format {
                 "unified_exec",
                 "write_stdin",
             ],
-            Self::Json => &[],
+            Self::Gemini | Self::Json => &[],
         }
     }
 
@@ -172,6 +207,7 @@ impl Format {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+            Self::Gemini => "gemini",
             Self::Json => "hook",
         }
     }
@@ -203,6 +239,49 @@ impl Format {
             output: Some(json!({"hookSpecificOutput": output})),
             exit: ExitStatus::SUCCESS,
         }
+    }
+}
+
+/// Where a command of Gemini CLI runs: its `dir_path`, which older versions call `directory`, is relative to the project.
+fn below(cwd: Option<String>, input: &Map<String, Value>) -> Result<Option<String>, Failure> {
+    let directory = match input.get("dir_path").or_else(|| input.get("directory")) {
+        None | Some(Value::Null) => return Ok(cwd),
+        Some(Value::String(directory)) if directory.is_empty() => return Ok(cwd),
+        Some(Value::String(directory)) => directory,
+        Some(Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+            return Err(Failure::usage("tool_input.dir_path is no text"));
+        }
+    };
+    let path = match &cwd {
+        Some(cwd) => Path::new(cwd).join(directory),
+        None => Path::new(directory).to_owned(),
+    };
+    if !path.is_absolute() {
+        return Err(Failure::usage(
+            "tool_input.dir_path is relative and there is no cwd",
+        ));
+    }
+    // Both parts are text, so this is.
+    Ok(path.to_str().map(str::to_owned))
+}
+
+fn gemini_reply(decision: Decision) -> Reply {
+    let output = match decision {
+        Decision::Nothing => None,
+        // Merged into the tool's input.
+        Decision::Replace(replacement) => Some(json!({
+            "decision": "allow",
+            "hookSpecificOutput": {
+                "hookEventName": "BeforeTool", "tool_input": {"command": replacement.to_shell_text()},
+            },
+        })),
+        Decision::AskThere(denial) | Decision::Deny(denial) => {
+            Some(json!({"decision": "deny", "reason": denial.to_string()}))
+        }
+    };
+    Reply {
+        output,
+        exit: ExitStatus::SUCCESS,
     }
 }
 
@@ -367,6 +446,40 @@ mod tests {
     }
 
     #[test]
+    fn gemini_has_names_of_its_own() {
+        let ask = |input: Value| {
+            let event = json!({
+                "session_id": "s1", "transcript_path": "/t", "cwd": "/work", "timestamp": "2026-01-01T00:00:00Z",
+                "hook_event_name": "BeforeTool", "tool_name": "run_shell_command", "tool_input": input,
+            });
+            Format::Gemini.question(event.to_string().as_bytes())
+        };
+        for (input, workdir) in [
+            (json!({"command": "ls"}), "/work"),
+            (json!({"command": "ls", "dir_path": "sub"}), "/work/sub"),
+            (json!({"command": "ls", "directory": "/else"}), "/else"),
+            (json!({"command": "ls", "dir_path": ""}), "/work"),
+        ] {
+            let Ok(Question::Command(asked)) = ask(input.clone()) else {
+                panic!("a command: {input}");
+            };
+            assert_eq!(asked.workdir.as_deref(), Some(workdir), "{input}");
+            assert_eq!(asked.session.as_deref(), Some("gemini:s1"));
+            let replacement = Replacement::new("/bin/countersign", &[], &asked, "k");
+            let reply = Format::Gemini.reply(Some(&asked), Decision::Replace(replacement.clone()));
+            assert_eq!(
+                reply.output.unwrap(),
+                json!({"decision": "allow", "hookSpecificOutput": {
+                    "hookEventName": "BeforeTool", "tool_input": {"command": replacement.to_shell_text()},
+                }})
+            );
+        }
+        assert!(ask(json!({"command": "ls", "dir_path": 7})).is_err());
+        let of_another = event("Bash", &json!({"command": "ls"}));
+        assert!(Format::Gemini.question(&of_another).is_err());
+    }
+
+    #[test]
     fn no_is_said_in_the_way_of_each_agent() {
         let word = |format: Format, decision: Decision| {
             let reply = format.reply(None, decision);
@@ -380,9 +493,11 @@ mod tests {
         let ask = |format| word(format, Decision::AskThere(denial()));
         assert_eq!(deny(Format::ClaudeCode), ("deny".to_owned(), ExitStatus::SUCCESS));
         assert_eq!(deny(Format::Codex), ("deny".to_owned(), ExitStatus::SUCCESS));
+        assert_eq!(deny(Format::Gemini), ("deny".to_owned(), ExitStatus::SUCCESS));
         assert_eq!(deny(Format::Json), ("deny".to_owned(), ExitStatus::BLOCKS));
         assert_eq!(ask(Format::ClaudeCode).0, "ask");
         assert_eq!(ask(Format::Codex).0, "deny");
+        assert_eq!(ask(Format::Gemini).0, "deny");
         assert_eq!(ask(Format::Json), ("ask".to_owned(), ExitStatus::BLOCKS));
     }
 }

@@ -7,9 +7,11 @@
 //! Invariant: whatever goes wrong here stops the command. Agents let a command through when their hook fails in any
 //! other way than the one they document, so every failure ends in that way.
 
+mod client_rules;
 mod command;
 mod format;
 mod judge;
 mod replacement;
+mod rules;
 
 pub(crate) use command::{HookArgs, run};
