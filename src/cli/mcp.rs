@@ -58,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, 
     };
     let clock = std::sync::Arc::clone(&context.clock);
     let server = Server::new(door, arguments, clock, std::sync::Arc::new(SystemIds));
-    let running = match server.serve(rmcp::transport::stdio()).await {
+    let running = match Box::pin(server.serve(rmcp::transport::stdio())).await {
         Ok(running) => running,
         // A client that leaves before it said anything wanted nothing.
         Err(rmcp::service::ServerInitializeError::ConnectionClosed(_)) => return Ok(ExitStatus::SUCCESS),
@@ -136,18 +136,12 @@ impl RelayDoor {
         else {
             return self.call(tool, arguments, key).await;
         };
-        match self.call(tool, placed, key).await {
-            // Refused before anything began, so that nothing happens twice.
-            Outcome::Refused(problem)
-                if place.is_default
-                    && problem
-                        .get("code")
-                        .is_some_and(|code| code == "workdir-unavailable") =>
-            {
-                self.call(tool, arguments, key).await
-            }
-            outcome => outcome,
+        let outcome = self.call(tool, placed, key).await;
+        // Refused before anything began, so that nothing happens twice.
+        if place.is_default && is_about_workdir(&outcome) {
+            return self.call(tool, arguments, key).await;
         }
+        outcome
     }
 
     async fn call(&self, tool: &str, arguments: JsonObject, key: Option<&str>) -> Outcome {
@@ -242,6 +236,15 @@ fn message(tool: &str, arguments: &JsonObject, key: Option<&str>) -> Value {
         "jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": tool, "arguments": arguments, "_meta": meta},
     })
+}
+
+fn is_about_workdir(outcome: &Outcome) -> bool {
+    match outcome {
+        Outcome::Refused(problem) => problem
+            .get("code")
+            .is_some_and(|code| code == "workdir-unavailable"),
+        Outcome::Answered(_) => false,
+    }
 }
 
 /// What a JSON-RPC answer says.

@@ -566,18 +566,16 @@ impl Engine {
             RunWait::Background => None,
         };
         waiting.end();
-        match ended {
-            Some(ended) => reply_to_end(&ended.run, &ended.output),
-            None => {
-                // The answer may never reach its caller.
-                let _lapsing = Lapsing {
-                    engine: self,
-                    live,
-                    leaving: patience.leaving,
-                };
-                self.move_to_background(live, patience.run).await
-            }
+        if let Some(ended) = ended {
+            return reply_to_end(&ended.run, &ended.output);
         }
+        // The answer may never reach its caller.
+        let _lapsing = Lapsing {
+            engine: self,
+            live,
+            leaving: patience.leaving,
+        };
+        self.move_to_background(live, patience.run).await
     }
 
     /// Lets a run go on that nobody waits for.

@@ -5,7 +5,9 @@ use std::{path::PathBuf, process::Child};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Api, Invocation, ServerBuilder, TestServer, eventually, is_alive, lines, only};
+use crate::support::{
+    Api, Invocation, ServerBuilder, TestServer, eventually, is_alive, lines, only, write_file,
+};
 
 /// The signals that end a program, and the code of one that ends by them; a killed one has none.
 const ENDINGS: [(Signal, Option<i32>); 4] = [
@@ -168,7 +170,7 @@ async fn a_caller_that_ignores_a_hang_up_goes_on() {
         .start_interactive();
     eventually("begun", || async { lines(&begun) }, |lines| !lines.is_empty()).await;
     send(&child, Signal::HUP);
-    std::fs::write(&go, "").expect("a file");
+    write_file(&go, "");
     assert_eq!(code(child).await, Some(7));
 }
 

@@ -222,7 +222,7 @@ async fn a_question_ends_with_a_hook_that_is_killed() {
 /// Settings of Claude Code with these rules.
 fn settings(file: &Path, rules: &Value) {
     std::fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");
-    write_file(file, &json!({ "permissions": rules }).to_string());
+    write_file(file, json!({ "permissions": rules }).to_string());
 }
 
 #[tokio::test]
