@@ -1,6 +1,8 @@
 //! The product itself, in two generations, at the other end of every wire: its node hosts and its command line with our
-//! server, our node with its gateways, its client of the approvals socket with ours. `dev/peers` installs it.
+//! server, our node with its gateways, its client of the approvals socket with ours. And Claude Code, with our hook and our
+//! MCP server. `dev/peers` installs them.
 
+mod claude_code;
 mod gateways;
 mod node_hosts;
 mod operator;
