@@ -36,7 +36,7 @@ use crate::{
         gate::{self, AfterTimeout, AskSpec, Coverage, FallbackVerdict, GateInput, Unanswered},
     },
     settings::Settings,
-    sys::hooks,
+    sys::{descriptors::SPARE_DESCRIPTORS, hooks},
 };
 
 /// How often a launch is tried again because the policy changed in between.
@@ -334,7 +334,7 @@ impl Engine {
             return Err(Blind.into());
         }
         // Policy files that went with the state directory would look like a policy that became stricter.
-        self.expect_means()?;
+        self.expect_means(SPARE_DESCRIPTORS)?;
         for _ in 0..ATTEMPTS {
             let seen = self.policy_for(&approval.card.binding, &approval.requested_by);
             let now = match Box::pin(seen).await {

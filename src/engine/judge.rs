@@ -246,22 +246,23 @@ impl Engine {
         now: &PolicyNow,
         spent: &[EntryId],
     ) -> Result<Judgement, ExecError> {
-        self.expect_means()?;
+        // Looking at it takes more, but what it lacks only ever makes the verdict stricter.
+        self.expect_means(1)?;
         let judged = turns::look(&call.command, || self.judge_at_once(call, now, spent));
         if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
-            // A lack only ever makes it stricter: what could not be opened is not known.
-            self.expect_means()?;
+            // What could not be opened is not known.
+            self.expect_means(SPARE_DESCRIPTORS)?;
         }
         judged
     }
 
     /// Whether the machine gives what judging takes. Without it the call gets no verdict: settings that were deleted
     /// with their directory, or a program that could not be opened, say nothing about the command.
-    pub(super) fn expect_means(&self) -> Result<(), ExecError> {
+    pub(super) fn expect_means(&self, descriptors: usize) -> Result<(), ExecError> {
         if self.ledger.health() == Health::Gone {
             return Err(StorageTrouble::Gone.into());
         }
-        if has_spare_descriptors(SPARE_DESCRIPTORS) {
+        if has_spare_descriptors(descriptors) {
             Ok(())
         } else {
             Err(ExecError::Starved)

@@ -152,6 +152,7 @@ mod preflight;
 mod process;
 #[cfg(test)]
 mod program_not_found;
+#[cfg(test)]
 mod program_reads;
 #[cfg(test)]
 mod pty;

@@ -7,7 +7,7 @@ use reqwest::{
 };
 use serde_json::{Value, json};
 
-use super::{EventStream, eventually, within};
+use super::{EventStream, Invocation, eventually, run_program, within};
 
 /// The API as one caller sees it.
 #[derive(Debug, Clone)]
@@ -262,11 +262,8 @@ pub(crate) fn expect_hint(hint: &Value) {
     }
     let hint = hint.as_str().expect("a hint is text");
     // A shell takes it apart, as it does when a person pastes it.
-    let words = std::process::Command::new("/bin/sh")
-        .args(["-c", &format!("printf '%s\\0' {hint}")])
-        .output()
-        .expect("a shell");
-    let words = String::from_utf8(words.stdout).expect("words");
+    let print = format!("printf '%s\\0' {hint}");
+    let words = run_program(&Invocation::new("/bin/sh").args(&["-c", &print])).stdout;
     let words: Vec<String> = words.split_terminator('\0').map(str::to_owned).collect();
     assert_eq!(words.first().map(String::as_str), Some("countersign"), "{hint}");
     if let Err(wrong) = countersign::cli::expect_usage(&words[1..]) {
