@@ -95,7 +95,7 @@ pub enum Leaving {
     Kills,
     /// It goes on: the caller can come back for it.
     Leaves,
-    /// The caller has to come back for it, soon and again and again, or it ends (see [`super::hold`]).
+    /// The caller has to come back for it, soon and again and again, or it ends.
     Lapses(Held),
 }
 

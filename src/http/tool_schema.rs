@@ -8,7 +8,7 @@ use crate::{http::openapi, mcp::ToolArguments};
 /// description, and the body is refused when it is neither.
 const ALTERNATIVES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
-/// The JSON schemas of the bodies that tools take: as in the document, each in one piece and without [`ALTERNATIVES`].
+/// The JSON schemas of the bodies that tools take: as in the document, each in one piece and without alternatives at the top.
 pub fn tool_arguments() -> ToolArguments {
     let document: Value = serde_json::from_str(openapi::document()).unwrap_or_default();
     let arguments = |name| {

@@ -103,10 +103,7 @@ fn refused_by_process(problem: Value) -> CallToolResult {
         text(&problem, "detail")
     );
     if let Some(hint) = problem.get("hint").and_then(Value::as_str) {
-        add(
-            &mut line,
-            format_args!("\nWhoever operates countersign could change that: {hint}"),
-        );
+        add(&mut line, format_args!("\nAn operator could change that: {hint}"));
     }
     result(problem, vec![line], IsError::Yes)
 }
@@ -243,10 +240,7 @@ fn refused(problem: Value) -> CallToolResult {
         add(&mut line, format_args!(" {detail}"));
     }
     if let Some(hint) = problem.get("hint").and_then(Value::as_str) {
-        add(
-            &mut line,
-            format_args!("\nWhoever operates countersign could change that: {hint}"),
-        );
+        add(&mut line, format_args!("\nAn operator could change that: {hint}"));
     }
     if let Some(run) = problem.get("runId").and_then(Value::as_str) {
         add(&mut line, format_args!("\n[run {run}]"));
@@ -360,7 +354,7 @@ mod tests {
             ),
             true,
             &[
-                "Denied (allowlist-miss); nothing has run. not covered\nWhoever operates countersign could change that: \
+                "Denied (allowlist-miss); nothing has run. not covered\nAn operator could change that: \
                  countersign allowlist add /bin/x\n[run r]",
             ],
         );

@@ -42,9 +42,14 @@ pub(super) enum Struck {
     NotAll,
 }
 
-/// Sends a signal to every descendant of this process that one look finds.
-pub(super) fn signal_descendants(signal: Signal) {
-    signal_descendants_except(&[], signal);
+/// Sends a signal to every descendant of this process that one look finds, but those in a group that has had it: a program
+/// that is told to end twice may think that it is not to take its leave.
+pub(super) fn signal_descendants_outside(group: Pid, signal: Signal) {
+    for pid in descendants(&[], |_found| ()) {
+        if process::group_of(pid) != Some(group) {
+            process::signal_process(pid, signal);
+        }
+    }
 }
 
 /// Kills every descendant of this process but those in `spared` and their descendants, looking again until nobody
@@ -53,7 +58,7 @@ pub(super) fn kill_descendants_except(spared: &[Pid]) -> Struck {
     let until = process::monotonic() + LOOKING_TIME;
     let mut struck = BTreeSet::new();
     loop {
-        let found = signal_descendants_except(spared, Signal::KILL);
+        let found = descendants(spared, |pid| process::signal_process(pid, Signal::KILL));
         if found.is_subset(&struck) {
             return Struck::All;
         }
@@ -64,13 +69,15 @@ pub(super) fn kill_descendants_except(spared: &[Pid]) -> Struck {
     }
 }
 
-fn signal_descendants_except(spared: &[Pid], signal: Signal) -> BTreeSet<Pid> {
+/// The descendants of this process that one look finds, but those in `spared` and their descendants; each is handed to
+/// `strike` before its children are looked for.
+fn descendants(spared: &[Pid], strike: impl Fn(Pid)) -> BTreeSet<Pid> {
     let own = rustix::process::getpid().as_raw_pid();
     let mut queue = process::children(own).unwrap_or_default();
     let mut found = BTreeSet::new();
     while let Some(pid) = queue.pop() {
         if pid != own && !spared.contains(&pid) && found.insert(pid) {
-            process::signal_process(pid, signal);
+            strike(pid);
             queue.extend(process::children(pid).unwrap_or_default());
         }
     }

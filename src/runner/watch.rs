@@ -345,7 +345,7 @@ impl<'a> Watch<'a> {
             // A stopped process cannot end itself.
             for signal in [Signal::TERM, Signal::CONT] {
                 self.signal_group(signal);
-                tree::signal_descendants(signal);
+                tree::signal_descendants_outside(self.process.pid, signal);
             }
             Kill::Asked {
                 cause,

@@ -361,9 +361,10 @@ impl From<StorageTrouble> for Problem {
             StorageTrouble::Full => Self::new(Code::StorageFull, "no space is left; nothing was done"),
             StorageTrouble::Gone => Self::new(
                 Code::StorageUnavailable,
-                "the state directory or the ledger in it was deleted, moved or replaced; nothing was done",
+                "the state directory or the ledger in it was deleted, moved or replaced: put it back, or restart the server; \
+                 nothing was done",
             )
-            .with_hint(Some("put it back, or restart the server".to_owned())),
+            .with_hint(Some(hint(&["doctor"]))),
             StorageTrouble::Unavailable => Self::new(
                 Code::StorageUnavailable,
                 "the ledger cannot be used now; nothing was done",

@@ -13,7 +13,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     domain::{AgentId, Principal, RunId, Scope, SessionKey, TokenId},
-    engine::Presence,
+    engine::{Presence, hint::hint},
     events::{EventFilter, Publication, Start},
     http::{
         accept::Accepted,
@@ -180,12 +180,15 @@ fn presence(caller: &Principal, said: Option<bool>) -> Result<Presence, Problem>
         (Some(true), true) => Ok(Presence::Declared),
         (Some(true), false) => Err(Problem::new(
             Code::Forbidden,
-            "approver=true needs a token with scope approve",
+            "approver=true needs a token with scope approve; leave it out to read events",
         )
-        .with_hint(Some(
-            "leave approver out to read events; countersign token create NAME --scope read,approve makes a token that answers"
-                .to_owned(),
-        ))),
+        .with_hint(Some(hint(&[
+            "token",
+            "create",
+            "NAME",
+            "--scope",
+            "read,approve",
+        ])))),
         (None, true) => Ok(Presence::Presumed),
         (Some(false), _) | (None, false) => Ok(Presence::Absent),
     }

@@ -29,8 +29,8 @@ pub(super) use siblings::{CLONE, CLONE3};
 #[cfg(target_arch = "x86_64")]
 pub(super) use siblings::{FORK, VFORK};
 pub use signals::{
-    ChildSignals, Ended, Reaped, put_off_termination, reap, reset_dispositions, signal_group, signal_process,
-    wait_any, wait_for,
+    ChildSignals, Ended, Reaped, group_of, put_off_termination, reap, reset_dispositions, signal_group,
+    signal_process, wait_any, wait_for,
 };
 pub use spawn::{Spawn, SpawnedProcess, TextError, run_for_text, spawn};
 pub use time::{monotonic, poll};

@@ -236,6 +236,13 @@ pub fn signal_process(pid: Pid, signal: Signal) {
     }
 }
 
+/// The group that a process is in; `None` when it is gone.
+pub fn group_of(pid: Pid) -> Option<Pid> {
+    let pid = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0)?;
+    let group = rustix::process::getpgid(Some(pid)).ok()?;
+    Some(group.as_raw_pid())
+}
+
 /// Sends a signal to a process group. One that is gone is no error.
 pub fn signal_group(group: Pid, signal: Signal) {
     // Never 0 or 1: those would be our own group, or everybody.

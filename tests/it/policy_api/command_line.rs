@@ -37,7 +37,8 @@ fn config_needs_no_server() {
     assert_eq!(run(&["config", "get", "tools.exec.ask"]).stdout, "always\n");
     assert_eq!(
         json_of(&run(&["config", "get", "tools.exec.ask", "--json"])),
-        json!({ "path": "tools.exec.ask", "value": "always", "source": "openclaw.json", "default": "on-miss" })
+        json!({ "path": "tools.exec.ask", "value": "always", "source": "openclaw.json", "default": "on-miss",
+            "from": "files" })
     );
     for (key, value) in [
         ("tools.exec.timeoutSec", "600"),
@@ -100,7 +101,9 @@ fn config_shows_what_is_in_force_under_the_name_of_its_key() {
         assert_eq!(done.code, Some(0), "{key}: {done:?}");
     }
     let of_file = |path: &str, value: Value, default: Value| {
-        let expected = json!({ "path": path, "value": value, "source": "openclaw.json", "default": default });
+        let expected = json!({
+            "path": path, "value": value, "source": "openclaw.json", "default": default, "from": "files",
+        });
         assert_eq!(get(path), expected);
     };
     of_file("tools.exec.timeoutSec", json!(700), json!(1800));

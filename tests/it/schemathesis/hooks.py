@@ -32,8 +32,9 @@ BY_MEANING = {
 }
 
 # Members whose value has the right form and still means nothing here: a cursor is whatever an earlier page
-# said, a time must lie in the future, no node gives a pseudo-terminal, a time limit is given in one way only, and every agent is not a single one.
-BY_MEMBER = {"cursor", "everyAgent", "expiresAtMs", "pty", "timeoutSeconds"}
+# said, a time must lie in the future, no node gives a pseudo-terminal, a time limit is given in one way only, every agent
+# is not a single one, and only a stream has somebody who answers.
+BY_MEMBER = {"approver", "cursor", "everyAgent", "expiresAtMs", "pty", "timeoutSeconds"}
 
 
 @schemathesis.hook
