@@ -147,6 +147,10 @@ impl Refused {
                 Some(_) | None => Self::Other,
             };
         }
+        // The first generation checks the form before the protocol, and takes no token of a device in a member of its own.
+        if asked == Protocol::Four && error.message.starts_with("invalid connect params") {
+            return Self::OtherProtocol(Protocol::Three);
+        }
         let is_pairing = detail == "PAIRING_REQUIRED" || error.message.starts_with("pairing required");
         if is_pairing || (error.code == NOT_PAIRED && detail != "DEVICE_IDENTITY_REQUIRED") {
             let is_id = |id: &&str| {
@@ -267,6 +271,15 @@ mod tests {
             &Refused::Other,
         );
         check("INVALID_REQUEST", "protocol mismatch", None, &Refused::Other);
+        let malformed = "invalid connect params: at /auth: unexpected property 'deviceToken'";
+        check(
+            "INVALID_REQUEST",
+            malformed,
+            None,
+            &Refused::OtherProtocol(Protocol::Three),
+        );
+        let of_the_other = WireError::new("INVALID_REQUEST", malformed);
+        assert_eq!(Refused::of(&of_the_other, Protocol::Three), Refused::Other);
         check(
             "NOT_PAIRED",
             "pairing required",

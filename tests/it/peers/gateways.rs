@@ -37,8 +37,9 @@ async fn serves(generation: Generation) {
     let node = loop {
         assert!(
             tokio::time::Instant::now() < deadline,
-            "our node never came:\n{}",
-            gateway.log()
+            "our node never came:\n{}\nand says:\n{}",
+            gateway.log(),
+            host.log()
         );
         for (list, approve) in [
             ("device.pair.list", "device.pair.approve"),
