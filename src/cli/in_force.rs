@@ -48,6 +48,19 @@ pub(super) enum ToldBy {
 }
 
 impl ToldBy {
+    /// Where no server has ever run, what is missing for asking one says nothing to anybody.
+    fn files(context: &Context, failure: Failure) -> Self {
+        let has_run = context
+            .state_dir()
+            .is_ok_and(|state_dir| state_dir.countersign().join("server.json").exists());
+        let why = if has_run {
+            failure.message
+        } else {
+            "no server runs on this state directory".to_owned()
+        };
+        Self::Files { why }
+    }
+
     /// The member of a document.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
@@ -80,14 +93,13 @@ pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, Told
     match asked(|| discover::client(context, Role::Operator)) {
         Ok(shown) => Ok(Ok(shown)),
         Err(failure) if context.names_a_server() => Err(failure),
-        Err(failure) => Ok(Err(ToldBy::Files { why: failure.message })),
+        Err(failure) => Ok(Err(ToldBy::files(context, failure))),
     }
 }
 
 /// The same of the server of the state directory, whichever is named.
 pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, ToldBy> {
-    asked(|| discover::own_client(context, Role::Operator))
-        .map_err(|failure| ToldBy::Files { why: failure.message })
+    asked(|| discover::own_client(context, Role::Operator)).map_err(|failure| ToldBy::files(context, failure))
 }
 
 fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {

@@ -81,7 +81,11 @@ fn config_needs_no_server() {
     let unset = run(&["config", "get", "tools.exec.mode"]);
     assert_eq!(
         (unset.code, unset.stdout.as_str(), unset.stderr.as_str()),
-        (Some(0), "", "not set\n")
+        (
+            Some(0),
+            "",
+            "from files: no server runs on this state directory\nnot set\n"
+        )
     );
 }
 
