@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     let after = args.after.map(|after| after.to_string());
     let show = |event: &Value| show(context.console, event);
     if args.follow {
-        // Whoever only reads along answers nothing.
+        // A token that can only read answers nothing.
         query.push(("approver", "false".to_owned()));
         let stream = client.events(&query, after.as_deref()).await?;
         return follow::follow(context, &client, &query, stream, show).await;

@@ -60,7 +60,7 @@ impl Holds {
         number
     }
 
-    /// Somebody calls for the run again.
+    /// The caller of the run is back.
     pub(super) fn come_back(&self, run_id: &RunId) {
         self.lock().since.remove(run_id);
     }

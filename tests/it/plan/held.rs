@@ -280,7 +280,13 @@ async fn after_an_answer_to(
     let mut tally = Tally::default();
     let body = json!({ "argv": argv, "workdir": scene.at(workdir) });
     for _ in 0..races().div_ceil(10) {
-        let pending = server.asked(body.clone()).await;
+        let asked = server.agent().exec(body.clone()).await;
+        // The account's files could not be seen in time: nothing was decided, and nothing runs.
+        if asked.status == 503 {
+            asked.problem(503, "overloaded");
+            continue;
+        }
+        let pending = asked.expect(202);
         let racer = Racer::start(&scene, exchange);
         let run = server.answered(&pending, "allow-once").await;
         racer.stop();
