@@ -103,6 +103,15 @@ impl Again {
         self.lock().add(by.clone());
     }
 
+    /// These, and who changed the policy since they were taken.
+    fn authors_with(&self, taken: &[Actor]) -> Vec<Actor> {
+        let mut authors = Authors::default();
+        for by in taken.iter().chain(&self.lock().changed) {
+            authors.add(by.clone());
+        }
+        authors.changed
+    }
+
     fn take_authors(&self) -> Vec<Actor> {
         std::mem::take(&mut self.lock().changed)
     }
@@ -297,7 +306,7 @@ impl Engine {
             let settle = SettleByRule {
                 approval: id.clone(),
                 ruling: Ruling::Run(terms),
-                by: author_of(&rule, authors),
+                by: self.author_of(&rule, authors),
                 words: format!("allowed by your rule: {rule}"),
             };
             match self.ledger.settle_by_rule(settle).await {
@@ -340,7 +349,7 @@ impl Engine {
         let settle = SettleByRule {
             approval: approval.id.clone(),
             ruling: Ruling::Deny { stamp, reason },
-            by: author_of(&rule, authors),
+            by: self.author_of(&rule, authors),
             words: format!("denied by your rule: {rule}"),
         };
         if matches!(self.ledger.settle_by_rule(settle).await?, SettleOutcome::Stale) {
@@ -348,6 +357,12 @@ impl Engine {
         }
         self.broker.touch(&approval.run_id);
         Ok(())
+    }
+
+    /// Who settles it, once it was judged: a change that came after the pass began may be what it was judged by.
+    fn author_of(&self, rule: &str, taken: &[Actor]) -> Actor {
+        self.look_at_policy();
+        settler(rule, &self.again.authors_with(taken))
     }
 
     /// What the policy of this moment says of a question that waits, as of a fresh call. `spent` are grants found to have
@@ -551,7 +566,7 @@ fn brief(text: &str) -> String {
 }
 
 /// Who settled it, as records name them: the rule, and who made it as far as that is known.
-fn author_of(rule: &str, authors: &[Actor]) -> Actor {
+fn settler(rule: &str, authors: &[Actor]) -> Actor {
     let mut names: Vec<&str> = authors
         .iter()
         .take(MOST_NAMED)

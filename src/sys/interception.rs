@@ -172,11 +172,16 @@ pub enum Wish {
     },
     /// To make what it has open its working directory.
     EnterOpen,
-    /// To start another process. Threads of its own it starts without asking.
-    Fork {
+    /// To start another process that has its working directory, or another parent. Other processes, and threads of its own,
+    /// it starts without asking: an interrupted question would fail, and nobody expects that of `fork`.
+    Clone {
         /// Whether both have one working directory from then on.
         shares_directory: bool,
+        /// Whether its own parent becomes that of the other one too.
+        shares_parent: bool,
     },
+    /// To become the parent of what its descendants leave behind.
+    Adopt,
 }
 
 /// Where the flags of an opening are.
@@ -233,9 +238,8 @@ const STOPPED: &[i64] = &[
     libc::SYS_fchdir,
     libc::SYS_open_tree,
     libc::SYS_name_to_handle_at,
-    process::FORK,
-    process::VFORK,
     process::CLONE,
+    libc::SYS_prctl,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const STOPPED: &[i64] = &[
@@ -256,6 +260,7 @@ const STOPPED: &[i64] = &[
     libc::SYS_open_tree,
     libc::SYS_name_to_handle_at,
     process::CLONE,
+    libc::SYS_prctl,
 ];
 
 /// Those of them that ask about an open file, and not about a path, with this very flag in this argument.
@@ -328,9 +333,11 @@ impl Wish {
                 path: b,
                 flags: Flags::Are(u64::from(libc::O_PATH.unsigned_abs())),
             },
-            process::CLONE => Self::Fork {
+            process::CLONE => Self::Clone {
                 shares_directory: directory(a) & libc::CLONE_FS != 0,
+                shares_parent: directory(a) & libc::CLONE_PARENT != 0,
             },
+            libc::SYS_prctl => Self::Adopt,
             number => return Self::of_old(number, data.arguments),
         })
     }
@@ -371,9 +378,6 @@ impl Wish {
                 path: a,
                 mode: b,
             },
-            process::FORK | process::VFORK => Self::Fork {
-                shares_directory: false,
-            },
             _ => return None,
         })
     }
@@ -408,6 +412,7 @@ impl Filter {
         const STOP: u32 = 0x7fc0_0000;
         const ALLOW: u32 = 0x7fff_0000;
         const X32: u32 = 0x4000_0000;
+        const SHARES: u32 = (libc::CLONE_FS | libc::CLONE_PARENT).unsigned_abs();
         /// Where the arguments begin in `struct seccomp_data`.
         const ARGUMENTS: u32 = 16;
         let instruction = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
@@ -437,9 +442,15 @@ impl Filter {
             program.extend([
                 instruction(JUMP_IF_EQUAL, 0, 1, number(process::CLONE3)?),
                 instruction(RETURN, 0, 0, MISSING),
-                instruction(JUMP_IF_EQUAL, 0, 4, number(process::CLONE)?),
+                instruction(JUMP_IF_EQUAL, 0, 5, number(process::CLONE)?),
                 instruction(LOAD_WORD, 0, 0, ARGUMENTS),
-                instruction(JUMP_IF_ANY_BIT, 0, 1, libc::CLONE_THREAD.unsigned_abs()),
+                instruction(JUMP_IF_ANY_BIT, 1, 0, libc::CLONE_THREAD.unsigned_abs()),
+                instruction(JUMP_IF_ANY_BIT, 1, 0, SHARES),
+                instruction(RETURN, 0, 0, ALLOW),
+                instruction(RETURN, 0, 0, STOP),
+                instruction(JUMP_IF_EQUAL, 0, 4, number(libc::SYS_prctl)?),
+                instruction(LOAD_WORD, 0, 0, ARGUMENTS),
+                instruction(JUMP_IF_EQUAL, 1, 0, libc::PR_SET_CHILD_SUBREAPER.unsigned_abs()),
                 instruction(RETURN, 0, 0, ALLOW),
                 instruction(RETURN, 0, 0, STOP),
             ]);
@@ -454,8 +465,9 @@ impl Filter {
         Some(Self(program))
     }
 
-    /// Puts it into this thread and what that becomes, and hands the listener over `to`. A thread without privilege
-    /// gains none by what it executes from then on. Safe to call between `clone` and `exec`: allocates nothing.
+    /// Puts it into this thread and what that becomes, and hands the listener over `to`, with the id of this process in its
+    /// four bytes. A thread without privilege gains none by what it executes from then on. Safe to call between `clone`
+    /// and `exec`: allocates nothing.
     ///
     /// # Errors
     /// What the kernel answers; then the thread must not execute anything.
@@ -474,7 +486,8 @@ impl Filter {
         if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
             return Err(Errno::INVAL);
         }
-        rustix::net::sendmsg(to, &[IoSlice::new(b"l")], &mut control, SendFlags::NOSIGNAL)?;
+        let own = process::own_id().to_ne_bytes();
+        rustix::net::sendmsg(to, &[IoSlice::new(&own)], &mut control, SendFlags::NOSIGNAL)?;
         Ok(())
     }
 

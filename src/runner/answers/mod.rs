@@ -16,6 +16,7 @@
 //! here because of what stands in a caller's memory.
 //! Entry point: [`Answers`].
 
+mod lineage;
 mod paths;
 mod processes;
 mod reply;
@@ -71,7 +72,7 @@ struct Heard {
     listener: Listener,
     /// Whether the memory of any caller could be read so far.
     was_readable: bool,
-    /// The process that it became from: the first that called.
+    /// The process that it became from, once it called.
     first: Option<Pid>,
 }
 
@@ -243,7 +244,9 @@ enum Answer {
 
 impl Heard {
     fn answer(&mut self, call: &Call, scripts: &mut Scripts) {
-        let first = *self.first.get_or_insert(call.pid);
+        let first = *self
+            .first
+            .get_or_insert_with(|| scripts.steps.lineage.begin(call.pid));
         let caller = Caller { call, first };
         let answer = match call.wish {
             None => Ok(Answer::Through),

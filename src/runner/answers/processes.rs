@@ -189,7 +189,8 @@ impl Caller<'_> {
     }
 }
 
-fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
+/// What `/proc/PID/status` says behind the name of a field.
+pub(super) fn field_of<'a>(status: &'a str, field: &str) -> Option<&'a str> {
     status
         .lines()
         .find_map(|line| line.strip_prefix(field))

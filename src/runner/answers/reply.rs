@@ -105,8 +105,18 @@ impl Scripts {
                 self.enter_open(caller);
                 Ok(Answer::Through)
             }
-            Wish::Fork { shares_directory } => {
-                self.fork(caller, shares_directory);
+            Wish::Clone {
+                shares_directory,
+                shares_parent,
+            } => {
+                self.steps.is_shared |= shares_directory;
+                if shares_parent {
+                    self.steps.lineage.tangle();
+                }
+                Ok(Answer::Through)
+            }
+            Wish::Adopt => {
+                self.steps.lineage.tangle();
                 Ok(Answer::Through)
             }
         }

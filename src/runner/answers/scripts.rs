@@ -96,7 +96,7 @@ impl Scripts {
         let mut scripts = Self {
             endings: HashSet::new(),
             inner_parts: HashSet::new(),
-            steps: Steps::default(),
+            steps: Steps::new(),
             files: Vec::new(),
             bundle,
             programs: Vec::new(),

@@ -3,12 +3,17 @@
 //! What a relative path means depends on the directory that its process stands in, or has a descriptor of. The kernel
 //! looks for a directory after its name was answered for, so another one can have the name just then, and have its own
 //! back a moment later. Therefore a step is noted when a process asks for it, and settled at the next question of its
-//! thread: before that moves again, and before it starts another process. It landed in a directory that is known by the
-//! name, or it stands astray. A directory in which one process stood astray is not trusted for the rest of the run, so no
-//! process has to be followed to those that it comes from. Directories on the way to a script are opened here, so their
-//! descriptors are what they are called. Invariant: where something cannot be settled, no process of the run is trusted.
+//! thread, before that moves again. It landed in a directory that is known by the name, or it stands astray. A directory in
+//! which one process stood astray is not trusted for the rest of the run. What a process starts in between stands where
+//! that one stands, and does so until it asks for something itself: then the two are compared. Where that one is gone, what
+//! it may have left behind is not trusted. Directories on the way to a script are opened here, so their descriptors are
+//! what they are called. Invariant: where something cannot be settled, no process of the run is trusted.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    fs,
+    time::Duration,
+};
 
 use rustix::io::Errno;
 
@@ -19,31 +24,42 @@ use crate::sys::{
 
 use super::{
     Identity,
+    lineage::Lineage,
     paths::{Place, lexical, parts, rest_beneath},
     processes::{Caller, identity},
     scripts::Scripts,
 };
 
-/// Steps that are not settled: those of processes that ended right after one are let go of where there are more.
+/// Steps that are not settled: more are only made on purpose.
 const MAX_STEPS: usize = 4096;
+/// Where there are more of them, those of processes that are gone are looked for.
+const MANY_STEPS: usize = 16;
+/// Places that processes which are gone were on their way to: more are only made on purpose.
+const MAX_LEFT: usize = 64;
+/// How often, and how long each time, a process is waited for that is on its way or about to end.
+const ATTEMPTS: usize = 50;
+const MOMENT: Duration = Duration::from_millis(1);
 /// Directories in which processes stood astray: more are only made on purpose.
 const MAX_ASTRAY: usize = 1024;
 /// Where a path may lead to what a process has open already, whatever that is called.
 const LINKS: [&[u8]; 2] = [b"/proc", b"/dev/fd"];
 
 /// The steps of all processes of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Steps {
     /// By the thread that made one and has asked for nothing else since.
     open: BTreeMap<Pid, Step>,
+    /// Where those of processes led that were gone before they could be settled. What these left behind may stand there.
+    left: Vec<Landing>,
     /// Directories in which a process stood astray, by the name that led there if there was one only.
     astray: BTreeMap<Identity, Option<Vec<u8>>>,
     /// Directories that were opened by these names, and not here: nothing says which ones they were.
     taken: BTreeSet<Vec<u8>>,
     /// Whether processes may share a working directory.
-    is_shared: bool,
+    pub(super) is_shared: bool,
     /// Whether something could not be followed.
     is_lost: bool,
+    pub(super) lineage: Lineage,
 }
 
 #[derive(Debug)]
@@ -51,11 +67,13 @@ struct Step {
     group: Pid,
     /// When the thread began: with its number that names it.
     began: u64,
+    /// Where it stood before.
+    from: Option<Identity>,
     landing: Landing,
 }
 
 /// Where a step leads.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Landing {
     /// Into what has all of these names. Without any every directory will do.
     Named(Vec<Vec<u8>>),
@@ -63,7 +81,26 @@ enum Landing {
     Astray,
 }
 
+impl Landing {
+    /// Whether every directory will do.
+    fn is_any(&self) -> bool {
+        *self == Self::Named(Vec::new())
+    }
+}
+
 impl Steps {
+    pub(super) fn new() -> Self {
+        Self {
+            open: BTreeMap::new(),
+            left: Vec::new(),
+            astray: BTreeMap::new(),
+            taken: BTreeSet::new(),
+            is_shared: false,
+            is_lost: false,
+            lineage: Lineage::new(),
+        }
+    }
+
     fn lose(&mut self) {
         self.is_lost = true;
     }
@@ -92,30 +129,62 @@ impl Steps {
     }
 
     fn begin(&mut self, thread: Pid, step: Step) {
-        let is_plain = step.landing == Landing::Named(Vec::new());
         // Either may come first, and the second may begin where the first led.
-        self.is_lost |= self.are_others_open(thread, step.group) || (self.is_shared && !is_plain);
-        if self.open.len() >= MAX_STEPS {
-            self.open.retain(|_, step| process::inspect(step.group).is_some());
+        self.is_lost |=
+            self.are_others_open(thread, step.group) || (self.is_shared && !step.landing.is_any());
+        if self.open.len() >= MANY_STEPS {
+            self.bury();
             self.is_lost |= self.open.len() >= MAX_STEPS;
         }
         if !self.is_lost {
             self.open.insert(thread, step);
         }
     }
+
+    /// Takes the steps of processes that are gone from those that may be settled.
+    fn bury(&mut self) {
+        let steps = std::mem::take(&mut self.open);
+        for (thread, step) in steps {
+            if !is_gone(step.group) {
+                self.open.insert(thread, step);
+            } else {
+                self.leave(step.landing);
+            }
+        }
+        // Whatever they started is gone as well.
+        if !self.left.is_empty() && !self.lineage.has_orphans() {
+            self.left.clear();
+        }
+    }
+
+    fn leave(&mut self, landing: Landing) {
+        if !landing.is_any() && !self.left.contains(&landing) {
+            self.left.push(landing);
+            self.is_lost |= self.left.len() > MAX_LEFT;
+        }
+    }
 }
 
 impl Scripts {
-    /// Looks where the last step of this thread led. To be called before anything else that a call asks for.
+    /// Looks where the last step of this thread led, and that of the one which started it. To be called before anything
+    /// else that a call asks for.
     pub(super) fn settle(&mut self, caller: &Caller<'_>) {
+        self.settle_own(caller);
+        self.settle_inherited(caller);
+    }
+
+    fn settle_own(&mut self, caller: &Caller<'_>) {
         let Some(step) = self.steps.open.remove(&caller.call.pid) else {
             return;
         };
         match caller.identity(interception::WORKING_DIRECTORY) {
             // Another thread of its number. Others of the process may stand where that one led.
             Ok(_) if caller.began() != Some(step.began) => {
-                let is_gone = step.group == caller.call.pid || process::inspect(step.group).is_none();
-                self.steps.is_lost |= !is_gone;
+                if step.group == caller.call.pid || is_gone(step.group) {
+                    self.steps.leave(step.landing);
+                } else {
+                    self.steps.lose();
+                }
             }
             Ok(stands) if !self.fits(stands, &step.landing) => {
                 self.steps.stands_astray(stands, step.landing);
@@ -123,6 +192,75 @@ impl Scripts {
             Ok(_) => {}
             Err(errno) => self.lose_unless_gone(errno),
         }
+    }
+
+    /// A process that was just started stands where the one that started it stood, perhaps after a step of that which is not
+    /// settled yet. Then both still stand there: each moves only after a question.
+    fn settle_inherited(&mut self, caller: &Caller<'_>) {
+        if self.steps.is_lost || self.steps.open.values().all(|step| step.landing.is_any()) {
+            return;
+        }
+        let Ok(stands) = caller.identity(interception::WORKING_DIRECTORY) else {
+            return;
+        };
+        let mut unfit = self
+            .steps
+            .open
+            .values()
+            .filter(|step| !self.fits(stands, &step.landing));
+        if unfit.next().is_none() {
+            return;
+        }
+        let group = caller.group();
+        for _ in 0..ATTEMPTS {
+            self.steps.bury();
+            self.settle_arrived();
+            if self.steps.astray.contains_key(&stands) || self.led_here(group, stands).is_empty() {
+                return;
+            }
+            process::poll(&mut [], Some(MOMENT)).unwrap_or(());
+        }
+        for landing in self.led_here(group, stands) {
+            self.steps.stands_astray(stands, landing);
+        }
+    }
+
+    /// Settles the steps of threads that stand somewhere else by now.
+    fn settle_arrived(&mut self) {
+        let open = self.steps.open.iter();
+        let arrived: Vec<(Pid, Identity)> = open
+            .filter(|(_, step)| !step.landing.is_any() && step.from.is_some())
+            .filter_map(|(thread, step)| Some((*thread, step.place_of(*thread)?)))
+            .filter(|(thread, place)| {
+                self.steps
+                    .open
+                    .get(thread)
+                    .is_some_and(|step| step.from != Some(*place))
+            })
+            .collect();
+        for (thread, place) in arrived {
+            if let Some(step) = self.steps.open.remove(&thread)
+                && !self.fits(place, &step.landing)
+            {
+                self.steps.stands_astray(place, step.landing);
+            }
+        }
+    }
+
+    /// The steps of other processes that do not lead where one stands, and may have led there all the same.
+    fn led_here(&self, group: Option<Pid>, stands: Identity) -> Vec<Landing> {
+        let others = self
+            .steps
+            .open
+            .iter()
+            .filter(|(_, step)| Some(step.group) != group);
+        let unfit = others.filter(|(_, step)| !self.fits(stands, &step.landing));
+        let may_have_led =
+            |(thread, step): &(&Pid, &Step)| step.place_of(**thread).is_none_or(|place| place == stands);
+        unfit
+            .filter(may_have_led)
+            .map(|(_, step)| step.landing.clone())
+            .collect()
     }
 
     fn fits(&self, stands: Identity, landing: &Landing) -> bool {
@@ -184,23 +322,12 @@ impl Scripts {
                 let step = Step {
                     group,
                     began,
+                    from: caller.identity(interception::WORKING_DIRECTORY).ok(),
                     landing,
                 };
                 self.steps.begin(caller.call.pid, step);
             }
             _ => self.steps.lose(),
-        }
-    }
-
-    /// A process is about to start another one, which stands where it stands.
-    pub(super) fn fork(&mut self, caller: &Caller<'_>, shares_directory: bool) {
-        self.steps.is_shared |= shares_directory;
-        if !self.steps.open.is_empty() {
-            let group = caller.group();
-            let is_in_between = |group| self.steps.are_others_open(caller.call.pid, group);
-            if group.is_none_or(is_in_between) {
-                self.steps.lose();
-            }
         }
     }
 
@@ -214,7 +341,8 @@ impl Scripts {
     /// names of one that lies on the way to a script. `None` for a way up from where it stands astray: it says the name.
     pub(super) fn approach(&mut self, caller: &Caller<'_>, place: &Place) -> Option<Vec<Vec<u8>>> {
         let steps = &self.steps;
-        let is_quiet = steps.astray.is_empty() && steps.open.is_empty() && !steps.is_lost;
+        let is_quiet =
+            steps.astray.is_empty() && steps.open.is_empty() && steps.left.is_empty() && !steps.is_lost;
         if is_quiet && !self.may_be_way(&place.path) {
             return Some(Vec::new());
         }
@@ -265,13 +393,20 @@ impl Scripts {
     pub(super) fn strays(&self, caller: &Caller<'_>, directory: i32) -> bool {
         let Steps {
             open,
+            left,
             astray,
             taken,
             is_shared: _,
             is_lost,
+            lineage: _,
         } = &self.steps;
         let is_own = directory == interception::WORKING_DIRECTORY;
-        if *is_lost || (astray.is_empty() && (if is_own { open.is_empty() } else { taken.is_empty() })) {
+        let is_quiet = if is_own {
+            open.is_empty() && left.is_empty()
+        } else {
+            taken.is_empty()
+        };
+        if *is_lost || (astray.is_empty() && is_quiet) {
             return *is_lost;
         }
         let Ok(found) = caller.identity(directory) else {
@@ -279,7 +414,7 @@ impl Scripts {
         };
         let is_elsewhere = || {
             if is_own {
-                self.is_led_elsewhere(caller, found)
+                self.is_led_elsewhere(caller, found) || self.is_left_elsewhere(caller, found)
             } else {
                 taken.iter().any(|name| !self.is_known_as(found, name))
             }
@@ -295,6 +430,27 @@ impl Scripts {
             None => true,
         }
     }
+
+    /// Whether a process that is gone may have started it after a step that does not lead here.
+    fn is_left_elsewhere(&self, caller: &Caller<'_>, stands: Identity) -> bool {
+        let mut left = self.steps.left.iter();
+        left.any(|landing| !self.fits(stands, landing)) && self.steps.lineage.is_orphan(caller.call.pid)
+    }
+}
+
+impl Step {
+    /// Where its thread stands now, unless it is about to end.
+    fn place_of(&self, thread: Pid) -> Option<Identity> {
+        let place = identity(format!("/proc/{thread}/cwd")).ok()?;
+        let is_it = process::inspect(thread).is_some_and(|found| found.start_time == self.began);
+        is_it.then_some(place)
+    }
+}
+
+/// Whether a process ended, and what it started has another parent already.
+fn is_gone(group: Pid) -> bool {
+    let threads = || fs::read_dir(format!("/proc/{group}/task")).map_or(0, Iterator::count);
+    process::inspect(group).is_none_or(|found| found.is_zombie && threads() <= 1)
 }
 
 fn is_link(names: &[Vec<u8>]) -> bool {
@@ -311,6 +467,7 @@ mod tests {
         Step {
             group: 7,
             began: 1,
+            from: None,
             landing,
         }
     }
@@ -318,7 +475,7 @@ mod tests {
     #[test]
     fn steps_that_overlap_are_not_followed() {
         let plain = || step(Landing::Named(Vec::new()));
-        let mut steps = Steps::default();
+        let mut steps = Steps::new();
         steps.begin(7, plain());
         steps.begin(7, plain());
         assert!(!steps.is_lost, "one after the other");
@@ -328,10 +485,8 @@ mod tests {
 
     #[test]
     fn a_directory_that_processes_share_is_left_only_by_a_plain_name() {
-        let mut steps = Steps {
-            is_shared: true,
-            ..Steps::default()
-        };
+        let mut steps = Steps::new();
+        steps.is_shared = true;
         steps.begin(7, step(Landing::Named(Vec::new())));
         assert!(!steps.is_lost);
         steps.begin(7, step(Landing::Named(vec![b"/w".to_vec()])));
@@ -340,7 +495,7 @@ mod tests {
 
     #[test]
     fn steps_of_processes_that_ended_make_room() {
-        let mut steps = Steps::default();
+        let mut steps = Steps::new();
         let own = process::own_id();
         for thread in 1..=i32::try_from(MAX_STEPS).unwrap() {
             let group = if thread == 1 { own } else { i32::MAX - thread };
@@ -350,6 +505,7 @@ mod tests {
                 Step {
                     group,
                     began: 1,
+                    from: None,
                     landing,
                 },
             );

@@ -26,8 +26,6 @@ pub use lead::{Lead, heed_interruption};
 pub use limits::InheritedLimits;
 pub use siblings::Alone;
 pub(super) use siblings::{CLONE, CLONE3};
-#[cfg(target_arch = "x86_64")]
-pub(super) use siblings::{FORK, VFORK};
 pub use signals::{
     ChildSignals, Ended, Reaped, group_of, put_off_termination, reap, reset_dispositions, signal_group,
     signal_process, wait_any, wait_for,

@@ -8,11 +8,6 @@ use super::{Forked, thread_count};
 /// The calls that make processes and namespaces, by their numbers.
 pub(in crate::sys) const CLONE: i64 = libc::SYS_clone;
 pub(in crate::sys) const CLONE3: i64 = libc::SYS_clone3;
-/// Those that only older architectures have.
-#[cfg(target_arch = "x86_64")]
-pub(in crate::sys) const FORK: i64 = libc::SYS_fork;
-#[cfg(target_arch = "x86_64")]
-pub(in crate::sys) const VFORK: i64 = libc::SYS_vfork;
 
 /// The proof that this process has one thread, so that copies of it are whole. Copies of it have one thread, too.
 #[derive(Debug, Clone, Copy)]

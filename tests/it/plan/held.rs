@@ -618,6 +618,8 @@ async fn what_a_process_started_astray_reads_is_not_trusted_because_its_parent_l
         "(read line < $D/on; . ./x 2>&-) & cd /; : > $D/left; wait; true",
         // It ends: another process is the parent of what it started.
         "(((read line < $D/on; . ./x 2>&-); : > $D/end) & cd /; : > $D/left) & read line < $D/end",
+        // It ends at once, and nothing says any more whose child that is.
+        "(sh -c 'read line < \"$0\"; . ./x 2>&-' $D/on; : > $D/end) & cd /; : > $D/left; read line < $D/end",
         // It makes an absolute name of where it stands.
         ": > $D/left; read line < $D/on; P=$(env pwd -P 2>&-); cd /; (. $P/x 2>&-); true",
     ] {
@@ -745,6 +747,25 @@ print(os.read(os.open('run', 0, dir_fd=lib), 99).decode()[5:], end='')
         assert_eq!(run["tail"], "lib\n".repeat(times), "{interpreter}: {run}");
         assert_eq!(run["scripts"], "held", "{interpreter}: {run}");
     }
+}
+
+/// A signal that comes while a call waits for its answer interrupts that, and no program expects it of `fork`.
+#[tokio::test]
+async fn a_run_starts_processes_while_signals_reach_it() {
+    let server = TestServer::asking().start().await;
+    let directory = server.scratch().dir("work");
+    let main = "trap : USR1; (while kill -USR1 $$; do :; done) 2>&- & K=$!
+        n=0; while [ $n -lt 300 ]; do (:) || echo failed; n=$((n + 1)); done; kill $K; echo $n";
+    write_file(&directory.join("main.sh"), main);
+    let pending = server
+        .asked(json!({ "argv": ["/bin/sh", "main.sh"], "workdir": directory }))
+        .await;
+    let run = server.answered(&pending, "allow-once").await;
+    assert_eq!(
+        (&run["tail"], &run["scripts"]),
+        (&json!("300\n"), &json!("held")),
+        "{run}"
+    );
 }
 
 #[tokio::test]
