@@ -345,6 +345,7 @@ impl Engine {
                 }
                 now => now?,
             };
+            now.expect_readable()?;
             if let Some(reason) = self.is_stricter_now(&approval, &now) {
                 self.end_run(
                     &run_id,

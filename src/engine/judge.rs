@@ -8,7 +8,7 @@ use std::{cmp::Reverse, sync::Arc};
 use crate::{
     approvals::{
         binding::{self, BoundScripts},
-        document::{DenyRule, Listed, is_old_name_of_main},
+        document::{DenyRule, Listed, RefusalReason, is_old_name_of_main},
         store::{DocumentStatus, Snapshot},
     },
     command::{
@@ -26,7 +26,7 @@ use crate::{
         hint::hint,
         node::{OnNode, Prepared},
         preflight,
-        reply::{ExecError, StorageTrouble},
+        reply::{ExecError, MachineFault, StorageTrouble},
         script_hold,
         turns::{self, Turn},
     },
@@ -90,6 +90,14 @@ pub(super) struct PolicyView {
 impl PolicyNow {
     pub(super) fn stamp(&self) -> PolicyStamp {
         self.stamp.clone()
+    }
+
+    /// Whether this machine's document could be read, so that what is not permitted is known not to be.
+    pub(super) fn expect_readable(&self) -> Result<(), MachineFault> {
+        if self.counted.is_unreadable() || self.edited.as_ref().is_some_and(PolicyView::is_unreadable) {
+            return Err(MachineFault::Document);
+        }
+        Ok(())
     }
 
     /// The settings that count for everything but permission.
@@ -172,6 +180,12 @@ impl PolicyView {
             .collect()
     }
 
+    /// Whether reading this machine's document failed, which says nothing about a command.
+    fn is_unreadable(&self) -> bool {
+        let document = self.local.as_ref().unwrap_or(&self.document);
+        matches!(&document.status, DocumentStatus::Refused(refusal) if refusal.reason == RefusalReason::Io)
+    }
+
     /// Why a document that counts cannot be used, in words.
     fn refusal(&self) -> Option<String> {
         let refusal = |document: &Arc<Snapshot>| match &document.status {
@@ -252,6 +266,7 @@ impl Engine {
         if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
             // What could not be opened is not known.
             self.expect_means(SPARE_DESCRIPTORS)?;
+            now.expect_readable()?;
         }
         judged
     }
@@ -265,7 +280,7 @@ impl Engine {
         if has_spare_descriptors(descriptors) {
             Ok(())
         } else {
-            Err(ExecError::Starved)
+            Err(MachineFault::OpenFiles.into())
         }
     }
 

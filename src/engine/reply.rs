@@ -246,12 +246,23 @@ pub enum ExecError {
     /// The files that the command would see cannot be seen at the moment.
     #[error(transparent)]
     Blind(#[from] Blind),
-    /// The server may open no more files. What could not be looked at for that must not become a verdict.
-    #[error("too few open files are left to look at the command")]
-    Starved,
+    /// The machine does not give what judging takes. What could not be looked at for that must not become a verdict.
+    #[error(transparent)]
+    Machine(#[from] MachineFault),
     /// The ledger cannot be written.
     #[error("the ledger cannot be written")]
     Storage(#[from] StorageTrouble),
+}
+
+/// What the machine does not give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MachineFault {
+    /// The server may open no more files.
+    #[error("too few open files are left to look at the command")]
+    OpenFiles,
+    /// There is a document, and reading it fails.
+    #[error("the approvals document cannot be read")]
+    Document,
 }
 
 impl From<WorkdirError> for ExecError {

@@ -206,7 +206,7 @@ impl Answer {
             }
             ExecError::Stopped(_) => Self::denied(Denied::ByPerson, dialect),
             ExecError::ShuttingDown => Self::unavailable("NODE_STOPPING: the node is shutting down"),
-            ExecError::Blind(_) | ExecError::Starved => {
+            ExecError::Blind(_) | ExecError::Machine(_) => {
                 Self::unavailable("NODE_BUSY: the files of the command cannot be seen now")
             }
             ExecError::Storage(_) => no_record(),

@@ -5,7 +5,7 @@ use std::{fs, net::TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::support::{Api, Scratch, SmallDisk, TestServer, eventually};
+use crate::support::{Api, Scratch, SmallDisk, TestServer, eventually, write_file};
 
 async fn probe(api: &Api) -> (u16, Value) {
     let answer = api.get("/readyz").await;
@@ -63,6 +63,42 @@ async fn an_approved_command_waits_while_the_state_directory_is_away() {
     // Settings that are away for a moment are no stricter policy.
     fs::rename(&away, server.state()).expect("moving it back");
     let run = agent.finished(&id("runId")).await;
+    assert_eq!(
+        (&run["status"], ran.exists()),
+        (&json!("completed"), true),
+        "{run}"
+    );
+}
+
+#[tokio::test]
+async fn a_document_that_cannot_be_read_denies_nothing() {
+    let place = Scratch::new();
+    let directory = place.dir("policy");
+    let document = directory.join("exec-approvals.json");
+    let server = TestServer::asking_with(&format!("path = {document:?}")).start().await;
+    let (agent, operator) = (server.agent(), server.operator());
+    let ran = server.scratch().join("ran");
+    let touch = json!({ "argv": ["/usr/bin/touch", ran] });
+    let pending = server.asked(touch.clone()).await;
+    // In the place of its directory is a file, so that looking fails.
+    let away = server.scratch().join("away");
+    fs::rename(&directory, &away).expect("moving the directory of the document");
+    write_file(&directory, "");
+    let refused = agent.exec(touch).await;
+    let problem = refused.problem(503, "overloaded");
+    assert!(
+        problem["detail"]
+            .as_str()
+            .is_some_and(|text| text.contains("document")),
+        "{problem}"
+    );
+    assert_eq!(probe(&agent).await.1["checks"]["document"]["ok"], false);
+    let approval = pending["approvalId"].as_str().expect("an approval");
+    operator.decide(approval, "allow-once").await.expect(200);
+
+    fs::remove_file(&directory).expect("removing the file");
+    fs::rename(&away, &directory).expect("moving it back");
+    let run = agent.finished(pending["runId"].as_str().expect("a run")).await;
     assert_eq!(
         (&run["status"], ran.exists()),
         (&json!("completed"), true),

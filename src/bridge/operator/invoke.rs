@@ -731,7 +731,7 @@ fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
         ExecError::Stopped(stop) => stopped(protocol, stop),
         ExecError::NoPlace(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
         ExecError::NoTurn(full) => WireError::unavailable(format!("{error}: {full}")).retryable(None),
-        ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) | ExecError::Starved => {
+        ExecError::Overloaded | ExecError::ShuttingDown | ExecError::Blind(_) | ExecError::Machine(_) => {
             WireError::unavailable(error.to_string()).retryable(None)
         }
         ExecError::ToolDenied { detail, hint } => {

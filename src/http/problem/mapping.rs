@@ -17,7 +17,10 @@ use crate::{
         hint::hint,
         preset::PresetError,
         process::ProcessError,
-        reply::{CancelError, DecideError, Denial, ExecError, PatchFailure, ReviseError, StorageTrouble},
+        reply::{
+            CancelError, DecideError, Denial, ExecError, MachineFault, PatchFailure, ReviseError,
+            StorageTrouble,
+        },
         session::SessionError,
         sign_in::LoginLinkError,
         tokens::{CreateTokenError, RotateTokenError},
@@ -89,10 +92,15 @@ impl From<ExecError> for Problem {
             ExecError::Blind(blind) => {
                 Self::new(Code::Overloaded, blind.to_string()).with_hint(Some(hint(&["doctor"])))
             }
-            ExecError::Starved => Self::new(
+            ExecError::Machine(fault) => Self::new(
                 Code::Overloaded,
-                "the server may open no more files to look at the command (LimitNOFILE= of its unit, ulimit -Hn); nothing \
-                 was decided",
+                match fault {
+                    MachineFault::OpenFiles => {
+                        "the server may open no more files to look at the command (LimitNOFILE= of its unit, ulimit -Hn); \
+                         nothing was decided"
+                    }
+                    MachineFault::Document => "the approvals document cannot be read; nothing was decided",
+                },
             )
             .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
             .with_hint(Some(hint(&["doctor"]))),

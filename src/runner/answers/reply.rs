@@ -109,7 +109,9 @@ impl Scripts {
                 shares_directory,
                 shares_parent,
             } => {
-                self.steps.is_shared |= shares_directory;
+                if shares_directory {
+                    self.share(caller);
+                }
                 if shares_parent {
                     self.steps.lineage.tangle();
                 }

@@ -56,7 +56,7 @@ pub(super) struct Steps {
     /// Directories that were opened by these names, and not here: nothing says which ones they were.
     taken: BTreeSet<Vec<u8>>,
     /// Whether processes may share a working directory.
-    pub(super) is_shared: bool,
+    is_shared: bool,
     /// Whether something could not be followed.
     is_lost: bool,
     pub(super) lineage: Lineage,
@@ -145,10 +145,12 @@ impl Steps {
     fn bury(&mut self) {
         let steps = std::mem::take(&mut self.open);
         for (thread, step) in steps {
-            if !is_gone(step.group) {
-                self.open.insert(thread, step);
-            } else {
+            let is_another =
+                || step.group == thread && began(thread).is_some_and(|began| began != step.began);
+            if is_gone(step.group) || is_another() {
                 self.leave(step.landing);
+            } else {
+                self.open.insert(thread, step);
             }
         }
         // Whatever they started is gone as well.
@@ -190,7 +192,9 @@ impl Scripts {
                 self.steps.stands_astray(stands, step.landing);
             }
             Ok(_) => {}
-            Err(errno) => self.lose_unless_gone(errno),
+            // It may have started something before it was killed.
+            Err(Errno::SRCH | Errno::NOENT) => self.steps.leave(step.landing),
+            Err(_) => self.steps.lose(),
         }
     }
 
@@ -331,6 +335,15 @@ impl Scripts {
         }
     }
 
+    /// A process is about to start another one that shares its working directory.
+    pub(super) fn share(&mut self, caller: &Caller<'_>) {
+        self.steps.is_shared = true;
+        let is_on_its_way = |group| self.steps.are_others_open(caller.call.pid, group);
+        if caller.group().is_none_or(is_on_its_way) {
+            self.steps.lose();
+        }
+    }
+
     /// What the process means by its working directory, where it stands astray.
     pub(super) fn meant(&self, caller: &Caller<'_>) -> Option<&[u8]> {
         let stands = caller.identity(interception::WORKING_DIRECTORY).ok()?;
@@ -442,9 +455,12 @@ impl Step {
     /// Where its thread stands now, unless it is about to end.
     fn place_of(&self, thread: Pid) -> Option<Identity> {
         let place = identity(format!("/proc/{thread}/cwd")).ok()?;
-        let is_it = process::inspect(thread).is_some_and(|found| found.start_time == self.began);
-        is_it.then_some(place)
+        (began(thread) == Some(self.began)).then_some(place)
     }
+}
+
+fn began(thread: Pid) -> Option<u64> {
+    process::inspect(thread).map(|found| found.start_time)
 }
 
 /// Whether a process ended, and what it started has another parent already.
