@@ -10,6 +10,7 @@ use std::{
     io,
     os::unix::fs::MetadataExt as _,
     path::Path,
+    sync::atomic::Ordering,
 };
 
 use serde::{Deserialize, Serialize};
@@ -104,31 +105,30 @@ pub fn offer(
 }
 
 impl Tokens {
-    /// Takes the offers of the owner of the state directory, if there are any. Says how many became tokens. What is no
-    /// offer is removed, with a line in the log.
+    /// Takes the offers of the owner of the state directory, if there are any, and counts those that became tokens. What is
+    /// no offer is removed, with a line in the log.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written; then the offers stay.
-    pub async fn take_offers(&self) -> Result<usize, StorageTrouble> {
+    pub async fn take_offers(&self) -> Result<(), StorageTrouble> {
         let Some(directory) = self.offers.get() else {
-            return Ok(0);
+            return Ok(());
         };
         let Ok(entries) = fs::read_dir(directory) else {
-            return Ok(0);
+            return Ok(());
         };
-        let mut taken = 0;
         for path in entries.flatten().map(|entry| entry.path()).take(MOST_OFFERS) {
             match read(&path, &*self.ids) {
                 Ok(token) => match self.ledger.insert_token(token, Actor::state_directory()).await {
                     // One that is there already was taken before a crash, or by another call a moment ago.
-                    Ok(_) | Err(LedgerError::Refused(_)) => taken += 1,
+                    Ok(_) | Err(LedgerError::Refused(_)) => {
+                        // Before it is removed: who does not find it any more sees that it was taken.
+                        self.offers_taken.fetch_add(1, Ordering::SeqCst);
+                    }
                     Err(error) => return Err(error.into()),
                 },
                 // Another call took it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    taken += 1;
-                    continue;
-                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     tracing::warn!(file.path = %path.display(), %error, "what is no offer of a token was removed");
                 }
@@ -137,7 +137,7 @@ impl Tokens {
                 tracing::warn!(file.path = %path.display(), %error, "an offer that was taken cannot be removed");
             }
         }
-        Ok(taken)
+        Ok(())
     }
 }
 

@@ -233,7 +233,6 @@ impl Engine {
             let Some(event) = event else { break };
             match event {
                 SupervisorEvent::Started { pid } => {
-                    live.set(LiveState::Running);
                     if let Some(permitted_at) = permitted_at {
                         let took = monotonic().saturating_sub(permitted_at);
                         self.stats.start_seconds.observe(took.as_secs_f64());
@@ -244,6 +243,8 @@ impl Engine {
                         session_id: live.session_id(),
                         at: self.clock.now(),
                     });
+                    // Then: who was told that it runs finds its process in the ledger.
+                    live.set(LiveState::Running);
                 }
                 SupervisorEvent::Output { stream, bytes } => {
                     let offset = live.push(stream, &bytes, self.clock.now());

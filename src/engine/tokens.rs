@@ -7,7 +7,10 @@ use std::{
     collections::BTreeSet,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -150,6 +153,8 @@ pub struct Tokens {
     files: OnceLock<TokenFiles>,
     /// Where the owner of the state directory offers tokens.
     pub(super) offers: OnceLock<PathBuf>,
+    /// How many of them became tokens so far.
+    pub(super) offers_taken: AtomicU64,
 }
 
 /// The two files whose tokens a first start makes.
@@ -196,6 +201,7 @@ impl Tokens {
             ids,
             files: OnceLock::new(),
             offers: OnceLock::new(),
+            offers_taken: AtomicU64::new(0),
         }
     }
 
@@ -272,7 +278,7 @@ impl Tokens {
     /// [`StorageTrouble`] when the ledger cannot be written.
     pub async fn take_offers_of(&self, directory: &Path) -> Result<(), StorageTrouble> {
         self.offers.get_or_init(|| directory.to_owned());
-        self.take_offers().await.map(drop)
+        self.take_offers().await
     }
 
     /// Tokens in the order of making, revoked ones too.
@@ -448,17 +454,21 @@ impl Tokens {
         self.ledger.insert_token(token, by.clone()).await
     }
 
-    /// A token that is not known may have been offered a moment ago.
+    /// A token that is not known may have been offered a moment ago, and taken by another request since it was looked up.
     async fn look_up_or_take(
         &self,
         digest: SecretDigest,
         now: UnixMillis,
     ) -> Result<Option<Arc<Key>>, StorageTrouble> {
-        match self.look_up(digest, now).await? {
-            Some(key) => Ok(Some(key)),
-            None if self.take_offers().await? > 0 => self.look_up(digest, now).await,
-            None => Ok(None),
+        let seen = self.offers_taken.load(Ordering::SeqCst);
+        if let Some(key) = self.look_up(digest, now).await? {
+            return Ok(Some(key));
         }
+        self.take_offers().await?;
+        if self.offers_taken.load(Ordering::SeqCst) == seen {
+            return Ok(None);
+        }
+        self.look_up(digest, now).await
     }
 
     async fn look_up(

@@ -75,7 +75,9 @@ async fn a_document_that_cannot_be_read_denies_nothing() {
     let place = Scratch::new();
     let directory = place.dir("policy");
     let document = directory.join("exec-approvals.json");
-    let server = TestServer::asking_with(&format!("path = {document:?}")).start().await;
+    let server = TestServer::asking_with(&format!("path = {document:?}"))
+        .start()
+        .await;
     let (agent, operator) = (server.agent(), server.operator());
     let ran = server.scratch().join("ran");
     let touch = json!({ "argv": ["/usr/bin/touch", ran] });

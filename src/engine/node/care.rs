@@ -505,7 +505,6 @@ impl Engine {
         }
         let now = self.clock.now();
         start.at = Some(now);
-        live.set(LiveState::Running);
         if let Some(permitted_at) = start.permitted_at {
             let took = monotonic().saturating_sub(permitted_at);
             self.stats.start_seconds.observe(took.as_secs_f64());
@@ -516,6 +515,8 @@ impl Engine {
             session_id: live.session_id(),
             at: now,
         });
+        // Then: who was told that it runs finds its start in the ledger.
+        live.set(LiveState::Running);
         self.tell_of(live, system_event::exec_started).await;
     }
 

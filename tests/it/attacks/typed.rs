@@ -36,7 +36,8 @@ const TYPED: &[Typed] = &[
     on_terminal("git", "git log -p", "!touch marker\n"),
     on_terminal("git", "git commit --allow-empty", ":!touch marker\r"),
     on_terminal("man", "man ./page.1", "!touch marker\n"),
-    on_terminal("less", "less long.txt", "!touch marker\n"),
+    // No key of it shows the help, which would push a refusal out of sight.
+    on_terminal("less", "less long.txt", "!>marker\n"),
     on_terminal("vim", "vim -N note.txt", ":!touch marker\r"),
     on_pipe("vim", "vim -N", ":!touch marker\n\n"),
     on_pipe("ed", "ed", "!touch marker\n"),

@@ -628,12 +628,15 @@ async fn a_unit_that_is_killed_by_commands_takes_nothing_of_the_server_along() {
         return;
     }
     let place = Place::new();
-    let unit = Unit::of(&place).await;
+    let mut unit = Unit::of(&place).await;
     let again;
     let server = builder(&place).start().await;
     let answer = run(&server, &format!("kill -9 {} {}", server.pid(), unit.pid())).await;
     assert_ne!(answer["exitCode"], 0, "the server is not theirs: {answer:#}");
     assert!(is_alive(server.pid()));
+    // A service manager starts it again when it has ended.
+    let ended = || std::future::ready(unit.child.try_wait().expect("a child"));
+    eventually("ended", ended, Option::is_some).await;
     again = Unit::of(&place).await;
     let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };
     let runs = || async { run(&server, "id -u").await["stdout"].clone() };
