@@ -20,7 +20,7 @@ use super::{
 
 /// Requests of each kind before anything counts. The first one of the server makes its container.
 const WARM_UP: u32 = 10;
-/// The image that is used where nothing else is set (`settings.md` 3).
+/// The image that is used where nothing else is set (`docs/spec/settings.md#3-openclawjson-the-keys-we-read`).
 const IMAGE: &str = "openclaw-sandbox:bookworm-slim";
 /// Pause between two looks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(1);

@@ -1,5 +1,5 @@
 //! The approvals socket, version 2: questions, challenges and answers, and somebody in between who keeps every line and
-//! hands any of it to anybody (`ipc.md` 8).
+//! hands any of it to anybody (`docs/spec/ipc.md#8-beyond-the-product`).
 //!
 //! Whoever is in between does not know the token, and may make up lines of its own.
 

@@ -1,5 +1,5 @@
 //! One run and its question, from the request to the end: ledger, server, supervisors, run file
-//! (`design/exactly-once.md`).
+//! (`docs/decisions/0009-exactly-once.md`).
 //!
 //! The server and its supervisors can be killed between any two steps, and the machine can lose its power, which undoes
 //! every commit that was not synced and any part of the run file.

@@ -1,5 +1,5 @@
 //! One run on a node: the server that sends it, the link that breaks, the node that keeps a fence or none, the answer that
-//! comes late (`design/exactly-once.md`, "Node").
+//! comes late (`docs/decisions/0009-exactly-once.md`, "Node").
 //!
 //! Frames keep their order on one connection, and what is on its way when it breaks is lost, but for a call that the node
 //! has taken in and looks at late. Both sides can be killed, the server's machine can lose its power, and an answer can

@@ -1,4 +1,5 @@
-//! The approvals socket, plain form: orders to run something, and whoever recorded them (`ipc.md` 5, 6 and 8).
+//! The approvals socket, plain form: orders to run something, and whoever recorded them (`docs/spec/ipc.md#5-hmac`,
+//! `docs/spec/ipc.md#6-what-the-server-checks-in-order` and `docs/spec/ipc.md#8-beyond-the-product`).
 //!
 //! Lines that were sent once can be delivered at any time, any number of times, to the server that is there and to the
 //! one after it. None of them may be carried out twice.

@@ -1,4 +1,5 @@
-//! Whose the server and whose the commands are, when a server is started by root (`design/trust.md`).
+//! Whose the server and whose the commands are, when a server is started by root
+//! (`docs/decisions/0005-separate-user.md`).
 //!
 //! Everything here happens while the process has one thread and still is root, so nothing is followed, and nothing is
 //! believed, that an account could have put in the way. What comes out are two accounts that have nothing in common,

@@ -275,7 +275,7 @@ impl Running {
     }
 }
 
-/// The secret with which nodes pair (`http-api.md`, node objects): made once, kept for ever.
+/// The secret with which nodes pair (`docs/spec/http-api.md#node-and-pairing-objects`): made once, kept for ever.
 fn ensure_bridge_token(path: &Path, ids: &dyn Ids) -> std::io::Result<()> {
     let mut secret = Zeroizing::new([0; 32]);
     ids.secret_bytes(&mut *secret);

@@ -1,5 +1,5 @@
 //! Publishes sealed heads of the audit chain to the system log, so that a history that is rewritten with the key can
-//! be told from the one that happened (`design/trust.md`).
+//! be told from the one that happened (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! Never waits and never queues: a log that does not take the newest head gets the next one. Entry point:
 //! [`Witness::follow`].

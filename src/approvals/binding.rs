@@ -1,4 +1,5 @@
-//! What an answer is bound to, beyond what the request says (`approvals-store.md` 12).
+//! What an answer is bound to, beyond what the request says
+//! (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`).
 
 use std::{
     fs::File,

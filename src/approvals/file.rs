@@ -1,4 +1,4 @@
-//! Reading the file: what must be true of it before its content counts (`approvals-store.md` 4).
+//! Reading the file: what must be true of it before its content counts (`docs/spec/approvals-store.md#4-reading`).
 
 use std::{
     fs, io,

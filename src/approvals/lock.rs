@@ -1,4 +1,4 @@
-//! The lock file beside the document, shared with the product (`approvals-store.md` 10).
+//! The lock file beside the document, shared with the product (`docs/spec/approvals-store.md#10-writing`).
 //!
 //! Whoever creates the file holds the lock. A lock whose holder is dead is an error and never taken over: the
 //! product does not either, and of two programs that both conclude "dead" one would delete the other's new lock.

@@ -247,7 +247,8 @@ impl DocumentStore {
         Err(StoreError::Locked.into())
     }
 
-    /// Replaces the whole document by one that a client sent (`approvals-store.md` 9).
+    /// Replaces the whole document by one that a client sent
+    /// (`docs/spec/approvals-store.md#9-snapshot-hash-compare-and-swap`).
     ///
     /// # Errors
     /// [`StoreError`]; the file is as it was.

@@ -1,4 +1,4 @@
-//! The Bridge server: nodes and operators that are connected, and who may be what (`bridge.md`, section 13).
+//! The Bridge server: nodes and operators that are connected, and who may be what (`docs/spec/bridge.md#13-ours`).
 //!
 //! [`NodeHub`] knows the nodes: those that a person let in, those that are connected, the calls that wait for them. It
 //! is what the engine calls, and exists before it. [`Bridge`] is everything that needs the engine besides: connections,

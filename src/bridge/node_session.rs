@@ -1,4 +1,4 @@
-//! What a node may ask and say (`bridge.md`, section 8.2). Every question is answered at once.
+//! What a node may ask and say (`docs/spec/bridge.md#82-requests-a-node-may-send`). Every question is answered at once.
 
 use std::sync::Arc;
 

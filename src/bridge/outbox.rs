@@ -13,7 +13,7 @@ use crate::protocol::bridge::{AUTH_CHANGED, Close, Frame, POLICY};
 /// What part of an outbox calls leave free for what has to be told: ticks, answers, the end.
 const KEPT_FREE: usize = 8;
 
-/// Answers that a role is wrong which one connection may get (`bridge.md`, section 7).
+/// Answers that a role is wrong which one connection may get (`docs/spec/bridge.md#7-keepalive-and-closing`).
 const MOST_UNAUTHORIZED: usize = 10;
 
 /// What waits to be sent to one peer; cheap to clone.

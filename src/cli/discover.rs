@@ -1,4 +1,4 @@
-//! Finds the server and the token (`cli.md`): flags, then environment, then the state directory.
+//! Finds the server and the token (`docs/spec/cli.md#command-line`): flags, then environment, then the state directory.
 //!
 //! Invariant: a token read from the state directory goes only where the state directory says, and over a socket
 //! only after the socket proved to be ours. Whoever grabs a port must not be handed a token.
@@ -172,8 +172,9 @@ fn token_in(context: &Context, role: Role) -> Result<Secret, Failure> {
     Ok(Secret::new(text.trim().to_owned()))
 }
 
-/// A command that an agent runs must not decide with its operator's credentials (`design/trust.md`). This is a
-/// guard rail: the run could read the file itself at the level `same-user`.
+/// A command that an agent runs must not decide with its operator's credentials
+/// (`docs/decisions/0010-who-may-answer.md`). This is a guard rail: the run could read the file itself at the level
+/// `same-user`.
 pub(crate) fn refuse_inside_a_run(context: &Context) -> Result<(), Failure> {
     if context.environment.get("OPENCLAW_SHELL").as_deref() == Some("exec") {
         return Err(Failure::new(

@@ -1,4 +1,4 @@
-//! Exit codes (`cli.md`): scripts branch on them, so each has one meaning.
+//! Exit codes (`docs/spec/cli.md#exit-codes`): scripts branch on them, so each has one meaning.
 
 use std::process::ExitCode;
 

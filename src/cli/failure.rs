@@ -68,7 +68,7 @@ impl Failure {
         self
     }
 
-    /// The failure that a problem document tells of (`http-api.md`, errors).
+    /// The failure that a problem document tells of (`docs/spec/http-api.md#errors`).
     pub(crate) fn of_problem(status: u16, problem: &Value) -> Self {
         let text = |member: &str| problem.get(member).and_then(Value::as_str);
         let code = text("code").unwrap_or("unexpected-answer");

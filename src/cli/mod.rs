@@ -1,4 +1,4 @@
-//! The command line: one thin file per subcommand (`cli.md`).
+//! The command line: one thin file per subcommand (`docs/spec/cli.md#commands`).
 //!
 //! It owns the terminal: this is the only folder that prints. Commands that talk to a server are clients of the
 //! HTTP API like any other and never reach into a running engine. Entry point: [`main`].

@@ -13,6 +13,8 @@ pub fn is_forbidden(character: char) -> bool {
 }
 
 /// Whether a character is shown as `\u{HEX}` (V2). Newlines and tabs count.
+///
+/// What is invisible, or would move the rest, is spelled out. (`docs/spec/command-analysis.md#v2`)
 pub fn is_escaped_in_display(character: char) -> bool {
     if matches!(character, ' '..='~') {
         return false;

@@ -6,7 +6,7 @@ use super::Span;
 use crate::domain::name::vocabulary;
 
 vocabulary! {
-    /// The closed set of reasons (`command-analysis.md` 15).
+    /// The closed set of reasons (`docs/spec/command-analysis.md#14-findings`).
     pub enum Code("a finding code") {
         /// The text holds a NUL byte.
         Nul = "nul",
@@ -130,7 +130,7 @@ vocabulary! {
 pub struct Finding {
     /// What.
     pub code: Code,
-    /// The rule of `command-analysis.md` behind it.
+    /// The rule of `docs/spec/command-analysis.md` behind it.
     pub rule: &'static str,
     /// Where.
     pub span: Span,

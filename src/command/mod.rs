@@ -1,5 +1,5 @@
 //! What a command says, before anybody asks whether it may: text to segments, names to files, and the
-//! tables of programs that are more than they seem (`command-analysis.md`).
+//! tables of programs that are more than they seem (`docs/spec/command-analysis.md`).
 //!
 //! Everything here is pure; files are seen through [`PathLookup`] alone. Nothing here decides: the same facts
 //! go to the allowlist, the deny rules and the explanation. What is not understood is an error with a

@@ -6,11 +6,15 @@ use std::{fmt::Write as _, ops::Range};
 use super::{characters::is_escaped_in_display, display, redaction, scripts};
 
 /// Up to this many characters are shown whole (V3).
+///
+/// No tail is hidden: who saw only a part cannot allow. (`docs/spec/command-analysis.md#v3`)
 pub const WHOLE_CHARS: usize = 16_384;
 /// This many blanks in a row could push the rest out of sight.
 const COLLAPSED_BLANKS: usize = 8;
 
 /// A command for the eyes of a person.
+///
+/// A command is shown as text, never as markup and never as terminal output. (`docs/spec/command-analysis.md#v4`)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// The text. A newline is `\u{A}` and a real line break. A literal `\u{` or `⟨` is spelled out, so that whatever looks

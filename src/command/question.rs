@@ -1,8 +1,9 @@
 //! What a person is shown of a question, beyond its command: the environment that the command would get.
 //!
 //! Of the overrides the names are kept: values may be secrets, are stored nowhere in clear, and are bound by their hash
-//! (`approvals-store.md` 11). While the question waits, those who may answer are shown the values that could decide what
-//! runs. A UI that has only a text shows the names in front of the command, as a shell would be told them.
+//! (`docs/spec/approvals-store.md#11-approval-records`). While the question waits, those who may answer are shown the
+//! values that could decide what runs. A UI that has only a text shows the names in front of the command, as a shell
+//! would be told them.
 
 use std::collections::BTreeMap;
 
@@ -73,6 +74,9 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// Prepares the command of a card. Secrets are masked only where it was understood.
+///
+/// A person sees the text that would run, and beside it the arguments as they were analysed.
+/// (`docs/spec/command-analysis.md#v1`)
 pub fn command(card: &ApprovalCard) -> Prompt {
     let text = quoting::line(&card.binding.command);
     if card.is_understood {

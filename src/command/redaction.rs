@@ -1,5 +1,7 @@
 //! Where a command holds what looks like a secret (V5).
 //!
+//! Secrets are masked on a copy, and only where they cannot be what runs. (`docs/spec/command-analysis.md#v5`)
+//!
 //! What is masked is not read by the person who decides, so masking must not become a hiding place: only runs of
 //! characters that a shell takes as they stand are masked, never an expansion, a path or a second command, and never
 //! the value of a variable that the command goes on to use. Where a command was not understood nothing is masked: whoever

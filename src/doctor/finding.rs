@@ -72,13 +72,13 @@ pub enum Repair {
         mode: u32,
     },
     /// Say in `openclaw.json` that a safe bin takes no arguments, where it was refused for saying nothing about them
-    /// (`command-analysis.md` 8).
+    /// (`docs/spec/command-analysis.md#8-safe-bins`).
     Scaffold {
         /// The safe bin.
         name: String,
     },
     /// Remove the lock of the approvals document if the process that it names is still dead
-    /// (`approvals-store.md` 10: an operator's command only).
+    /// (`docs/spec/approvals-store.md#10-writing`: an operator's command only).
     Unlock {
         /// The document.
         document: PathBuf,

@@ -37,7 +37,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Why an approval left `pending` (`approvals-store.md` 11).
+    /// Why an approval left `pending` (`docs/spec/approvals-store.md#11-approval-records`).
     pub enum TerminalReason("a terminal reason") {
         /// A person decided.
         User = "user",
@@ -167,7 +167,7 @@ vocabulary! {
     }
 }
 
-/// An entry that `allow-always` could store (`http-api.md`, pattern object).
+/// An entry that `allow-always` could store (`docs/spec/http-api.md#pattern-object`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pattern {
@@ -187,7 +187,9 @@ pub struct Pattern {
     pub default: bool,
 }
 
-/// What identifies a file at the moment it was checked (`command-analysis.md` T2).
+/// What identifies a file at the moment it was checked.
+///
+/// Programs, directory and scripts are compared again right before the start. (`docs/spec/command-analysis.md#t2`)
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// Real path.
@@ -381,17 +383,23 @@ pub enum Bound {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         identity: Option<FileIdentity>,
     },
-    /// An analysed command, whose steps are started without a shell (`command-analysis.md` X1).
+    /// An analysed command, whose steps are started without a shell.
+    ///
+    /// A covered command starts from its plan: each program from the file that was judged, without a shell.
+    /// (`docs/spec/command-analysis.md#x1`)
     Plan {
         /// Never empty.
         steps: Vec<BoundStep>,
     },
-    /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`command-analysis.md` X1).
+    /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`docs/spec/command-analysis.md#x1`).
     Rendered {
         /// The script.
         script: String,
     },
-    /// Text exactly as it was sent, run by the host shell (`command-analysis.md` X2).
+    /// Text exactly as it was sent, run by the host shell.
+    ///
+    /// A text that was not understood, and one that runs under `full`, runs as it was sent, by the host shell.
+    /// (`docs/spec/command-analysis.md#x2`)
     Text {
         /// Absolute path of the shell.
         shell: String,
@@ -433,6 +441,9 @@ pub enum Bound {
 }
 
 /// Everything an approval covers. Two requests with equal digests would do the same thing.
+///
+/// An approval binds what was shown, and anything that differs at the start is refused.
+/// (`docs/spec/command-analysis.md#t1`)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
     /// Host.
@@ -453,7 +464,8 @@ pub struct Binding {
     pub cwd_dev: u64,
     /// See `cwd_dev`.
     pub cwd_ino: u64,
-    /// SHA-256 of the accepted environment overrides (`approvals-store.md` 12), `None` without any.
+    /// SHA-256 of the accepted environment overrides
+    /// (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`), `None` without any.
     pub env_hash: Option<String>,
     /// Every executable that the plan names, by identity.
     pub executables: Vec<FileIdentity>,
@@ -505,6 +517,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The unchanging part of an approval: what the person is shown and what the answer is bound to.
+///
+/// What is stored and compared is the command as sent; what is shown is a second member.
+/// (`docs/spec/command-analysis.md#v6`)
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the members of a record")]
 pub struct ApprovalCard {
@@ -606,7 +621,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// The record of one approval (`http-api.md`, approval object).
+/// The record of one approval (`docs/spec/http-api.md#approval-object`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
     /// Its id.

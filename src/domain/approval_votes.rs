@@ -1,5 +1,5 @@
-//! How many people an approval takes and of which groups, and what their answers come to (`settings.md`,
-//! `[[approvals.rules]]`).
+//! How many people an approval takes and of which groups, and what their answers come to
+//! (`docs/spec/settings.md#2-countersigntoml`, `[[approvals.rules]]`).
 
 use std::{collections::BTreeSet, time::Duration};
 

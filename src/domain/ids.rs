@@ -90,7 +90,7 @@ id!(
     EntryId, is_not_empty, "expected an id that is not empty"
 );
 id!(
-    /// An agent, compared exactly (`http-api.md`, conventions). The wildcard `*` is not an agent.
+    /// An agent, compared exactly (`docs/spec/http-api.md#conventions`). The wildcard `*` is not an agent.
     AgentId, is_agent_id, "expected 1 to 64 characters of A-Z a-z 0-9 . _ -, the first a letter or digit"
 );
 id!(

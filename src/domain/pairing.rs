@@ -1,4 +1,5 @@
-//! Nodes and how they become known: who may connect, and what they may be sent (`bridge.md`, sections 5 and 13).
+//! Nodes and how they become known: who may connect, and what they may be sent
+//! (`docs/spec/bridge.md#5-authentication-and-pairing` and `docs/spec/bridge.md#13-ours`).
 //!
 //! A device proves its own key; whether that key belongs to a machine of ours is a person's to say, and so is every
 //! command that it offers. Nothing here is ever approved by itself. Pure: the ledger stores these values, the Bridge asks

@@ -1,4 +1,5 @@
-//! Where a command runs and how strictly it is judged (`exec-tool.md` 2 and 3).
+//! Where a command runs and how strictly it is judged (`docs/spec/exec-tool.md#2-where-it-runs` and
+//! `docs/spec/exec-tool.md#3-whether-it-runs`).
 
 use super::name::vocabulary;
 
@@ -93,7 +94,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// As whom and how confined a command runs (`design/trust.md`), from weakest to strongest.
+    /// As whom and how confined a command runs (`docs/decisions/0010-who-may-answer.md`), from weakest to strongest.
     pub enum Isolation("separate-user, confined or same-user") {
         /// With the server's own rights.
         SameUser = "same-user",

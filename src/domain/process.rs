@@ -16,7 +16,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// How a process session stands (`http-api.md`, "Process session object").
+    /// How a process session stands (`docs/spec/http-api.md#process-session-object`).
     pub enum ProcessStatus("running, completed, failed, cancelled or lost") {
         /// It goes on.
         Running = "running",

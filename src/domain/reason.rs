@@ -3,7 +3,8 @@
 use super::{RunStatus, name::vocabulary};
 
 vocabulary! {
-    /// Why a run ended as it did; the same word in events, runs, problems and audit (`exec-tool.md` 10).
+    /// Why a run ended as it did; the same word in events, runs, problems and audit
+    /// (`docs/spec/exec-tool.md#10-system-events`).
     pub enum Reason("a reason of the closed set") {
         /// Effective security is `deny`.
         SecurityDeny = "security-deny",
@@ -31,7 +32,7 @@ vocabulary! {
         ApprovalRequired = "approval-required",
         /// A node refused for another reason.
         NodeRefused = "node-refused",
-        /// A script looked like shell text in the wrong language (`exec-tool.md` 7).
+        /// A script looked like shell text in the wrong language (`docs/spec/exec-tool.md#7-script-preflight`).
         Preflight = "preflight",
         /// The first program is not on the PATH of its host, so that nobody is asked.
         ProgramNotFound = "program-not-found",

@@ -26,7 +26,7 @@ pub enum Command {
     Shell(String),
     /// A program and its arguments, run without any shell. Never empty, the first not blank.
     Argv(Vec<String>),
-    /// A patch of files below the working directory (`exec-tool.md` 9).
+    /// A patch of files below the working directory (`docs/spec/exec-tool.md#9-apply_patch`).
     Patch(String),
 }
 
@@ -77,7 +77,7 @@ impl Command {
     }
 
     /// What a peer of the product means by its words: gateways send shell text as `["/bin/sh", "-lc", text]`
-    /// (`bridge.md` 9.1), so that is text, judged and run like any other.
+    /// (`docs/spec/bridge.md#91-systemrun`), so that is text, judged and run like any other.
     ///
     /// # Errors
     /// [`InvalidRequest`], as for text and for arguments.
@@ -136,7 +136,8 @@ impl Command {
         }
     }
 
-    /// The whole command as text: as it was sent, or the arguments in the canonical form of `approvals-store.md` 12.
+    /// The whole command as text: as it was sent, or the arguments in the canonical form of
+    /// `docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`.
     pub fn to_text(&self) -> String {
         match self {
             Self::Shell(text) | Self::Patch(text) => text.clone(),
@@ -210,7 +211,8 @@ fn quote(word: &str) -> String {
     }
 }
 
-/// Environment overrides that passed the environment policy (`command-analysis.md` 9), sorted by name.
+/// Environment overrides that passed the environment policy (`docs/spec/command-analysis.md#9-environment`), sorted by
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EnvOverrides(BTreeMap<String, String>);
 
@@ -236,7 +238,7 @@ impl EnvOverrides {
     }
 }
 
-/// One exec call, parsed (`exec-tool.md` 1). What is `None` was not said.
+/// One exec call, parsed (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
     /// What to run.

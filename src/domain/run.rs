@@ -8,7 +8,7 @@ use super::{
 };
 
 vocabulary! {
-    /// Where a run stands (`design/exactly-once.md`). The spelling is the ledger's; the API has its own.
+    /// Where a run stands (`docs/decisions/0009-exactly-once.md`). The spelling is the ledger's; the API has its own.
     pub enum RunStatus("a run state") {
         /// Admitted, nothing decided yet that lets it start.
         Requested = "requested",
@@ -102,7 +102,7 @@ impl RunStatus {
         }
     }
 
-    /// The status word of the HTTP API (`http-api.md`, run object).
+    /// The status word of the HTTP API (`docs/spec/http-api.md#run-object`).
     pub const fn api_name(self) -> &'static str {
         match self {
             Self::Requested | Self::Launching => "queued",
@@ -249,7 +249,7 @@ pub struct RunEnd {
     pub ended_at: UnixMillis,
 }
 
-/// The record of one run (`http-api.md`, run object).
+/// The record of one run (`docs/spec/http-api.md#run-object`).
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,

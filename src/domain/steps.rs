@@ -1,4 +1,5 @@
-//! The decisions of the launch protocol (`design/exactly-once.md`), each as a function of what is known when it is made.
+//! The decisions of the launch protocol (`docs/decisions/0009-exactly-once.md`), each as a function of what is known
+//! when it is made.
 //!
 //! The ledger asks them inside of its transactions and recovery asks them before it acts; neither decides by itself. The
 //! model in `model/` runs the same functions through every order of events that it can make up.

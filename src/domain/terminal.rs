@@ -8,7 +8,7 @@ pub struct TerminalSize {
 }
 
 impl TerminalSize {
-    /// What every terminal begins with (`exec-tool.md` 1).
+    /// What every terminal begins with (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`).
     pub const DEFAULT: Self = Self { rows: 30, cols: 120 };
 
     /// The most rows and columns: what a screen keeps in memory grows with their product.

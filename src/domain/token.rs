@@ -7,7 +7,7 @@ use super::{
 };
 
 vocabulary! {
-    /// What a token may do; no scope implies another (`http-api.md`, authentication and scopes).
+    /// What a token may do; no scope implies another (`docs/spec/http-api.md#authentication-and-scopes`).
     pub enum Scope("exec, relay, read, approve or admin") {
         /// Submit commands and follow them.
         Exec = "exec",

@@ -38,8 +38,8 @@ use crate::{
     settings::{self, ExecSettings, Settings},
 };
 
-/// The directories trusted for safe bins, with where their real files lie (`command-analysis.md` 3). Looked up
-/// once for each configured list, not on every call.
+/// The directories trusted for safe bins, with where their real files lie
+/// (`docs/spec/command-analysis.md#3-executables`). Looked up once for each configured list, not on every call.
 #[derive(Debug, Default)]
 pub(super) struct TrustedDirs(Mutex<KnownDirs>);
 

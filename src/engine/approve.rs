@@ -49,7 +49,8 @@ const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be r
 const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
 
 impl Engine {
-    /// Asks a person; when nobody can be reached the fallback counts at once (`exec-tool.md` 3).
+    /// Asks a person; when nobody can be reached the fallback counts at once
+    /// (`docs/spec/exec-tool.md#3-whether-it-runs`).
     pub(super) async fn ask(
         self: &Arc<Self>,
         call: &Call,
@@ -203,7 +204,7 @@ impl Engine {
         settings.server.approvals.always_reachable || self.broker.has_approver()
     }
 
-    /// Takes a person's answer (`http-api.md`, approval object: the table of answers).
+    /// Takes a person's answer (`docs/spec/http-api.md#approval-object`: the table of answers).
     ///
     /// # Errors
     /// [`DecideError`] when this answer is not the one that counts.

@@ -1,5 +1,5 @@
-//! Questions about commands that somebody else starts: a peer of the approvals socket (`ipc.md` 4, type `request`), a
-//! client of the Bridge (`exec.approval.request`).
+//! Questions about commands that somebody else starts: a peer of the approvals socket (`docs/spec/ipc.md#4-messages`,
+//! type `request`), a client of the Bridge (`exec.approval.request`).
 //!
 //! Such a question is an ordinary approval with a run of its own record: it is listed, told of, answered and withdrawn
 //! like any other. What sets it apart is what it is bound to, [`Bound::Elsewhere`]: nothing that this server could start.
@@ -142,7 +142,7 @@ impl AskRequest {
 
     fn allowed_decisions(&self, ask: Ask) -> Vec<ApprovalDecision> {
         let is_open = |decision: &ApprovalDecision| match decision {
-            // What is asked every time is not worth remembering (`ipc.md` 4).
+            // What is asked every time is not worth remembering (`docs/spec/ipc.md#4-messages`).
             ApprovalDecision::AllowAlways if self.decisions.is_none() => ask != Ask::Always,
             ApprovalDecision::AllowOnce | ApprovalDecision::AllowAlways => self
                 .decisions

@@ -74,10 +74,11 @@ impl Engine {
     }
 
     /// The scripts of a command with the digest of their content: an answer covers what the person could have read
-    /// (`command-analysis.md` T2). They are the programs among `executables` that begin with `#!`, and the files that
-    /// the command hands to shells and interpreters. Which operand is the script is known to the interpreter alone, so
-    /// every one that is a file counts: a file that is called like the value of an option must not stand in for the
-    /// script. A program that is bound as an executable is no script, wherever its path stands: its content is not read.
+    /// (`docs/spec/command-analysis.md#t2`). They are the programs among `executables` that begin with `#!`, and the
+    /// files that the command hands to shells and interpreters. Which operand is the script is known to the interpreter
+    /// alone, so every one that is a file counts: a file that is called like the value of an option must not stand in
+    /// for the script. A program that is bound as an executable is no script, wherever its path stands: its content is
+    /// not read.
     pub(super) fn scripts_of(
         &self,
         analysis: Option<&Analysis>,

@@ -515,7 +515,7 @@ pub(super) fn refuse_less_than_demanded(agent: &AgentId, settings: &Settings) ->
     Ok(())
 }
 
-/// A node tells what a command wrote once it has ended (`exec-tool.md` 1).
+/// A node tells what a command wrote once it has ended (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`).
 fn refuse_terminal_on_node(
     pty: bool,
     agent: &AgentId,
@@ -540,7 +540,8 @@ fn refuse_terminal_on_node(
     Ok(())
 }
 
-/// Two texts that are no commands but belong into a chat or a terminal (`exec-tool.md` 6).
+/// Two texts that are no commands but belong into a chat or a terminal
+/// (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`).
 pub(super) fn refuse_chat_commands(command: &Command) -> Result<(), ExecError> {
     let text = command.to_text();
     let mut words = text.split_whitespace();

@@ -1,4 +1,4 @@
-//! The policy in force for an agent, every value with the layer that set it (`http-api.md`, effective policy).
+//! The policy in force for an agent, every value with the layer that set it (`docs/spec/http-api.md#effective-policy`).
 
 use crate::{
     approvals::{document::Warning, store::DocumentStatus},

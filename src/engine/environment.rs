@@ -1,4 +1,4 @@
-//! The environment of gateway commands (`exec-tool.md` 6).
+//! The environment of gateway commands (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`).
 
 use std::{
     ffi::{OsStr, OsString},

@@ -34,7 +34,8 @@ use crate::{
 
 /// How often a call is judged again because the policy changed between the judgement and the launch.
 const ATTEMPTS: usize = 8;
-/// How much of the output so far an answer about a running command carries (`exec-tool.md` 4).
+/// How much of the output so far an answer about a running command carries
+/// (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const RUNNING_TAIL_CHARS: usize = 2_000;
 
 /// A key under which the same call is answered once.
@@ -110,7 +111,7 @@ impl Leaving {
 }
 
 impl Engine {
-    /// Runs a command, asks for it, or refuses it (`http-api.md`, "POST /v1/exec answers").
+    /// Runs a command, asks for it, or refuses it (`docs/spec/http-api.md#post-v1exec-answers`).
     ///
     /// # Errors
     /// [`ExecError`] says why nothing was run.

@@ -1,5 +1,5 @@
-//! What an exec call would come to at this moment, without anything happening (`http-api.md`, "POST /v1/exec/explain
-//! answer").
+//! What an exec call would come to at this moment, without anything happening
+//! (`docs/spec/http-api.md#post-v1execexplain-answer` answer").
 //!
 //! Goes the way of [`Engine::exec`] up to the gate and turns round there: nothing is started, stored, counted or
 //! created. A call that would be a bad request because of its command or its environment is explained too.

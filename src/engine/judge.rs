@@ -314,7 +314,7 @@ impl Engine {
         }
         let input = gate_input(&effective, analysis.as_ref(), tool_denied);
         let verdict = gate::gate(&input);
-        // Whatever a shell reads at its start must not come from the request (`command-analysis.md` E3).
+        // Whatever a shell reads at its start must not come from the request (`docs/spec/command-analysis.md#e3`).
         let env = match &analysis {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
             Some(_) | None => call.env.clone(),
@@ -411,8 +411,8 @@ impl Engine {
             .transpose()
     }
 
-    /// What would be started, pinned (`command-analysis.md` X1, X2, T1), with its scripts, and what the look at them
-    /// found if they are looked at.
+    /// What would be started, pinned (`docs/spec/command-analysis.md#x1`, `docs/spec/command-analysis.md#x2`,
+    /// `docs/spec/command-analysis.md#t1`), with its scripts, and what the look at them found if they are looked at.
     fn bind(
         &self,
         call: &Call,
@@ -651,7 +651,8 @@ pub(super) fn add_uses(grants: &mut Vec<GrantUse>, more: Vec<GrantUse>) {
 }
 
 /// Whether a node that made no plan of a command may get it without one: nobody is asked, nothing here depends on its words,
-/// and the node did not say that it denies it. Its own policy decides then (`bridge.md` 9.5).
+/// and the node did not say that it denies it. Its own policy decides then
+/// (`docs/spec/bridge.md#95-local-policy-on-the-node`).
 fn needs_no_plan(reason: Reason, verdict: Verdict, effective: &Effective) -> bool {
     reason == Reason::NodeRefused
         && matches!(verdict, Verdict::Run)

@@ -1,4 +1,4 @@
-//! Patches (`exec-tool.md` 9): judged, asked about, run and recorded like commands.
+//! Patches (`docs/spec/exec-tool.md#9-apply_patch`): judged, asked about, run and recorded like commands.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The look at a script before its run (`exec-tool.md` 7): which files, and that what was looked at is what runs.
+//! The look at a script before its run (`docs/spec/exec-tool.md#7-script-preflight`): which files, and that what was
+//! looked at is what runs.
 
 use std::{
     io::{self, Read as _},

@@ -1,4 +1,5 @@
-//! Presets: the configuration and the approvals document changed together, or neither (`exec-tool.md` 11).
+//! Presets: the configuration and the approvals document changed together, or neither
+//! (`docs/spec/exec-tool.md#11-presets`).
 //!
 //! Both new texts are on disk and recorded before either file changes, and a journal says what becomes of the
 //! configuration once the document has changed. A server that dies before that leaves both as they were; one that dies

@@ -1,5 +1,5 @@
 //! Another UI that people answer at, besides page, stream and Bridge: where somebody else hosts the approvals socket,
-//! its UI is asked along with them, and the first answer counts (`exec-tool.md` 3).
+//! its UI is asked along with them, and the first answer counts (`docs/spec/exec-tool.md#3-whether-it-runs`).
 //!
 //! The engine owns the seam and knows nothing of sockets; whoever joins the server hands in a [`Prompter`].
 

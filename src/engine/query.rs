@@ -19,7 +19,7 @@ use crate::{
     sys::descriptors::{SPARE_DESCRIPTORS, has_spare_descriptors},
 };
 
-/// Whether the server can do its work (`http-api.md`, `/readyz`).
+/// Whether the server can do its work (`docs/spec/http-api.md#probes`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Readiness {
     /// The ledger can be written.

@@ -1,5 +1,5 @@
 //! What an earlier server left: every run that had not ended is brought to an end or back under care
-//! (`design/exactly-once.md`, step 7).
+//! (`docs/decisions/0009-exactly-once.md`, step 7).
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -65,7 +65,7 @@ impl Engine {
                     .await;
                 continue;
             }
-            // Its peer went with the connection, and would have withdrawn it then (`ipc.md` 7).
+            // Its peer went with the connection, and would have withdrawn it then (`docs/spec/ipc.md#7-limits`).
             if waits && run.requested_by.kind == ActorKind::Ipc {
                 self.withdraw_unstarted(run, Reason::Cancelled, run.requested_by.clone())
                     .await;

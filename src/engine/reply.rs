@@ -11,7 +11,7 @@ use crate::{
     session::gates::Gate,
 };
 
-/// The answer to an exec call that was not refused (`http-api.md`, "POST /v1/exec answers").
+/// The answer to an exec call that was not refused (`docs/spec/http-api.md#post-v1exec-answers`).
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExecReply {
     /// It ran and ended.
@@ -127,7 +127,7 @@ pub struct Denial {
     pub hint: Option<String>,
 }
 
-/// Why a call was refused (`http-api.md`, errors).
+/// Why a call was refused (`docs/spec/http-api.md#errors`).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExecError {
     /// Policy, a person or a fallback said no.

@@ -1,4 +1,4 @@
-//! An approver changes the command of a pending approval (`http-api.md`, "Resources").
+//! An approver changes the command of a pending approval (`docs/spec/http-api.md#resources`).
 //!
 //! The changed command is analysed and judged anew, for the same asker in the same place. It waits for an answer
 //! whatever the allowlist covers, and nothing but an answer lets it run.

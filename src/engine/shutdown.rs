@@ -130,7 +130,8 @@ impl Engine {
         }
     }
 
-    /// Cancels a run: withdraws its question, or kills it (`http-api.md`, `POST /v1/runs/{runId}/cancel`).
+    /// Cancels a run: withdraws its question, or kills it (`docs/spec/http-api.md#resources`, `POST
+    /// /v1/runs/{runId}/cancel`).
     ///
     /// # Errors
     /// [`CancelError`] when there is no such run for this caller, or it has ended.

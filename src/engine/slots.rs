@@ -1,4 +1,5 @@
-//! How many processes run at once, in all and per agent, and who waits for a place (`settings.md` 2, limits).
+//! How many processes run at once, in all and per agent, and who waits for a place
+//! (`docs/spec/settings.md#2-countersigntoml`).
 //!
 //! Whoever comes first is served first: a place that is freed goes to the head of the queue, and nobody who comes later
 //! takes it away. Only what its own agent's share holds up is passed over, since others have to do nothing with that.

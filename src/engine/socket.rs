@@ -1,8 +1,9 @@
-//! Runs that a peer of the approvals socket asks for (`ipc.md` 4, type `exec`), and what the document says of the socket.
+//! Runs that a peer of the approvals socket asks for (`docs/spec/ipc.md#4-messages`, type `exec`), and what the
+//! document says of the socket.
 //!
 //! The whole flow is that of every other call, under the policy of this server. What is different: the asker takes this
 //! server for its UI, so a person is asked even if nobody is connected at the moment, and silence never lets anything
-//! start, whatever `askFallback` says (`ipc.md` 6).
+//! start, whatever `askFallback` says (`docs/spec/ipc.md#6-what-the-server-checks-in-order`).
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! The texts that a session is told about its runs (`exec-tool.md` 10). Pure.
+//! The texts that a session is told about its runs (`docs/spec/exec-tool.md#10-system-events`). Pure.
 
 pub(super) use crate::events::system_text::{Place, exec_denied, exec_started};
 use crate::{

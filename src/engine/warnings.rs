@@ -10,7 +10,7 @@ use crate::{
     policy::allowlist::SegmentReport,
 };
 
-/// A run whose leftovers were killed (`exec-tool.md` 4).
+/// A run whose leftovers were killed (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const LEFTOVERS_KILLED: &str = "leftovers-killed";
 /// A process of the run was killed for the memory that it used.
 const MEMORY_LIMIT: &str = "memory-limit";

@@ -1,4 +1,4 @@
-//! The events of the contract (`http-api.md`, SSE) and the JSON of their `data`.
+//! The events of the contract (`docs/spec/http-api.md#sse`) and the JSON of their `data`.
 
 use std::collections::BTreeSet;
 
@@ -318,7 +318,7 @@ pub enum EventKind {
     },
     /// `document.refused`
     DocumentRefused {
-        /// Why, in the words of `approvals-store.md` 4.
+        /// Why, in the words of `docs/spec/approvals-store.md#4-reading`.
         reason: String,
         /// Where in the document.
         pointer: String,

@@ -1,4 +1,5 @@
-//! The short texts that a session is told about its runs (`exec-tool.md` 10). What a run wrote is added elsewhere.
+//! The short texts that a session is told about its runs (`docs/spec/exec-tool.md#10-system-events`). What a run wrote
+//! is added elsewhere.
 
 use std::{fmt, time::Duration};
 

@@ -1,4 +1,5 @@
-//! The PATH that a login would give (`exec-tool.md` 6): asked of the shell once, when the server starts.
+//! The PATH that a login would give (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`): asked of the shell
+//! once, when the server starts.
 
 use std::{
     ffi::{OsStr, OsString},

@@ -31,8 +31,8 @@ pub struct SystemLookup {
 }
 
 impl SystemLookup {
-    /// A lookup over the run PATH (`exec-tool.md` 6). Empty, relative and repeated directories are dropped. `home` is
-    /// the account's home directory, never one from a request.
+    /// A lookup over the run PATH (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`). Empty, relative and
+    /// repeated directories are dropped. `home` is the account's home directory, never one from a request.
     pub fn new(path: impl IntoIterator<Item = PathBuf>, home: String, files: &Files) -> Self {
         let mut directories: Vec<PathBuf> = Vec::new();
         for directory in path {
@@ -72,7 +72,7 @@ impl SystemLookup {
     /// The directories of the real files of safe bins that lie in trusted directories, where nobody else may write.
     ///
     /// Where the core utilities are links into one place, that place is trusted for what they are
-    /// (`command-analysis.md` 3). Asked once, at start-up.
+    /// (`docs/spec/command-analysis.md#3-executables`). Asked once, at start-up.
     pub fn safe_bin_directories(&self, safe_bins: &[String], trusted_dirs: &[String]) -> Vec<String> {
         let mut directories: Vec<String> = Vec::new();
         for trusted in ["/bin", "/usr/bin"]

@@ -1,4 +1,5 @@
-//! The PATH of gateway runs: the one that look-up and execution both use (`exec-tool.md` 6).
+//! The PATH of gateway runs: the one that look-up and execution both use
+//! (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`).
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,4 @@
-//! Which shell runs text as it was written (`exec-tool.md` 6).
+//! Which shell runs text as it was written (`docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`).
 //!
 //! Chosen once, when the server starts, from the server's own environment or its settings; never from a
 //! request. A shell that others can write is no shell at all: the start fails.
@@ -27,8 +27,9 @@ pub enum NoShell {
 }
 
 impl HostShell {
-    /// The shell by the order of `exec-tool.md` 6: the setting; `SHELL` unless it is fish; for fish the
-    /// first `bash`, else `sh`, of `path`, else fish itself; `sh` when `SHELL` is unset.
+    /// The shell by the order of `docs/spec/exec-tool.md#6-environment-and-shell-gateway-host`: the setting; `SHELL`
+    /// unless it is fish; for fish the first `bash`, else `sh`, of `path`, else fish itself; `sh` when `SHELL` is
+    /// unset.
     ///
     /// # Errors
     /// [`NoShell`] when what this order gives is not an executable that neither group nor others may write.

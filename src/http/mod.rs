@@ -1,7 +1,7 @@
 //! The HTTP door: listeners, the front that every request passes, extractors, and one file per resource.
 //!
 //! Turns requests into calls of [`crate::engine::Engine`] and its answers into the wire forms of
-//! `http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
+//! `docs/spec/http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
 //! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
 
 mod accept;

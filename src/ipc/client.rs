@@ -1,4 +1,4 @@
-//! The side that asks: a UI that somebody else hosts (`ipc.md` 8).
+//! The side that asks: a UI that somebody else hosts (`docs/spec/ipc.md#8-beyond-the-product`).
 //!
 //! Before a byte is sent, the socket, its directory and the listener's account are looked at; then version 2 is tried,
 //! and the plain form once for a peer that does not know it. A peer that answers without knowing the token is an

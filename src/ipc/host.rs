@@ -1,4 +1,5 @@
-//! The side that is asked: connections of the socket, each on its own (`ipc.md` 6, 7).
+//! The side that is asked: connections of the socket, each on its own
+//! (`docs/spec/ipc.md#6-what-the-server-checks-in-order`, `docs/spec/ipc.md#7-limits`).
 
 use std::{
     io,
@@ -35,7 +36,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const MORE: usize = 64;
 /// How long one of them may take for its line.
 const MORE_TIME: Duration = Duration::from_secs(1);
-/// How long lines from before this host count as replayed: as long as a nonce is remembered (`ipc.md` 8.1).
+/// How long lines from before this host count as replayed: as long as a nonce is remembered
+/// (`docs/spec/ipc.md#8-beyond-the-product`).
 const MEMORY: Duration = Duration::from_secs(20);
 /// How many there may be where the settings set no limit.
 const MOST: usize = 4096;

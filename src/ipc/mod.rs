@@ -1,4 +1,4 @@
-//! The approvals socket, as the side that asks people and as the side that is asked (`ipc.md`).
+//! The approvals socket, as the side that asks people and as the side that is asked (`docs/spec/ipc.md`).
 //!
 //! What a line means is `protocol::ipc`'s to say; this owns the sockets, the time that each side has, and the limits.
 //! `host` listens and hands what is genuine to a [`Ui`]; [`Desk`] is that of a server, over the engine. [`Client`] asks

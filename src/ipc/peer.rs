@@ -13,7 +13,7 @@ use crate::{
     sys::readiness,
 };
 
-/// How long a line may take, from its first byte to its last, and a reply (`ipc.md` 7).
+/// How long a line may take, from its first byte to its last, and a reply (`docs/spec/ipc.md#7-limits`).
 pub(super) const LINE_TIME: Duration = Duration::from_secs(15);
 /// How long what a peer still sends is taken off it, so that it reads the reply instead of a reset.
 const DRAIN_TIME: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Where the socket lies, and that it lies there by right (`ipc.md` 2).
+//! Where the socket lies, and that it lies there by right (`docs/spec/ipc.md#2-path-directory-modes`).
 //!
 //! Whoever hosts it holds `<path>.lifecycle.lock`. Under that lock alone a leftover may be removed, and only a socket of
 //! ours at which nobody answers. A directory that somebody else may write, or that hangs below one, is no place for it:

@@ -1,4 +1,4 @@
-//! Which side of the socket this server is on (`ipc.md` 2).
+//! Which side of the socket this server is on (`docs/spec/ipc.md#2-path-directory-modes`).
 
 use std::{
     fs,

@@ -53,7 +53,7 @@ pub struct Retention {
 const DAY: Duration = Duration::from_hours(24);
 
 impl Default for Retention {
-    /// The defaults of `settings.md` 2.
+    /// The defaults of `docs/spec/settings.md#2-countersigntoml`.
     fn default() -> Self {
         Self {
             events_count: 100_000,

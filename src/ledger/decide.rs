@@ -1,4 +1,4 @@
-//! A person's decision: one compare-and-swap that one of them wins (`approvals-store.md` 11, Resolve).
+//! A person's decision: one compare-and-swap that one of them wins (`docs/spec/approvals-store.md#resolve`).
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ pub struct ChosenPattern {
     pub arg_pattern: Option<String>,
 }
 
-/// What became of a decision; the rows of the table in `http-api.md`, approval object.
+/// What became of a decision; the rows of the table in `docs/spec/http-api.md#approval-object`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DecideOutcome {
     /// The decision counts: `applied` now, or the same one was recorded before. The approval still waits when it takes

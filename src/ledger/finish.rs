@@ -132,7 +132,7 @@ impl Job for Finish {
 }
 
 /// Tells the session of a run that it has ended, and asks for its agent's attention if nobody waits for the run. Of one that
-/// somebody waits for it is told only where a node has it, whose every run is told of (`bridge.md` 13).
+/// somebody waits for it is told only where a node has it, whose every run is told of (`docs/spec/bridge.md#13-ours`).
 fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str, is_session: bool) -> Result<(), Fault> {
     let run = runs::brief(tx.connection, id)?;
     let Some(run) = run.filter(|run| is_session || run.subject.host == Some(Host::Node)) else {

@@ -13,7 +13,7 @@ use super::{
     tx::{Committed, Tx, fetch},
 };
 
-/// How long a key is remembered (`http-api.md`, POST /v1/exec answers).
+/// How long a key is remembered (`docs/spec/http-api.md#post-v1exec-answers`).
 pub(super) const KEPT: Duration = Duration::from_hours(24);
 
 /// A key as a caller sent it.

@@ -1,4 +1,5 @@
-//! What a server that starts must know about runs that another left unfinished (`exactly-once.md`, step 7).
+//! What a server that starts must know about runs that another left unfinished (`docs/decisions/0009-exactly-once.md`,
+//! step 7).
 
 use crate::domain::{Approval, LaunchId, Run, UnixMillis};
 

@@ -25,7 +25,7 @@ const ROWS: i64 = 2000;
 /// Events above `keep_count` that may pile up before a batch removes them.
 const SLACK: u64 = 512;
 
-/// Approvals are kept at least this long (`approvals-store.md` 11).
+/// Approvals are kept at least this long (`docs/spec/approvals-store.md#11-approval-records`).
 const APPROVALS: Duration = Duration::from_hours(30 * 24);
 
 /// What a step removed.

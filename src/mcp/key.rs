@@ -19,7 +19,7 @@ use crate::domain::hex;
 /// Member of a request's `_meta` that names its idempotency key.
 pub const KEY_META: &str = "countersign/idempotencyKey";
 
-/// Longest key (`http-api.md`).
+/// Longest key (`docs/spec/http-api.md#post-v1exec-answers`).
 const MAX_BYTES: usize = 255;
 /// Arguments that say how long to wait and not what to run.
 const HOW_LONG: [&str; 2] = ["approvalWaitMs", "yieldMs"];

@@ -134,7 +134,7 @@ impl fmt::Display for GatewayAddress {
     }
 }
 
-/// This machine, private networks, and the names that mean them (`bridge.md` 2, TLS).
+/// This machine, private networks, and the names that mean them (`docs/spec/bridge.md#2-transport-and-limits`).
 #[expect(
     clippy::case_sensitive_file_extension_comparisons,
     reason = "names of hosts, in lower case"

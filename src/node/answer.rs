@@ -1,4 +1,5 @@
-//! What a call is answered, in the product's words (`bridge.md` 9.1 and 9.5). Pure.
+//! What a call is answered, in the product's words (`docs/spec/bridge.md#91-systemrun` and
+//! `docs/spec/bridge.md#95-local-policy-on-the-node`). Pure.
 
 use std::io;
 

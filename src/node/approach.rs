@@ -1,4 +1,5 @@
-//! What the node says when it connects, and what it does when it is refused (`bridge.md` 3 to 5). Pure.
+//! What the node says when it connects, and what it does when it is refused (`docs/spec/bridge.md#3-handshake` to
+//! `docs/spec/bridge.md#5-authentication-and-pairing`). Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The approvals document of this machine, as a gateway reads and writes it (`bridge.md` 9.7).
+//! The approvals document of this machine, as a gateway reads and writes it
+//! (`docs/spec/bridge.md#97-systemexecapprovalsget--set`).
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Who this node is: its key, the tokens that gateways gave it, and what it remembers of its gateway.
 //!
-//! Three files of the state directory, in the shapes of the product's first generation (`bridge.md` 5.3 and 13). Each is
-//! made when it is first needed, with mode 0600, and refused when somebody else could have written or, where it holds a
-//! secret, read it: an identity that others know is nobody's.
+//! Three files of the state directory, in the shapes of the product's first generation
+//! (`docs/spec/bridge.md#53-device-pairing-record-and-files` and `docs/spec/bridge.md#13-ours`). Each is made when it
+//! is first needed, with mode 0600, and refused when somebody else could have written or, where it holds a secret, read
+//! it: an identity that others know is nobody's.
 
 use std::{
     borrow::Cow,

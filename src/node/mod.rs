@@ -1,4 +1,4 @@
-//! The node host: this machine as a node of a gateway, ours or one of the product (`bridge.md`).
+//! The node host: this machine as a node of a gateway, ours or one of the product (`docs/spec/bridge.md`).
 //!
 //! It connects, proves who it is, takes calls and answers them. Whether a command runs is for the engine of this machine,
 //! with a ledger, run files and an approvals document of its own; what a gateway says about approvals is an answer to a

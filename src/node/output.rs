@@ -1,4 +1,4 @@
-//! What a command wrote, as a result carries it (`bridge.md` 9.2).
+//! What a command wrote, as a result carries it (`docs/spec/bridge.md#92-caps`).
 
 use std::{
     io::{self, Cursor, Read, Seek, SeekFrom},

@@ -1,4 +1,5 @@
-//! `system.run`: what is looked at before the engine is asked (`bridge.md` 9.1, 9.4, 9.5). Pure.
+//! `system.run`: what is looked at before the engine is asked (`docs/spec/bridge.md#91-systemrun`,
+//! `docs/spec/bridge.md#94-systemrunprepare-p4-only`, `docs/spec/bridge.md#95-local-policy-on-the-node`). Pure.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -213,7 +214,8 @@ impl RunCall {
     }
 }
 
-/// Whether a text is what a command was made of: its arguments, or the script of a shell (`bridge.md` 9.1).
+/// Whether a text is what a command was made of: its arguments, or the script of a shell
+/// (`docs/spec/bridge.md#91-systemrun`).
 pub(super) fn agrees(raw: &str, argv: &[String]) -> bool {
     let raw = raw.trim();
     raw == format_argv(argv).trim() || script_of(argv).is_some_and(|script| raw == script.trim())

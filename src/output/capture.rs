@@ -3,7 +3,7 @@
 use super::{TailBuffer, Utf8Decoder, sanitize, sanitize::is_plain_ascii};
 use crate::domain::OutputStream;
 
-/// What follows text that was cut at its end (`exec-tool.md` 4).
+/// What follows text that was cut at its end (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const CUT_MARK: &str = "\n… (truncated)";
 
 /// How much text a [`Capture`] keeps.

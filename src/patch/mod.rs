@@ -1,4 +1,5 @@
-//! Patches as agents write them (`exec-tool.md` 9): text to operations, and hunks to the text of a file.
+//! Patches as agents write them (`docs/spec/exec-tool.md#9-apply_patch`): text to operations, and hunks to the text of
+//! a file.
 //!
 //! Pure: what the files are, and who changes them, is for others. [`Patch::parse`] reads the whole envelope and refuses what
 //! cannot be meant with the line at fault; [`apply()`] makes the new text of one file of the old one or says which hunk does

@@ -1,4 +1,5 @@
-//! Which people a command takes, and how long they and it have (`settings.md`, `[[approvals.rules]]`).
+//! Which people a command takes, and how long they and it have (`docs/spec/settings.md#2-countersigntoml`,
+//! `[[approvals.rules]]`).
 //!
 //! The first rule that matches counts. A command can be several programs, and a program may be called so that a pattern
 //! matches one of its names and not the others: then every rule that may be the first for any of them counts, and what

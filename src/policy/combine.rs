@@ -1,5 +1,5 @@
-//! Combining what the configuration, the session, the call and the approvals document say (`exec-tool.md` 3,
-//! `approvals-store.md` 6).
+//! Combining what the configuration, the session, the call and the approvals document say
+//! (`docs/spec/exec-tool.md#3-whether-it-runs`, `docs/spec/approvals-store.md#6-resolving-a-policy`).
 //!
 //! Among configured layers the last that spoke counts. A call may only tighten what they give, and between them
 //! and the document the stricter counts.

@@ -1,4 +1,5 @@
-//! The one decision: run, ask or deny (`approvals-store.md` 7, `exec-tool.md` 3).
+//! The one decision: run, ask or deny (`docs/spec/approvals-store.md#7-the-decision-table`,
+//! `docs/spec/exec-tool.md#3-whether-it-runs`).
 //!
 //! Every door (exec, explain, policy test, nodes) comes through [`gate`], and through [`fallback`] when a
 //! question found no answer.

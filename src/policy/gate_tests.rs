@@ -1,5 +1,5 @@
-//! Every cell of the decision table (`approvals-store.md` 7), the cases that need a person (`exec-tool.md` 3),
-//! and what must hold for any input.
+//! Every cell of the decision table (`docs/spec/approvals-store.md#7-the-decision-table`), the cases that need a person
+//! (`docs/spec/exec-tool.md#3-whether-it-runs`), and what must hold for any input.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Which content of a policy file counts when somebody else edits it (`design/trust.md`).
+//! Which content of a policy file counts when somebody else edits it (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! A command runs with rights that may reach the file, so an edit from outside that allows more than the accepted
 //! content does not count while a command could have made it: it is held until an operator accepts it. Where it takes

@@ -1,4 +1,5 @@
-//! Where a command runs (`exec-tool.md` 2): the call, the session, the agent, the configuration, the default.
+//! Where a command runs (`docs/spec/exec-tool.md#2-where-it-runs`): the call, the session, the agent, the
+//! configuration, the default.
 //!
 //! A call reaches another host than the configured one only where the configuration says `auto`, or elevated.
 

@@ -1,4 +1,5 @@
-//! Layers of policy: who said what, and which of it counts (`exec-tool.md` 2 and 3, `approvals-store.md` 6).
+//! Layers of policy: who said what, and which of it counts (`docs/spec/exec-tool.md#2-where-it-runs` and
+//! `docs/spec/exec-tool.md#3-whether-it-runs`, `docs/spec/approvals-store.md#6-resolving-a-policy`).
 
 use crate::domain::name::vocabulary;
 

@@ -1,4 +1,4 @@
-//! Which node a call means (`exec-tool.md` 2, "Node matching").
+//! Which node a call means (`docs/spec/exec-tool.md#2-where-it-runs`).
 //!
 //! Among paired nodes the first rule that any of them satisfies decides: the id, the name, the address, the beginning of the id.
 //! A name that an operator gave a node wins over the name that another node had when it was approved: a machine that calls

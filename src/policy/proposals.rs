@@ -1,5 +1,5 @@
-//! Who proposed what of a change that is held, where it takes two people to widen the policy (`settings.md`,
-//! `[approvals] widening`). Pure. Entry point: [`Proposals::note`].
+//! Who proposed what of a change that is held, where it takes two people to widen the policy
+//! (`docs/spec/settings.md#2-countersigntoml`, `[approvals] widening`). Pure. Entry point: [`Proposals::note`].
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! The keeper: starts the runner under another account, and another one when that died (`design/trust.md`).
+//! The keeper: starts the runner under another account, and another one when that died
+//! (`docs/decisions/0005-separate-user.md`).
 //!
 //! The server gives up root, and with it the right to start anything under another account. This process keeps it: a
 //! single-threaded one without any secret, which was started before the server read anything from outside. The server

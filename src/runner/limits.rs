@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Most bytes of one message on a run's stream.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 * 1024;
 
-/// Output up to this size is handed to the server and never becomes a file (`design/exactly-once.md`).
+/// Output up to this size is handed to the server and never becomes a file (`docs/decisions/0009-exactly-once.md`).
 pub const INLINE_BYTES: usize = 64 * 1024;
 
 /// Output up to this size is sent as it comes, without holes: enough for the 200,000 characters that answers
-/// carry (`exec-tool.md` 4) at four bytes each.
+/// carry (`docs/spec/exec-tool.md#4-what-the-caller-gets`) at four bytes each.
 pub(crate) const LIVE_BYTES: usize = 800 * 1024;
 
 /// After that, this much of the newest output is sent now and then: enough for a tail of 20,000 characters.

@@ -1,5 +1,5 @@
-//! The warm runner (`design/exactly-once.md`): a small process that keeps supervisors ready, so that starting a
-//! command costs neither a fork of the server nor the start of a program.
+//! The warm runner (`docs/decisions/0002-a-warm-runner.md`): a small process that keeps supervisors ready, so that
+//! starting a command costs neither a fork of the server nor the start of a program.
 //!
 //! ```text
 //! server ── start frame + descriptors ──▶ (one SEQPACKET pair) ──▶ a waiting supervisor ── vfork ──▶ command

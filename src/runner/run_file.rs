@@ -1,4 +1,4 @@
-//! The file of one run: lock, fence and exit record in one (`design/exactly-once.md`, steps 5 to 7).
+//! The file of one run: lock, fence and exit record in one (`docs/decisions/0009-exactly-once.md`, steps 5 to 7).
 //!
 //! `runs/<runId>` is only ever appended to, one line at a time:
 //!

@@ -1,4 +1,5 @@
-//! Directives in chat text: `/exec …`, `/elevated …` (or `/elev`) and `/approve …` (`exec-tool.md` 5).
+//! Directives in chat text: `/exec …`, `/elevated …` (or `/elev`) and `/approve …`
+//! (`docs/spec/exec-tool.md#5-sessions-exec-elevated`).
 //!
 //! A directive is a word of its own and takes what it needs from the rest of its line. Quoted lines (`> …`) and code
 //! blocks are somebody else's words and hold none. What cannot be meant is a directive that says so and changes

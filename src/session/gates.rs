@@ -1,4 +1,5 @@
-//! Who may use directives, and what stands between a call and the world outside of the sandbox (`exec-tool.md` 5).
+//! Who may use directives, and what stands between a call and the world outside of the sandbox
+//! (`docs/spec/exec-tool.md#5-sessions-exec-elevated`).
 
 use super::{overrides::Overrides, sender::Sender};
 use crate::{

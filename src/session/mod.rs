@@ -1,4 +1,5 @@
-//! What a session remembers besides its runs: overrides, directives, system events (`exec-tool.md` 5 and 10).
+//! What a session remembers besides its runs: overrides, directives, system events
+//! (`docs/spec/exec-tool.md#5-sessions-exec-elevated` and `docs/spec/exec-tool.md#10-system-events`).
 //!
 //! Pure: texts and values in, texts and values out. Who may do what is asked of the settings; nothing here runs,
 //! stores or sends anything. Entry points: [`directive::parse`], [`Sessions`].

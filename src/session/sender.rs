@@ -1,4 +1,4 @@
-//! Who sent a text, and whether a list of senders names them (`exec-tool.md` 5).
+//! Who sent a text, and whether a list of senders names them (`docs/spec/exec-tool.md#5-sessions-exec-elevated`).
 //!
 //! An entry may pin what it compares with a prefix (`id:`, `from:`, `e164:`, `name:`, `username:`, `tag:`); one without
 //! a prefix is compared with all of them. Names are what people call themselves, so an entry that means one person is

@@ -1,4 +1,4 @@
-//! What a session is told and has not been shown yet (`exec-tool.md` 10).
+//! What a session is told and has not been shown yet (`docs/spec/exec-tool.md#10-system-events`).
 
 use std::collections::VecDeque;
 

@@ -140,7 +140,7 @@ pub(super) fn places(state_dir: &StateDir) -> Places {
     }
 }
 
-/// What a preset changes in this file (`exec-tool.md` 11).
+/// What a preset changes in this file (`docs/spec/exec-tool.md#11-presets`).
 ///
 /// # Errors
 /// [`EditError::Unreadable`] when the present text does not parse.

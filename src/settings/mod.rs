@@ -1,5 +1,5 @@
 //! Settings: `countersign.toml` for the process, `openclaw.json` for the policy shared with the product,
-//! environment variables and flags, each value with its origin (`settings.md`).
+//! environment variables and flags, each value with its origin (`docs/spec/settings.md`).
 //!
 //! Owns reading, checking and re-reading those files, and putting a changed `openclaw.json` in its place
 //! ([`ConfigFile`], with a text that [`config_edit`] returned); it never acts on a value. Its invariant: a file that does not read completely

@@ -1,4 +1,5 @@
-//! `openclaw.json`: every key of `settings.md` 3 in one table, and one level (global, or one agent) read by it.
+//! `openclaw.json`: every key of `docs/spec/settings.md#3-openclawjson-the-keys-we-read` in one table, and one level
+//! (global, or one agent) read by it.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 

@@ -1,5 +1,5 @@
-//! `countersign.toml`: every key of `settings.md` 2 in one table. The typed [`Server`], the reading of the file, of
-//! variables and of flags, and doctor's list all come from it.
+//! `countersign.toml`: every key of `docs/spec/settings.md#2-countersigntoml` in one table. The typed [`Server`], the
+//! reading of the file, of variables and of flags, and doctor's list all come from it.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -25,7 +25,7 @@ use super::{
 /// Whether a change of the file takes effect at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// At once (R in the table of `settings.md`).
+    /// At once (R in the table of `docs/spec/settings.md#2-countersigntoml`).
     Live,
     /// At once, but back to its default, which is the loosest, after a restart: so nobody who can write the file while
     /// the server runs takes a guard away.

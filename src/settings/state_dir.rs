@@ -257,7 +257,8 @@ impl StateDir {
         self.countersign().join("bridge.token")
     }
 
-    /// What the node host remembers of its gateway (`bridge.md` 5.3 and 13).
+    /// What the node host remembers of its gateway (`docs/spec/bridge.md#53-device-pairing-record-and-files` and
+    /// `docs/spec/bridge.md#13-ours`).
     pub fn node_json(&self) -> PathBuf {
         self.root.join("node.json")
     }

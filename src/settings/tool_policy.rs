@@ -1,4 +1,4 @@
-//! Tool policy: `tools.allow` and `tools.deny` at both levels (`exec-tool.md` 12).
+//! Tool policy: `tools.allow` and `tools.deny` at both levels (`docs/spec/exec-tool.md#12-tool-policy`).
 
 use super::policy_keys::{Level, Said};
 

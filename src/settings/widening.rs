@@ -1,4 +1,5 @@
-//! What an edit of `openclaw.json` would newly allow (`design/trust.md`). Pure. What cannot be compared counts.
+//! What an edit of `openclaw.json` would newly allow (`docs/decisions/0010-who-may-answer.md`). Pure. What cannot be
+//! compared counts.
 
 use crate::{
     domain::{AgentId, Ask, HostChoice, Leftovers, OnMiss, Security},

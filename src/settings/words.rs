@@ -97,7 +97,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// `tools.exec.mode`: security and ask in one word (`exec-tool.md` 3).
+    /// `tools.exec.mode`: security and ask in one word (`docs/spec/exec-tool.md#3-whether-it-runs`).
     pub enum ExecMode("deny, allowlist, ask, auto or full") {
         /// deny, off.
         Deny = "deny",

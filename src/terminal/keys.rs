@@ -1,4 +1,5 @@
-//! Keys by the names that tmux gives them, as the bytes that xterm sends for them (`exec-tool.md` 8).
+//! Keys by the names that tmux gives them, as the bytes that xterm sends for them
+//! (`docs/spec/exec-tool.md#8-the-process-tool`).
 //!
 //! The names are data (`NAMED`); how modifiers change a key depends only on its `Code`. Whatever comes in, what
 //! goes out is bounded ([`MAX_BYTES`], [`MAX_WARNINGS`]).

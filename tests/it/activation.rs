@@ -1,4 +1,4 @@
-//! A listening socket that systemd passes to the server (`sd_listen_fds(3)`, `settings.md` 5).
+//! A listening socket that systemd passes to the server (`sd_listen_fds(3)`, `docs/spec/settings.md#5-environment`).
 
 use serde_json::json;
 

@@ -54,6 +54,8 @@ mod connections;
 #[cfg(test)]
 mod container;
 #[cfg(test)]
+mod contract_citations;
+#[cfg(test)]
 mod coverage;
 #[cfg(test)]
 mod crash;

@@ -1,4 +1,4 @@
-//! Tool policy on every door (`exec-tool.md` 12).
+//! Tool policy on every door (`docs/spec/exec-tool.md#12-tool-policy`).
 
 use serde_json::{Value, json};
 

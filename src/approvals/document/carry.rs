@@ -1,4 +1,5 @@
-//! Replacing a whole document by one that somebody sent (`approvals-store.md` 9).
+//! Replacing a whole document by one that somebody sent
+//! (`docs/spec/approvals-store.md#9-snapshot-hash-compare-and-swap`).
 //!
 //! What was sent wins for everything that its sender can know. The rest is carried over, so that a program
 //! which reads, changes and sends back a document destroys nothing it never saw.

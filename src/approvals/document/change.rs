@@ -1,4 +1,5 @@
-//! What a change of the document means for what may run (`approvals-store.md` 9, outside edits).
+//! What a change of the document means for what may run
+//! (`docs/spec/approvals-store.md#9-snapshot-hash-compare-and-swap`).
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 

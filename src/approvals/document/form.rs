@@ -1,4 +1,5 @@
-//! What kind of promise an entry is (`approvals-store.md` 3, "Generated forms"; `command-analysis.md` M4, M5).
+//! What kind of promise an entry is (`docs/spec/approvals-store.md#generated-forms`;
+//! `docs/spec/command-analysis.md#m4`, `docs/spec/command-analysis.md#m5`).
 
 use super::{
     model::{Entry, Rule},

@@ -1,4 +1,5 @@
-//! The approvals document as a value (`approvals-store.md` 3 to 6 and 10).
+//! The approvals document as a value (`docs/spec/approvals-store.md#3-fields` to
+//! `docs/spec/approvals-store.md#6-resolving-a-policy` and `docs/spec/approvals-store.md#10-writing`).
 //!
 //! [`Document::parse`] is the only way in from bytes and refuses everything that two readers could take for
 //! different policies. [`Document::print`] is the only way out. In between, whatever other programs put

@@ -1,4 +1,5 @@
-//! The document's parts, always normalised (`approvals-store.md` 3 and 5), and the views that deciding needs.
+//! The document's parts, always normalised (`docs/spec/approvals-store.md#3-fields` and
+//! `docs/spec/approvals-store.md#5-normalising`), and the views that deciding needs.
 
 use std::collections::HashMap;
 
@@ -275,7 +276,7 @@ impl Document {
     }
 
     /// What the document says for an agent (blank means `main`): per value `defaults`, then `*`, then the
-    /// agent's own, the last of which counts (`approvals-store.md` 6).
+    /// agent's own, the last of which counts (`docs/spec/approvals-store.md#6-resolving-a-policy`).
     pub fn policy(&self, agent: &str) -> DocumentPolicy {
         self.policy_of(self.speakers(agent))
     }

@@ -1,4 +1,4 @@
-//! One shape for what several generations wrote (`approvals-store.md` 5).
+//! One shape for what several generations wrote (`docs/spec/approvals-store.md#5-normalising`).
 
 use std::{
     collections::{HashMap, HashSet},

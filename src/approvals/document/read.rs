@@ -1,4 +1,4 @@
-//! From bytes to a document, or to the reason why not (`approvals-store.md` 4).
+//! From bytes to a document, or to the reason why not (`docs/spec/approvals-store.md#4-reading`).
 
 use crate::domain::{InvalidName, name::vocabulary};
 

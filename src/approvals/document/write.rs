@@ -1,4 +1,4 @@
-//! From a document to the bytes that every program leaves alone (`approvals-store.md` 10).
+//! From a document to the bytes that every program leaves alone (`docs/spec/approvals-store.md#10-writing`).
 
 use super::{
     json::{Json, Number},

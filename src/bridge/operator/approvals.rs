@@ -143,7 +143,7 @@ pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParam
     }
 }
 
-/// Refuses a yes to what nobody was shown whole here (`command-analysis.md` V3).
+/// Refuses a yes to what nobody was shown whole here (`docs/spec/command-analysis.md#v3`).
 async fn expect_read(session: &OperatorSession, id: &ApprovalId) -> Result<(), WireError> {
     let approval = session.bridge.engine().approval(session.principal(), id).await;
     let approval = approval.map_err(refusal::storage)?;

@@ -1,4 +1,5 @@
-//! `exec.approvals.*`: the approvals documents of this host and of nodes, under the hash rules of `bridge.md` 9.7.
+//! `exec.approvals.*`: the approvals documents of this host and of nodes, under the hash rules of
+//! `docs/spec/bridge.md#97-systemexecapprovalsget--set`.
 
 use std::sync::Arc;
 

@@ -5,6 +5,9 @@
 //! may also ask a node what a program is called and what it would make of a command, as far as the same policy lets them
 //! get there; of such a question the node gets what belongs to it and no more. Everything else goes straight to the node,
 //! for those whom [`invoke_opens`] lets.
+//!
+//! A node judges what it gets by its own policy, and nothing in a forwarded call stands in for an answer of ours.
+//! (`docs/spec/command-analysis.md#t3`)
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -1,9 +1,10 @@
 //! The operator role: people's programs and scripts about nodes and approvals, on the product's own wire.
 //!
 //! An operator presents an API token, and gets of what it asks for only what that token holds; the shared secret of the
-//! Bridge opens nothing here (`bridge.md`, section 13). Its invariants: an operator is the same party as their token at
-//! every other door, so nobody answers here what they asked there; and running a program by way of a node is an exec that
-//! passes the gate. Entry points: [`authenticate`], [`OperatorSession::begin`], [`OperatorSession::handle`].
+//! Bridge opens nothing here (`docs/spec/bridge.md#13-ours`). Its invariants: an operator is the same party as their
+//! token at every other door, so nobody answers here what they asked there; and running a program by way of a node is
+//! an exec that passes the gate. Entry points: [`authenticate`], [`OperatorSession::begin`],
+//! [`OperatorSession::handle`].
 
 mod method;
 mod scope;

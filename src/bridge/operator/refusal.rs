@@ -1,4 +1,5 @@
-//! What a method answers when it does not do what it was asked (`bridge.md` 8.4, 10), in the words of each generation.
+//! What a method answers when it does not do what it was asked (`docs/spec/bridge.md#84-operator-rpc`,
+//! `docs/spec/bridge.md#10-exec-approval-rpcs-operator-scope-operatorapprovals`), in the words of each generation.
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! What an operator may do: the scopes of the wire, from the scopes of an API token (`bridge.md` 13).
+//! What an operator may do: the scopes of the wire, from the scopes of an API token (`docs/spec/bridge.md#13-ours`).
 //!
 //! On the product's wire one scope implies others; on ours none does. So an implication only widens what a client
 //! *asks* for, and never what its token holds.

@@ -1,4 +1,5 @@
-//! Approvals and their ends in the product's shapes (`bridge.md` 10).
+//! Approvals and their ends in the product's shapes
+//! (`docs/spec/bridge.md#10-exec-approval-rpcs-operator-scope-operatorapprovals`).
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! How careful to be: the presets of `exec-tool.md` 11, and the sandbox alone.
+//! How careful to be: the presets of `docs/spec/exec-tool.md#11-presets`, and the sandbox alone.
 
 use serde_json::{Value, json};
 

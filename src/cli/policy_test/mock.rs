@@ -19,7 +19,7 @@ use crate::{
 
 const HOME: &str = "/home/agent";
 
-/// `tools.exec.safeBins` unless it is set (`settings.md` 3).
+/// `tools.exec.safeBins` unless it is set (`docs/spec/settings.md#3-openclawjson-the-keys-we-read`).
 const SAFE_BINS: [&str; 6] = ["cut", "uniq", "head", "tail", "tr", "wc"];
 
 /// What the allowlist of the world says about a command.

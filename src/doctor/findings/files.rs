@@ -55,7 +55,7 @@ pub(super) fn private(file: &PrivateFile, us: u32) -> Option<Finding> {
 }
 
 /// The node host's identity has the shape of the product's first generation, which the present one wants to migrate
-/// before it starts (`bridge.md` 5.3).
+/// before it starts (`docs/spec/bridge.md#53-device-pairing-record-and-files`).
 pub(super) fn node_host(snapshot: &Snapshot) -> Option<Finding> {
     let identity = snapshot.state_dir.join("identity/device.json");
     let file = snapshot.private.iter().find(|file| file.path == identity)?;

@@ -46,7 +46,8 @@ use crate::{
     sys::{hooks, process::monotonic},
 };
 
-/// How much longer than its time limit a run is waited for (`settings.md`, `[bridge] invoke_timeout_ms`).
+/// How much longer than its time limit a run is waited for (`docs/spec/settings.md#2-countersigntoml`, `[bridge]
+/// invoke_timeout_ms`).
 const BEYOND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node that keeps a fence may be away before its run is `lost`; less where the heartbeat is faster.
 const LINK_GRACE: Duration = Duration::from_secs(20);

@@ -1,4 +1,5 @@
-//! Commands on nodes: which node a call means, what is known of it, and the care of its runs (`bridge.md` 13).
+//! Commands on nodes: which node a call means, what is known of it, and the care of its runs
+//! (`docs/spec/bridge.md#13-ours`).
 //!
 //! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own. The
 //! fence of such a run is on the node, so nothing that may have reached one is ever sent again; what became of it is asked of a

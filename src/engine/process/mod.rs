@@ -1,4 +1,5 @@
-//! The process tool: sessions that go on without anybody waiting, and what can be done with them (`exec-tool.md` 8).
+//! The process tool: sessions that go on without anybody waiting, and what can be done with them
+//! (`docs/spec/exec-tool.md#8-the-process-tool`).
 //!
 //! The ledger knows which sessions there are, so they survive the server; what goes on is with `super::live`.
 //! Invariant: nobody sees or touches a session of another agent. Entry points: `Engine::process`,
@@ -33,7 +34,7 @@ use crate::{
     engine::reply::{StorageTrouble, Warning},
 };
 
-/// The longest that a poll waits (`exec-tool.md` 8).
+/// The longest that a poll waits (`docs/spec/exec-tool.md#8-the-process-tool`).
 pub const MAX_POLL: Duration = Duration::from_secs(30);
 
 /// What is asked of the process tool.

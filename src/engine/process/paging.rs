@@ -1,4 +1,4 @@
-//! Lines of a session's output, page by page (`exec-tool.md` 8). Pure.
+//! Lines of a session's output, page by page (`docs/spec/exec-tool.md#8-the-process-tool`). Pure.
 
 /// How many lines there are when nothing is said.
 const DEFAULT_LINES: usize = 200;

@@ -1,4 +1,4 @@
-//! How long sessions that have ended are kept (`exec-tool.md` 8). Pure.
+//! How long sessions that have ended are kept (`docs/spec/exec-tool.md#8-the-process-tool`). Pure.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A session as everybody sees it (`http-api.md`, "Process session object").
+//! A session as everybody sees it (`docs/spec/http-api.md#process-session-object`).
 
 use std::{path::Path, time::Duration};
 

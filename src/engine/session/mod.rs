@@ -1,4 +1,5 @@
-//! What sessions override, are told, and say in chat (`exec-tool.md` 5 and 10).
+//! What sessions override, are told, and say in chat (`docs/spec/exec-tool.md#5-sessions-exec-elevated` and
+//! `docs/spec/exec-tool.md#10-system-events`).
 //!
 //! It is in memory only: a restart forgets overrides, and everything is as configured again. Invariants: what a session
 //! overrides counts beside the configuration and never beside the approvals document; nobody without the scope

@@ -193,7 +193,7 @@ pub fn edits_since_accepted(
 }
 
 /// Deny rules and grants that a writer from outside took out of the document as a whole, as far as nobody put them back
-/// or said that they are not missed (`approvals-store.md` 3).
+/// or said that they are not missed (`docs/spec/approvals-store.md#3-fields`).
 pub fn lost_rules(state_dir: &StateDir, document: &Snapshot) -> Vec<LostRules> {
     let Some(mut copy) = Copy::read(&state_dir.accepted_document()) else {
         return Vec::new();

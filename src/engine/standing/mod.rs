@@ -1,4 +1,5 @@
-//! Which policy is in force: the files as they are, or what was accepted of them (`design/trust.md`).
+//! Which policy is in force: the files as they are, or what was accepted of them
+//! (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
 //! edit from outside that allows more than what was accepted is held, and any change that does where nobody may widen

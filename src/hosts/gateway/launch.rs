@@ -38,7 +38,7 @@ use super::{
     supervised::Supervised,
 };
 
-/// How long leftovers may go on writing (`exec-tool.md` 4).
+/// How long leftovers may go on writing (`docs/spec/exec-tool.md#4-what-the-caller-gets`).
 const LEFTOVERS_GRACE: Duration = Duration::from_millis(500);
 
 /// Room in a start frame for everything but the plan.

@@ -32,7 +32,7 @@ pub(super) struct Opened {
     pub(super) scripts: Option<OwnedFd>,
 }
 
-/// The shell that runs canonical renderings (`command-analysis.md` X1).
+/// The shell that runs canonical renderings (`docs/spec/command-analysis.md#x1`).
 const RENDERED_SHELL: &str = "/bin/sh";
 /// Tells a shell where it stands, so that it need not walk there and back to find out.
 const DIRECTORY_VARIABLE: &str = "PWD";

@@ -1,4 +1,4 @@
-//! What became of a run of an earlier server (`design/exactly-once.md`, step 7).
+//! What became of a run of an earlier server (`docs/decisions/0009-exactly-once.md`, step 7).
 
 use std::{
     collections::VecDeque,

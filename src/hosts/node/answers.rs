@@ -1,4 +1,5 @@
-//! What a node's answers mean (`bridge.md` 9). Pure; everything in them is from outside and bounded.
+//! What a node's answers mean (`docs/spec/bridge.md#9-exec-commands`). Pure; everything in them is from outside and
+//! bounded.
 
 use std::collections::HashMap;
 
@@ -260,7 +261,7 @@ pub fn not_started(error: &str) -> String {
     format!("{SAID}{error}")
 }
 
-/// What a node tells of a run before it answers the call (`bridge.md` 9.8).
+/// What a node tells of a run before it answers the call (`docs/spec/bridge.md#98-exec-events-nodeevent`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEvent {
     /// `exec.started`

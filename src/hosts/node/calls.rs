@@ -1,4 +1,4 @@
-//! What a node is called with (`bridge.md` 9 and 13). Pure.
+//! What a node is called with (`docs/spec/bridge.md#9-exec-commands` and `docs/spec/bridge.md#13-ours`). Pure.
 
 use serde_json::{Map, Value, json};
 

@@ -11,7 +11,7 @@ use crate::domain::TokenId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
-/// What kind of program a node is, as far as calls differ (`bridge.md` 13, "Driving a node").
+/// What kind of program a node is, as far as calls differ (`docs/spec/bridge.md#13-ours`, "Driving a node").
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeGeneration {
     /// The product's first generation: protocol 3.

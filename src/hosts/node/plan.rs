@@ -1,4 +1,4 @@
-//! What a node makes of a command before it runs it (`bridge.md` 9.4). Pure.
+//! What a node makes of a command before it runs it (`docs/spec/bridge.md#94-systemrunprepare-p4-only`). Pure.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -4,7 +4,7 @@ use axum::{extract::FromRequestParts, http::request::Parts};
 
 use crate::http::problem::Problem;
 
-/// Longest key (`http-api.md`).
+/// Longest key (`docs/spec/http-api.md#post-v1exec-answers`).
 const MAX_BYTES: usize = 255;
 
 /// The key, when one was sent: 1 to 255 printable ASCII characters.

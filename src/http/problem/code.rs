@@ -1,4 +1,4 @@
-//! The catalogue: every code of `http-api.md`, "Errors", with its status, title and whether trying again helps.
+//! The catalogue: every code of `docs/spec/http-api.md#errors`, with its status, title and whether trying again helps.
 
 use axum::http::StatusCode;
 

@@ -1,4 +1,5 @@
-//! `POST /tools/invoke`: the product's own tool endpoint, for callers who know no other (`http-api.md`).
+//! `POST /tools/invoke`: the product's own tool endpoint, for callers who know no other
+//! (`docs/spec/http-api.md#post-toolsinvoke`).
 //!
 //! The bodies, the engine and the records are those of `/v1`; only the envelope differs. Refusals get their form where
 //! all refusals are written (`Problem::render_for_tool`), so that those of the door have it too.

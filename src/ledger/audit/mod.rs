@@ -2,8 +2,9 @@
 //!
 //! Every record carries the hash of the one before and a MAC; the newest hash is sealed into a file of its own
 //! at most once a second. The key lies beside the ledger, so the claim is: any change is detected back to the
-//! last witnessed head (`design/trust.md`). Only the writer appends, inside the transaction of the change that a
-//! record tells of. Entry points: [`verify()`] for a ledger in use or at rest, [`super::Ledger::append_audit`].
+//! last witnessed head (`docs/decisions/0010-who-may-answer.md`). Only the writer appends, inside the transaction of
+//! the change that a record tells of. Entry points: [`verify()`] for a ledger in use or at rest,
+//! [`super::Ledger::append_audit`].
 
 mod canonical;
 pub(super) mod chain;

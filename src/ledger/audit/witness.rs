@@ -1,4 +1,4 @@
-//! Heads of the chain that somebody else has seen (`design/trust.md`).
+//! Heads of the chain that somebody else has seen (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! Whoever holds the key can write another history that verifies. What they cannot do is change what the system log
 //! of another machine, a printed page or a colleague has already been told: the heads that were published. A chain that

@@ -18,10 +18,10 @@ pub struct Analysis {
     pub satisfied: bool,
     /// Whether the command was understood completely.
     pub ok: bool,
-    /// Whether a durable approval covers all of it (`approvals-store.md` 7).
+    /// Whether a durable approval covers all of it (`docs/spec/approvals-store.md#7-the-decision-table`).
     pub durable: bool,
     /// Whether only a person may allow it, whatever the security: inline eval under strict mode, or text that is not
-    /// understood while deny rules exist (`exec-tool.md` 3).
+    /// understood while deny rules exist (`docs/spec/exec-tool.md#3-whether-it-runs`).
     pub needs_person: bool,
     /// Whether a segment is inline eval under strict mode.
     pub inline_eval: bool,
@@ -37,7 +37,7 @@ pub struct Analysis {
     pub segments: Vec<SegmentReport>,
     /// Everything that stands against it, in order.
     pub findings: Vec<Finding>,
-    /// What is started; `None` when the text itself has to be (`command-analysis.md` X2).
+    /// What is started; `None` when the text itself has to be (`docs/spec/command-analysis.md#x2`).
     pub plan: Option<Plan>,
     /// The plan as a script for `/bin/sh -c`.
     pub rendered: Option<String>,

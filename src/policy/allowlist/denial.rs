@@ -1,4 +1,5 @@
-//! Deny rules: matched against everything that might run, and always without case (`exec-tool.md` 3).
+//! Deny rules: matched against everything that might run, and always without case
+//! (`docs/spec/exec-tool.md#3-whether-it-runs`).
 
 use std::borrow::Cow;
 

@@ -664,7 +664,7 @@ fn argv_list(words: &[String]) -> List {
 }
 
 /// Where each byte of a word stands in its canonical form, which begins at `at`: as it is, or between double quotes
-/// with a backslash before every double quote (`approvals-store.md` 12).
+/// with a backslash before every double quote (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`).
 fn canonical_map(word: &str, canonical: &str, at: usize) -> SourceMap {
     let mut map = SourceMap::default();
     let is_quoted = word.len() != canonical.len();

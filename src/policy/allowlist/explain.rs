@@ -1,4 +1,5 @@
-//! An analysis as `POST /v1/exec/explain` and approval objects show it (`http-api.md`).
+//! An analysis as `POST /v1/exec/explain` and approval objects show it
+//! (`docs/spec/http-api.md#post-v1execexplain-answer`).
 
 use serde::{Serialize, Serializer};
 

@@ -1,4 +1,5 @@
-//! Whether a command is covered: every segment of it, through wrappers and shells (`command-analysis.md` 1 to 8).
+//! Whether a command is covered: every segment of it, through wrappers and shells
+//! (`docs/spec/command-analysis.md#1-order-of-evaluation` to `docs/spec/command-analysis.md#8-safe-bins`).
 //!
 //! **Prove or ask.** What is not shown to be covered is a miss, never a weaker check; deny rules are matched against
 //! everything that might run. [`analyze`] is the one entry point for exec, explain and the node runner. Pure apart

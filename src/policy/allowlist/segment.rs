@@ -1,4 +1,4 @@
-//! One segment: builtin, program, carrier or shell (`command-analysis.md` 1, step 4).
+//! One segment: builtin, program, carrier or shell (`docs/spec/command-analysis.md#1-order-of-evaluation`).
 
 use percent_encoding::percent_decode_str;
 

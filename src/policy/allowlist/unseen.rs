@@ -1,5 +1,6 @@
 //! What a segment hands to others: words that they run as programs, and text that they give to a shell. Deny rules and
-//! strict inline eval look into it, and what neither can see needs a person (`exec-tool.md` 3).
+//! strict inline eval look into it, and what neither can see needs a person
+//! (`docs/spec/exec-tool.md#3-whether-it-runs`).
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Entries that were made by an answer, not by hand (`approvals-store.md` 3, generated forms).
+//! Entries that were made by an answer, not by hand (`docs/spec/approvals-store.md#generated-forms`).
 
 use sha2::{Digest, Sha256};
 

@@ -1,4 +1,4 @@
-//! Which of the commands that a node declares may be called (`bridge.md`, section 8.1).
+//! Which of the commands that a node declares may be called (`docs/spec/bridge.md#81-declared-commands`).
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! `connect`: who wants to be what (`bridge.md`, section 3). Both generations' parameters in one closed form.
+//! `connect`: who wants to be what (`docs/spec/bridge.md#3-handshake`). Both generations' parameters in one closed
+//! form.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The commands that run things, as they travel (`bridge.md`, section 9). Readers ignore members that they do not know:
-//! both products add some with time.
+//! The commands that run things, as they travel (`docs/spec/bridge.md#9-exec-commands`). Readers ignore members that
+//! they do not know: both products add some with time.
 
 use std::collections::BTreeMap;
 

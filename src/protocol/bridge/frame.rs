@@ -1,4 +1,4 @@
-//! One WebSocket text frame, one JSON object (`bridge.md`, section 2, "Frames"). All these objects are closed.
+//! One WebSocket text frame, one JSON object (`docs/spec/bridge.md#frames`). All these objects are closed.
 
 use serde_json::{Map, Value, json};
 

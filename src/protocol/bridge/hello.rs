@@ -1,4 +1,5 @@
-//! What a gateway says first, and what it answers to a `connect` that it takes (`bridge.md`, sections 3 and 6).
+//! What a gateway says first, and what it answers to a `connect` that it takes (`docs/spec/bridge.md#3-handshake` and
+//! `docs/spec/bridge.md#6-hello-ok`).
 
 use serde_json::{Map, Value, json};
 

@@ -1,4 +1,4 @@
-//! A device: an Ed25519 key, and the id that follows from it (`bridge.md`, section 4).
+//! A device: an Ed25519 key, and the id that follows from it (`docs/spec/bridge.md#4-device-identity-and-signature`).
 
 use std::fmt;
 
@@ -158,8 +158,8 @@ impl fmt::Debug for DeviceKey {
     }
 }
 
-/// What stands before a seed in PKCS #8 version 1 (`bridge.md`, section 4). The encoder at hand writes version 2, with
-/// the public key, which the first generation does not read.
+/// What stands before a seed in PKCS #8 version 1 (`docs/spec/bridge.md#4-device-identity-and-signature`). The encoder
+/// at hand writes version 2, with the public key, which the first generation does not read.
 const PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];

@@ -1,4 +1,4 @@
-//! Calls of a node and what a node says on its own (`bridge.md`, section 8).
+//! Calls of a node and what a node says on its own (`docs/spec/bridge.md#8-node-methods-and-the-registry`).
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! The Bridge: frames, handshake, device identity, methods (`bridge.md`). Both ends use the same values; nothing here
-//! reads a clock, a socket or a file.
+//! The Bridge: frames, handshake, device identity, methods (`docs/spec/bridge.md`). Both ends use the same values;
+//! nothing here reads a clock, a socket or a file.
 
 mod commands;
 mod connect;

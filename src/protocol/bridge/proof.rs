@@ -1,5 +1,5 @@
 //! How a device proves that it is one: a signature over who it is, what it wants to be, and this connection's nonce
-//! (`bridge.md`, section 4).
+//! (`docs/spec/bridge.md#4-device-identity-and-signature`).
 
 use std::time::Duration;
 

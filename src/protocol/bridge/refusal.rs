@@ -1,5 +1,5 @@
-//! Every way in which a `connect` is refused, with the error, the details and the close of each (`bridge.md`, section
-//! 3). The texts are the product's: its clients compare them.
+//! Every way in which a `connect` is refused, with the error, the details and the close of each
+//! (`docs/spec/bridge.md#3-handshake`). The texts are the product's: its clients compare them.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! How arguments are written as text, and how much of an output travels (`bridge.md`, sections 9.1 and 9.2). Both ends
-//! use the same functions.
+//! How arguments are written as text, and how much of an output travels (`docs/spec/bridge.md#91-systemrun` and
+//! `docs/spec/bridge.md#92-caps`). Both ends use the same functions.
 
 /// Most bytes of both streams together in a result.
 pub const MAX_RESULT_BYTES: usize = 200_000;

@@ -1,4 +1,4 @@
-//! Which protocol both sides speak (`bridge.md`, section 3, "Version rule").
+//! Which protocol both sides speak (`docs/spec/bridge.md#3-handshake`).
 
 /// The lowest protocol here: the first generation's.
 pub const LOWEST: i64 = 3;

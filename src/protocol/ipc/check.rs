@@ -1,4 +1,5 @@
-//! The side that is asked: what a line comes to, checked in the order that the wire shows (`ipc.md` 6).
+//! The side that is asked: what a line comes to, checked in the order that the wire shows
+//! (`docs/spec/ipc.md#6-what-the-server-checks-in-order`).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

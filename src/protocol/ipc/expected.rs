@@ -1,4 +1,4 @@
-//! The side that asks: what a line is worth that came back (`ipc.md` 8.4, 8.5).
+//! The side that asks: what a line is worth that came back (`docs/spec/ipc.md#8-beyond-the-product`).
 //!
 //! Lines that are nothing of what is expected are skipped. When the stream ends without one that counts, a question has
 //! no answer, and the outcome of a run is unknown: it must not be run again.

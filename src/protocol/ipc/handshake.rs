@@ -1,5 +1,5 @@
-//! Version 2, between two of ours (`ipc.md` 8): the token never travels, both sides prove that they know it, and a
-//! challenge is used once.
+//! Version 2, between two of ours (`docs/spec/ipc.md#8-beyond-the-product`): the token never travels, both sides prove
+//! that they know it, and a challenge is used once.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! The approvals socket as a protocol (`ipc.md`): what a line says, whether it is genuine, what is answered, and what an
-//! answer is worth.
+//! The approvals socket as a protocol (`docs/spec/ipc.md`): what a line says, whether it is genuine, what is answered,
+//! and what an answer is worth.
 //!
 //! Pure: the time, the token and random values are handed in, and the only state is [`NonceMemory`], which belongs to
 //! the caller. The side that is asked calls [`Desk::judge`] once for a line and gets back what to do or the very lines to
@@ -30,7 +30,7 @@ pub use nonces::NonceMemory;
 pub use order::{AttachedDecision, ExecOrder, Question};
 pub use reply::{ErrorBody, Payload, Refusal, Replies, decision_line, exec_line, pair, peer_refusal};
 
-/// The longest line, in bytes before its newline (`ipc.md` 7).
+/// The longest line, in bytes before its newline (`docs/spec/ipc.md#7-limits`).
 pub const MAX_LINE_BYTES: usize = 256_000;
 /// How far the clocks of both sides may be apart, in milliseconds, both ways.
 pub const TTL_MS: u64 = 10_000;

@@ -1,4 +1,4 @@
-//! The memory of nonces: the same line counts once (`ipc.md` 8.1).
+//! The memory of nonces: the same line counts once (`docs/spec/ipc.md#8-beyond-the-product`).
 
 use std::collections::{HashSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Proofs: HMAC-SHA256 under the text of the token, as lower-case hex (`ipc.md` 5).
+//! Proofs: HMAC-SHA256 under the text of the token, as lower-case hex (`docs/spec/ipc.md#5-hmac`).
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;

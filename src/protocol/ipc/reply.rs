@@ -1,4 +1,5 @@
-//! Replies: one line of pure ASCII each, short enough for the smallest reader (`ipc.md` 3, 7).
+//! Replies: one line of pure ASCII each, short enough for the smallest reader (`docs/spec/ipc.md#3-framing`,
+//! `docs/spec/ipc.md#7-limits`).
 
 use std::fmt::Write as _;
 
@@ -43,8 +44,8 @@ pub struct ErrorBody {
 }
 
 impl ErrorBody {
-    /// What the reason means to a runner (`ipc.md` 6): those that it knows as they are, every other and none as
-    /// `approval-required`.
+    /// What the reason means to a runner (`docs/spec/ipc.md#6-what-the-server-checks-in-order`): those that it knows as
+    /// they are, every other and none as `approval-required`.
     pub fn runner_reason(&self) -> &str {
         const KNOWN: [&str; 6] = [
             "security=deny",
@@ -225,7 +226,8 @@ pub fn exec_line(id: &str, outcome: Result<&Payload, &ErrorBody>) -> String {
     }
 }
 
-/// What is sent for a line whose kind cannot be known, so that it does not end in silence (`ipc.md` 7).
+/// What is sent for a line whose kind cannot be known, so that it does not end in silence
+/// (`docs/spec/ipc.md#7-limits`).
 pub fn pair(reason: &'static str) -> Replies {
     let error = ErrorBody {
         code: "INVALID_REQUEST".to_owned(),

@@ -38,7 +38,7 @@ fn config_of_agents() -> Value {
     json!({ "tools": { "exec": { "security": "full", "ask": "off" } }, "agents": { "list": list } })
 }
 
-/// What `exec-tool.md` 2 says: a host, or the code of a refusal.
+/// What `docs/spec/exec-tool.md#2-where-it-runs` says: a host, or the code of a refusal.
 fn expected(configured: Option<&str>, call: Option<&str>, is_active: bool) -> &'static str {
     let configured = configured.unwrap_or("sandbox");
     let of_sandbox = if is_active {

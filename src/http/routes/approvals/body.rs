@@ -17,7 +17,7 @@ use crate::{
     http::routes::actor::ActorBody,
 };
 
-/// A question to a person (`http-api.md`, approval object).
+/// A question to a person (`docs/spec/http-api.md#approval-object`).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Approval)]

@@ -13,7 +13,8 @@ use crate::{
     domain::{ApprovalCard, Command},
 };
 
-/// A command for the eyes of a person (`command-analysis.md` V2, V3, V5). The exact text is `command`.
+/// A command for the eyes of a person (`docs/spec/command-analysis.md#v2`, `docs/spec/command-analysis.md#v3`,
+/// `docs/spec/command-analysis.md#v5`). The exact text is `command`.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Display)]
 pub(super) struct Shown {

@@ -1,4 +1,4 @@
-//! What an exec call answers (`http-api.md`, "POST /v1/exec answers").
+//! What an exec call answers (`docs/spec/http-api.md#post-v1exec-answers`).
 
 use axum::{
     http::StatusCode,

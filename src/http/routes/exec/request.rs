@@ -1,4 +1,4 @@
-//! The body of an exec call (`exec-tool.md` 1) and its way into a request.
+//! The body of an exec call (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`) and its way into a request.
 
 use std::{collections::BTreeMap, fmt, str::FromStr, time::Duration};
 

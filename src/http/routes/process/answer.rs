@@ -1,4 +1,4 @@
-//! The process session object and the answers of the process tool (`http-api.md`, "Process session object").
+//! The process session object and the answers of the process tool (`docs/spec/http-api.md#process-session-object`).
 
 use serde::Serialize;
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The body of a call of the process tool (`exec-tool.md` 8).
+//! The body of a call of the process tool (`docs/spec/exec-tool.md#8-the-process-tool`).
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use crate::{
     output::Captured,
 };
 
-/// A run (`http-api.md`, run object).
+/// A run (`docs/spec/http-api.md#run-object`).
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Run)]
