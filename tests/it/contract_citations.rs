@@ -235,20 +235,19 @@ fn every_rule_has_a_sentence_and_an_example_and_the_code_says_the_sentence() {
         };
         let variant = format!(" = \"{id}\",");
         let comment = code.split(&variant).next().unwrap_or_default();
-        let lines: Vec<&str> = comment.lines().rev().skip(1).collect();
-        let comment: Vec<&str> = lines
-            .into_iter()
+        let mut said: Vec<&str> = comment
+            .lines()
+            .rev()
+            .skip(1)
             .map_while(|line| line.trim_start().strip_prefix("///"))
             .map(str::trim)
-            .collect();
-        let comment: Vec<&str> = comment
-            .into_iter()
-            .rev()
             .filter(|line| !line.is_empty())
             .collect();
+        said.reverse();
+        let said = said.join(" ");
         let wanted = format!("{sentence} `{RULES}#{}`", id.to_lowercase());
-        if comment.join(" ") != wanted {
-            wrong.push(format!("{id}: {:?} and not {wanted:?}", comment.join(" ")));
+        if said != wanted {
+            wrong.push(format!("{id}: {said:?} and not {wanted:?}"));
         }
     }
     // Rules that no switch stands for are said where they are kept.
@@ -541,4 +540,133 @@ fn keys_of_the_server_are_those_of_the_table_of_defaults() {
         })
         .collect();
     assert_eq!(written, server);
+}
+
+/// The text behind a heading, up to the next one.
+fn section<'a>(document: &'a str, heading: &str) -> &'a str {
+    let rest = document.split(&format!("\n{heading}")).nth(1).expect(heading);
+    ["\n## ", "\n### "]
+        .iter()
+        .filter_map(|next| rest.find(next))
+        .min()
+        .map_or(rest, |end| &rest[..end])
+}
+
+/// The names of the members of an object of the contract, those of the objects that it is made of included.
+fn members(schemas: &Value, name: &str) -> BTreeSet<String> {
+    let schema = &schemas[name];
+    let mut found = BTreeSet::new();
+    let parts = schema["allOf"].as_array().cloned().unwrap_or_default();
+    for part in parts.iter().chain([schema]) {
+        let properties = part["properties"].as_object();
+        found.extend(
+            properties
+                .iter()
+                .flat_map(|properties| properties.keys().cloned()),
+        );
+        if let Some(other) = part["$ref"].as_str().and_then(|other| other.rsplit('/').next()) {
+            found.extend(members(schemas, other));
+        }
+    }
+    found
+}
+
+#[test]
+fn objects_have_the_members_of_the_program() {
+    let contract: Value = serde_json::from_str(&read("openapi/openapi.json")).expect("a document");
+    let schemas = &contract["components"]["schemas"];
+    let api = spec("http-api");
+    let tool = spec("exec-tool");
+    let mut missing = Vec::new();
+    for (document, heading, names) in [
+        (&tool, "## 1. ", &["ExecRequest"][..]),
+        (&tool, "## 8. ", &["ProcessRequest"]),
+        (&api, "## Errors", &["Problem"]),
+        (
+            &api,
+            "## Resources",
+            &["Agent", "PatchApplied", "Setting", "SignedIn"],
+        ),
+        (&api, "### Probes", &["Checks", "Readiness", "Version"]),
+        (
+            &api,
+            "## POST /v1/exec answers",
+            &["ExecFinished", "ExecRunning", "ExecPending"],
+        ),
+        (&api, "## Run object", &["Run", "RunWithOutput", "RunDecision"]),
+        (
+            &api,
+            "## Effective policy",
+            &["EffectivePolicy", "DocumentState", "HeldEdit", "SandboxState"],
+        ),
+        (
+            &api,
+            "## POST /v1/exec/explain answer",
+            &["Explanation", "Analysis", "Segment", "Match", "Finding"],
+        ),
+        (&api, "### Pattern object", &["Pattern"]),
+        (
+            &api,
+            "## Approval object",
+            &["Approval", "Binding", "Display", "Vote", "Why"],
+        ),
+        (
+            &api,
+            "## Process session object",
+            &["ProcessSession", "ProcessLog"],
+        ),
+        (
+            &api,
+            "## Allowlist entry, ",
+            &[
+                "AllowlistEntry",
+                "DenyRule",
+                "Token",
+                "TokenRequest",
+                "SessionOverrides",
+                "AuditRecord",
+                "AuditVerification",
+            ],
+        ),
+        (&api, "## Node and pairing objects", &["Node", "Pairing"]),
+        (
+            &api,
+            "## Emergency stop",
+            &["StopAnswer", "StopInForce", "StopRequest", "ResumeAnswer"],
+        ),
+        (&api, "## POST /tools/invoke", &["ToolCall"]),
+    ] {
+        let text = section(document, heading);
+        let words: BTreeSet<&str> = text.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+        for name in names {
+            let there = members(schemas, name);
+            assert!(!there.is_empty(), "{name} has no members: a wrong name");
+            missing.extend(
+                there
+                    .iter()
+                    .filter(|member| !words.contains(member.as_str()))
+                    .map(|member| format!("{heading}: {member} of {name}")),
+            );
+        }
+    }
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+#[test]
+fn keys_of_the_policy_are_in_the_contract() {
+    let defaults = read("docs/defaults.md");
+    let policy = defaults
+        .split("## Policy: `openclaw.json`")
+        .nth(1)
+        .expect("the policy's part");
+    let document = spec("settings");
+    let written = section(&document, "## 3. ");
+    let words: BTreeSet<&str> = written.split(|c: char| !c.is_ascii_alphanumeric()).collect();
+    let keys = policy
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let missing: Vec<&str> = keys
+        .filter(|key| !key.split('.').all(|part| words.contains(part)))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
 }
