@@ -68,6 +68,7 @@ impl NodeSession {
             outcome: answer.outcome.map_err(|error| NodeError {
                 code: error.code.unwrap_or_default(),
                 message: error.message.unwrap_or_default(),
+                rule: error.rule,
             }),
         };
         let taken = self

@@ -110,6 +110,22 @@ fn facts(explained: &Value) -> Table {
             &format!("{backend}, scope {scope}, workspace {access}, starts in {cwd}"),
         );
     }
+    if let Some(node) = explained.get("node") {
+        let [name, id, path] = ["displayName", "nodeId", "path"].map(|member| value::text(node, member));
+        let name = if name.is_empty() { id } else { name };
+        let document = value::text(node, "document");
+        let place = if path.is_empty() {
+            String::new()
+        } else {
+            format!(" ({path})")
+        };
+        table.fact(
+            "node",
+            &format!("{name}, its approvals document: {document}{place}"),
+        );
+        table.fact("node refuses", &value::text(node, "wouldRefuse"));
+        table.fact("node detail", &value::text(node, "detail"));
+    }
     if explained.get("diverted") == Some(&Value::Bool(true)) {
         table.fact(
             "diverted",

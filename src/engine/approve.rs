@@ -195,6 +195,7 @@ impl Engine {
                     reason,
                     detail: Some(NOBODY_THERE.to_owned()),
                     hint: Some(hint(&HOW_TO_BE_THERE)),
+                    rule: None,
                 })))
             }
         }

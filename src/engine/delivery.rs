@@ -25,6 +25,7 @@ use crate::{
     hosts::workdir::Workdir,
     ledger::{self, Admission, Kept, KeyState},
     policy::gate::Verdict,
+    protocol::bridge::OwnRule,
 };
 
 /// Whose keys the ids of invocations are. No token has this id.
@@ -190,6 +191,12 @@ pub struct Preview {
     pub covered: bool,
     /// What `allow-always` would store by itself, as (pattern, argPattern).
     pub remembered: Vec<(String, Option<String>)>,
+    /// The rule of this machine that refuses it, if one does.
+    pub refused: Option<OwnRule>,
+    /// The rule that wants a person's answer.
+    pub approval: OwnRule,
+    /// The rule that counts where nobody answered.
+    pub fallback: OwnRule,
 }
 
 /// One entry of an allowlist.
@@ -400,7 +407,14 @@ impl Engine {
             // Of several none is what would be run; what is bound here covers them all the same.
             _ => None,
         };
+        let refused = match judged.verdict {
+            Verdict::Deny(reason) => Some(self.own_rule(&judged, reason)),
+            Verdict::Run | Verdict::Ask(_) => None,
+        };
         Ok(Preview {
+            refused,
+            approval: self.own_rule(&judged, Reason::ApprovalRequired),
+            fallback: self.rule_of(Reason::SecurityDeny, &judged.effective.ask_fallback),
             security: judged.effective.security.value,
             ask: judged.effective.ask.value,
             ask_fallback: judged.effective.ask_fallback.value,

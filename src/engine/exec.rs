@@ -441,6 +441,7 @@ impl Engine {
                 reason,
                 detail,
                 hint,
+                rule: Some(Box::new(self.own_rule(judged, reason))),
             }))),
             Admitted::Known(run_id) => Ok(Attempt::Follow(run_id)),
         }
@@ -741,6 +742,7 @@ fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
             reason: reason.unwrap_or(Reason::SecurityDeny),
             detail: run.detail.clone(),
             hint: None,
+            rule: None,
         }))),
         _ => Ok(ExecReply::Ended(EndedRun {
             run: run.clone(),

@@ -25,6 +25,7 @@ use crate::{
         call::Call,
         hint::hint,
         node::{OnNode, Prepared},
+        own_rule::FarPolicy,
         preflight,
         reply::{ExecError, MachineFault, StorageTrouble},
         script_hold,
@@ -33,7 +34,7 @@ use crate::{
     hosts::eyes::Blind,
     ledger::{GrantUse, Health, NodeLaunch, PolicyStamp, launch::LaunchTerms},
     policy::{
-        allowlist::{Analysis, SegmentReport},
+        allowlist::{Analysis, DenyHit, SegmentReport},
         combine::{self, DocumentPolicy, Effective, PolicyLayers, Wishes},
         gate::{self, AskSpec, AskWhy, Coverage, GateInput, Verdict},
         pattern::has_wildcard,
@@ -65,6 +66,8 @@ pub(super) struct Judgement {
     refusal: Option<String>,
     /// Why its node would not run it, in words.
     node_refusal: Option<String>,
+    /// The node whose document was judged by, and whether one of its own deny rules matched.
+    far: Option<(FarPolicy, bool)>,
 }
 
 /// The policy of one moment: what counts, and while an edit is held the files as they are besides.
@@ -184,6 +187,14 @@ impl PolicyView {
     fn is_unreadable(&self) -> bool {
         let document = self.local.as_ref().unwrap_or(&self.document);
         matches!(&document.status, DocumentStatus::Refused(refusal) if refusal.reason == RefusalReason::Io)
+    }
+
+    /// Whether a deny rule that matched is one of the machine that executes.
+    fn has_in_document(&self, agent: &AgentId, hit: &DenyHit) -> bool {
+        let rules = self.document.deny_rules(agent.as_str());
+        rules.iter().any(|rule| {
+            rule.owner == hit.owner && rule.id.as_str() == hit.id && rule.item.pattern == hit.pattern
+        })
     }
 
     /// Why a document that counts cannot be used, in words.
@@ -352,6 +363,13 @@ impl Engine {
             Some(_) | None if absent.is_some() => (Verdict::Deny(Reason::ProgramNotFound), None),
             Some(_) | None => (verdict, None),
         };
+        let far = call.node.as_ref().map(|node| {
+            let hit = analysis
+                .as_ref()
+                .and_then(|analysis| analysis.denylisted.as_ref());
+            let is_theirs = hit.is_some_and(|hit| now.has_in_document(&call.agent, hit));
+            (node.far_policy(), is_theirs)
+        });
         Ok(Judgement {
             grants: analysis
                 .as_ref()
@@ -369,6 +387,7 @@ impl Engine {
             absent,
             refusal: now.refusal(),
             node_refusal,
+            far,
         })
     }
 
@@ -708,6 +727,7 @@ impl Judgement {
             preflight: None,
             absent: None,
             node_refusal: None,
+            far: None,
         }
     }
 
@@ -899,6 +919,9 @@ impl Judgement {
         if let Some(why) = &self.node_refusal {
             return (Some(why.clone()), None);
         }
+        if let Some(denial) = self.explain_denial_there(reason) {
+            return denial;
+        }
         match reason {
             Reason::SecurityDeny => (
                 Some(format!("security is deny ({})", self.effective.security.source)),
@@ -971,6 +994,35 @@ impl Judgement {
                 )
             }
         }
+    }
+
+    /// The same where the document of a node decided: where that lies. What a person at this machine changes is not it.
+    fn explain_denial_there(&self, reason: Reason) -> Option<(Option<String>, Option<String>)> {
+        let (far, is_their_rule) = self.far.as_ref()?;
+        let place = || far.place_of(&self.effective.security.source);
+        let found = || {
+            let finding = self.analysis.as_ref()?.verdict.finding()?;
+            Some(finding.detail.as_str())
+        };
+        let detail = if reason == Reason::SecurityDeny {
+            format!("security is deny ({})", place()?)
+        } else if reason == Reason::AllowlistMiss {
+            let detail = found().unwrap_or("the allowlist does not cover the command");
+            format!("{detail}; the allowlist counts by {}", place()?)
+        } else if reason == Reason::Denylist && *is_their_rule {
+            let hit = self.analysis.as_ref()?.denylisted.as_ref()?;
+            let why = hit.reason.as_ref().map(|why| format!(": {why}"));
+            format!(
+                "deny rule {} matched{} ({})",
+                hit.pattern,
+                why.unwrap_or_default(),
+                far.deny_rules_of(&hit.owner)
+            )
+        } else {
+            return None;
+        };
+        let node = self.binding.node_id.as_deref();
+        Some((Some(detail), node.map(|node| hint(&["nodes", "show", node]))))
     }
 
     /// The command that would add the first executable that nothing covers.

@@ -14,6 +14,7 @@ mod call;
 mod delivery;
 mod entry_indexes;
 mod judge;
+mod own_rule;
 mod preflight;
 
 mod approve;

@@ -8,6 +8,7 @@ use crate::{
     hosts::{eyes::Blind, node::InvokeFailure, workdir::WorkdirError},
     output::Captured,
     patch::Patch,
+    protocol::bridge::OwnRule,
     session::gates::Gate,
 };
 
@@ -125,6 +126,9 @@ pub struct Denial {
     pub detail: Option<String>,
     /// The exact command or key that would change it.
     pub hint: Option<String>,
+    /// The rule of this machine's policy behind it, for a gateway that delivered the call; absent where only its record is
+    /// known.
+    pub rule: Option<Box<OwnRule>>,
 }
 
 /// Why a call was refused (`docs/spec/http-api.md#errors`).

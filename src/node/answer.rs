@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 use crate::{
     domain::{Reason, Run, RunStatus},
     engine::reply::ExecError,
-    protocol::bridge::{CappedStreams, INVALID_REQUEST, InvokeError, UNAVAILABLE, event_output},
+    protocol::bridge::{
+        CappedStreams, INVALID_REQUEST, InvokeError, OWN_RULE, OwnRule, UNAVAILABLE, event_output,
+    },
 };
 
 /// The code of a refusal by policy for gateways of the present generation.
@@ -30,6 +32,15 @@ pub(super) enum Dialect {
     Present,
 }
 
+/// Whose gateway it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Make {
+    /// A server of ours: it understands members that only we have.
+    Ours,
+    /// Any other.
+    Other,
+}
+
 /// The answer to a call, as it is sent and as it is kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Answer {
@@ -47,6 +58,9 @@ pub(super) struct Answer {
 struct AnswerError {
     code: String,
     message: String,
+    /// The rule of this machine's policy behind it, for gateways of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rule: Option<Box<OwnRule>>,
 }
 
 /// Why a command was not run by decision, in the words of both generations.
@@ -139,6 +153,7 @@ impl Answer {
             error: Some(AnswerError {
                 code: code.to_owned(),
                 message: message.into(),
+                rule: None,
             }),
             denied: None,
         }
@@ -167,6 +182,24 @@ impl Answer {
         }
     }
 
+    /// The same with the rule of this machine's policy behind it.
+    pub(super) fn by_rule(mut self, rule: Option<OwnRule>) -> Self {
+        if let (Some(error), Some(rule)) = (&mut self.error, rule) {
+            error.rule = Some(Box::new(rule));
+        }
+        self
+    }
+
+    /// Whether it is a refusal for the reason of this rule, or for the want of an answer that the rule asks for.
+    pub(super) fn is_refused_by(&self, rule: Option<&OwnRule>) -> bool {
+        let own = self.error.as_ref().and_then(|error| error.rule.as_deref());
+        let (Some(own), Some(rule)) = (own, rule) else {
+            return false;
+        };
+        own.reason == rule.reason
+            || Denied::of_reason(Some(own.reason)) == Denied::of_reason(Some(rule.reason))
+    }
+
     /// It could not be started, which counts as a result.
     #[expect(clippy::needless_pass_by_value, reason = "a text that is made for it")]
     pub(super) fn not_started(error: String) -> Self {
@@ -180,7 +213,8 @@ impl Answer {
                 "SYSTEM_RUN_DENIED: {}",
                 denial.detail.as_deref().unwrap_or("a script looks wrong")
             )),
-            ExecError::Denied(denial) => Self::denied(Denied::of_reason(Some(denial.reason)), dialect),
+            ExecError::Denied(denial) => Self::denied(Denied::of_reason(Some(denial.reason)), dialect)
+                .by_rule(denial.rule.as_deref().cloned()),
             ExecError::InvalidRequest { message, .. } => Self::invalid(format!("INVALID_REQUEST: {message}")),
             ExecError::BlockedEnv { names } => Self::invalid(format!(
                 "SYSTEM_RUN_DENIED: environment override rejected (blocked override keys: {})",
@@ -217,7 +251,9 @@ impl Answer {
     /// What became of a run that has ended.
     pub(super) fn of_run(run: &Run, streams: CappedStreams, dialect: Dialect) -> Self {
         match (run.status, run.reason) {
-            (RunStatus::Denied, reason) => Self::denied(Denied::of_reason(reason), dialect),
+            (RunStatus::Denied, reason) => {
+                Self::denied(Denied::of_reason(reason), dialect).by_rule(reason.map(OwnRule::of_reason))
+            }
             (RunStatus::Lost, _) => {
                 Self::unavailable("RUN_LOST: the outcome of this run is unknown; it is not run again")
             }
@@ -226,6 +262,7 @@ impl Answer {
             // Somebody was asked and did not answer.
             (RunStatus::Cancelled, _) if run.started_at.is_none() && run.approval_id.is_some() => {
                 Self::denied(Denied::ApprovalRequired, dialect)
+                    .by_rule(Some(OwnRule::of_reason(Reason::ApprovalRequired)))
             }
             (RunStatus::Cancelled, _) if run.started_at.is_none() => {
                 Self::void("the run was cancelled before it started")
@@ -274,22 +311,31 @@ impl Answer {
     }
 
     /// As the result of a call.
-    pub(super) fn outcome(&self) -> Result<Value, InvokeError> {
+    pub(super) fn outcome(&self, make: Make) -> Result<Value, InvokeError> {
         if self.ok {
             return Ok(self.payload.clone().unwrap_or(Value::Null));
         }
         let error = self.error.clone();
         Err(InvokeError {
             code: error.as_ref().map(|error| error.code.clone()),
-            message: error.map(|error| error.message),
+            message: error.as_ref().map(|error| error.message.clone()),
+            rule: error
+                .and_then(|error| error.rule)
+                .filter(|_rule| make == Make::Ours),
         })
     }
 
-    /// As it is told to who asks about it later.
+    /// As it is told to who asks about it later. Only gateways of ours know that question.
     pub(super) fn to_result(&self) -> Value {
         match (&self.payload, &self.error) {
             (Some(payload), _) if self.ok => json!({"ok": true, "payload": payload}),
-            (_, Some(error)) => json!({"ok": false, "error": {"code": error.code, "message": error.message}}),
+            (_, Some(error)) => {
+                let mut told = json!({"code": error.code, "message": error.message});
+                if let (Some(rule), Some(members)) = (&error.rule, told.as_object_mut()) {
+                    members.insert(OWN_RULE.to_owned(), rule.to_value());
+                }
+                json!({"ok": false, "error": told})
+            }
             (_, None) => json!({"ok": self.ok}),
         }
     }

@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    answer::Dialect,
+    answer::{Dialect, Make},
     approach::{self, Credential, Introduction},
     host::Host,
     socket::{MAX_MESSAGE, Socket},
@@ -28,7 +28,7 @@ use crate::{
     clock::{Clock, Ids},
     protocol::bridge::{
         CHALLENGE_EVENT, Challenge, Event, Frame, FrameError, HelloOk, INVOKE_CANCEL, INVOKE_REQUEST,
-        PAIR_RESOLVED, Protocol, Request, Response, SHUTDOWN_EVENT, TICK_TIMEOUT, WireError,
+        OUR_CAPABILITY, PAIR_RESOLVED, Protocol, Request, Response, SHUTDOWN_EVENT, TICK_TIMEOUT, WireError,
     },
 };
 
@@ -195,6 +195,11 @@ pub(super) async fn serve(
             Dialect::First
         } else {
             Dialect::Present
+        },
+        make: if hello.capabilities.iter().any(|word| word == OUR_CAPABILITY) {
+            Make::Ours
+        } else {
+            Make::Other
         },
         max_payload: usize::try_from(hello.max_payload)
             .ok()

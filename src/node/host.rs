@@ -32,7 +32,7 @@ use crate::{
     },
     protocol::bridge::{
         APPROVALS_GET, APPROVALS_SET, EXEC_DENIED, EXEC_FINISHED, EXEC_STARTED, ExecNews, INVOKE_RESULT,
-        InvokeAnswer, InvokeCall, InvokeCancel, NODE_EVENT, NodeNews, RUN_STATUS, SYSTEM_RUN,
+        InvokeAnswer, InvokeCall, InvokeCancel, NODE_EVENT, NodeNews, OwnRule, RUN_STATUS, SYSTEM_RUN,
         SYSTEM_RUN_PREPARE, SYSTEM_WHICH, UnreadableCall,
     },
 };
@@ -175,7 +175,7 @@ impl Host {
                     };
                     let (answer, about) = match call {
                         Ok(call) if is_run => host.run(&invocation, call, &link, &cancelled).await,
-                        Ok(call) => (host.answer(call, dialect).await, None),
+                        Ok(call) => (host.answer(call, &link).await, None),
                         Err(unreadable) => {
                             let answer = Answer::invalid(unreadable.to_string());
                             // Whatever else comes under the id of a run, it runs nothing any more.
@@ -251,7 +251,8 @@ impl Host {
     }
 
     /// Everything but `system.run`: nothing of it is kept.
-    async fn answer(self: &Arc<Self>, call: InvokeCall, dialect: Dialect) -> Answer {
+    async fn answer(self: &Arc<Self>, call: InvokeCall, link: &Link) -> Answer {
+        let dialect = link.dialect;
         if !self.parts.commands.contains(&call.command) {
             return Answer::unavailable("command not supported");
         }
@@ -267,7 +268,7 @@ impl Host {
                     .preview_delivered(&self.gateway, call.to_request(None))
                     .await
                 {
-                    Ok(preview) => Answer::done(run::prepared(&call, &preview)),
+                    Ok(preview) => Answer::done(run::prepared(&call, &preview, link.make)),
                     Err(error) => Answer::of_error(&error, call.cwd.as_deref(), dialect),
                 },
                 Err(answer) => answer,
@@ -378,7 +379,15 @@ impl Host {
         }
         let begun = self.begin(invocation, &call, ahead, dialect, cancelled).await;
         let answer = match begun {
-            Ok(run_id) => self.follow(&run_id, &about, link).await,
+            Ok(begun) => {
+                let answer = self.follow(&begun.run_id, &about, link).await;
+                // Whoever answered, or took it back, is in the record.
+                if answer.is_refused_by(begun.rule.as_ref()) {
+                    answer.by_rule(begun.rule)
+                } else {
+                    answer
+                }
+            }
             Err(answer) => self.refuse(invocation, answer, dialect).await,
         };
         (answer, Some(about))
@@ -403,7 +412,7 @@ impl Host {
         clock_ahead_ms: i64,
         dialect: Dialect,
         cancelled: &CancellationToken,
-    ) -> Result<RunId, Answer> {
+    ) -> Result<Begun, Answer> {
         let fail = |error: &ExecError| Answer::of_error(error, call.cwd.as_deref(), dialect);
         let preview = self
             .parts
@@ -420,14 +429,17 @@ impl Host {
                 // What was approved under another policy a person has to look at again.
                 let planned = run::planned(plan)
                     .filter(|planned| !planned.is_outdated(preview.security, preview.ask))
-                    .ok_or_else(|| Answer::denied(Denied::ApprovalRequired, dialect))?;
+                    .ok_or_else(|| {
+                        let rule = preview.approval.clone();
+                        Answer::denied(Denied::ApprovalRequired, dialect).by_rule(Some(rule))
+                    })?;
                 Some(planned)
             }
         };
         let fallback =
             (call.approval == Carried::Fallback).then(|| preview.security.min(preview.ask_fallback));
         if fallback == Some(Security::Deny) {
-            return Err(Answer::denied(Denied::Outright, dialect));
+            return Err(Answer::denied(Denied::Outright, dialect).by_rule(Some(preview.fallback)));
         }
         // Only for a question that is going to be asked: whoever shows it is not to be bothered with others.
         let prompt = match call.approval {
@@ -454,14 +466,20 @@ impl Host {
             .exec_delivered(&self.gateway, call.to_request(fallback), invocation, &delivery)
             .await;
         match delivered {
-            Ok(Delivered::Begun(run_id)) => Ok(run_id),
+            Ok(Delivered::Begun(run_id)) => Ok(Begun { run_id, rule: None }),
             Ok(Delivered::Asked(approval)) => {
                 self.settle(call, &approval, delivery.start_before, prompt, cancelled)
                     .await;
-                Ok(approval.run_id.clone())
+                Ok(Begun {
+                    run_id: approval.run_id.clone(),
+                    rule: Some(preview.approval),
+                })
             }
             Err(ExecError::Denied(denial)) if denial.reason != crate::domain::Reason::Preflight => {
-                Ok(denial.run_id)
+                Ok(Begun {
+                    run_id: denial.run_id,
+                    rule: denial.rule.map(|rule| *rule),
+                })
             }
             Err(error) => Err(fail(&error)),
         }
@@ -630,7 +648,7 @@ impl Host {
                         Ok(()) | Err(RequestError::TimedOut | RequestError::Refused(_)) => event = None,
                     }
                 }
-                let params = self.fitting(invocation, answer, link.max_payload);
+                let params = self.fitting(invocation, answer, &link);
                 match link.request(INVOKE_RESULT, params, RESULT_PATIENCE).await {
                     Err(RequestError::Closed) => {}
                     Ok(_) | Err(RequestError::TimedOut | RequestError::Refused(_)) => return,
@@ -643,12 +661,13 @@ impl Host {
     }
 
     /// The result in a frame that the gateway takes.
-    fn fitting(&self, invocation: &Invocation, answer: &Answer, max_payload: usize) -> Value {
+    fn fitting(&self, invocation: &Invocation, answer: &Answer, link: &Link) -> Value {
+        let max_payload = link.max_payload;
         let params = |answer: &Answer| {
             let answer = InvokeAnswer {
                 id: invocation.as_str().to_owned(),
                 node_id: self.parts.node_id.clone(),
-                outcome: answer.outcome(),
+                outcome: answer.outcome(link.make),
             };
             answer.to_params()
         };
@@ -665,6 +684,12 @@ impl Host {
 
 /// What a frame has around the parameters.
 const ENVELOPE: usize = 1_024;
+
+/// What a call became, and the rule behind its refusal where it is one.
+struct Begun {
+    run_id: RunId,
+    rule: Option<OwnRule>,
+}
 
 /// What came of entering a call.
 enum Entered {

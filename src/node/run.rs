@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::Value;
 
-use super::answer::{Answer, Denied, Dialect};
+use super::answer::{Answer, Denied, Dialect, Make};
 use crate::{
     domain::{
         AgentId, ApprovalDecision, Ask, BoundScript, Command, ExecRequest, InvalidRequest, MAX_WORDS,
         Security, SessionKey, UnixMillis,
     },
     engine::{Planned, Preview, PreviewRule},
-    protocol::bridge::{ApprovalSource, RunApproval, RunParams, RunPlan, format_argv},
+    protocol::bridge::{ApprovalSource, OWN_RULE, RunApproval, RunParams, RunPlan, format_argv},
 };
 
 /// Most environment overrides of one command.
@@ -279,7 +279,7 @@ pub(super) fn is_script_of_plan_now(plan: &RunPlan, script: Option<&(String, Str
 }
 
 /// The answer to `system.run.prepare`.
-pub(super) fn prepared(call: &RunCall, preview: &Preview) -> Value {
+pub(super) fn prepared(call: &RunCall, preview: &Preview, make: Make) -> Value {
     let Preview {
         security,
         ask,
@@ -293,6 +293,9 @@ pub(super) fn prepared(call: &RunCall, preview: &Preview) -> Value {
         asks: _,
         covered,
         remembered,
+        refused,
+        approval: _,
+        fallback: _,
     } = preview;
     let mut argv = call.argv.clone();
     if let (Some(first), Some(path)) = (
@@ -338,11 +341,15 @@ pub(super) fn prepared(call: &RunCall, preview: &Preview) -> Value {
             })
         })
         .collect();
-    serde_json::json!({
+    let mut answer = serde_json::json!({
         "plan": plan,
         "execPolicy": {"security": security, "ask": ask},
         "allowAlwaysCoverage": {"complete": *covered || !patterns.is_empty(), "patterns": patterns},
-    })
+    });
+    if let (Make::Ours, Some(rule), Some(members)) = (make, refused, answer.as_object_mut()) {
+        members.insert(OWN_RULE.to_owned(), rule.to_value());
+    }
+    answer
 }
 
 /// The path that takes the place of the first word: the real file, unless that has another name. A program that does
@@ -386,6 +393,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{domain::Reason, protocol::bridge::OwnRule};
+
+    #[test]
+    fn only_gateways_of_ours_are_told_which_rule_refuses() {
+        let call = call(json!({"command": ["echo", "hi"]}));
+        assert_eq!(
+            prepared(&call, &preview(), Make::Ours)[OWN_RULE],
+            json!({"reason": "denylist"})
+        );
+        assert_eq!(prepared(&call, &preview(), Make::Other).get(OWN_RULE), None);
+    }
 
     fn call(params: Value) -> RunCall {
         RunCall::parse(params).unwrap()
@@ -394,7 +412,7 @@ mod tests {
     #[track_caller]
     fn refused(params: Value, message: &str) {
         let answer = RunCall::parse(params).unwrap_err();
-        let error = answer.outcome().unwrap_err();
+        let error = answer.outcome(Make::Other).unwrap_err();
         assert_eq!(
             (error.code.as_deref(), error.message.as_deref()),
             (Some("INVALID_REQUEST"), Some(message))
@@ -551,6 +569,9 @@ mod tests {
             asks: true,
             covered: false,
             remembered: Vec::new(),
+            refused: Some(OwnRule::of_reason(Reason::Denylist)),
+            approval: OwnRule::of_reason(Reason::ApprovalRequired),
+            fallback: OwnRule::of_reason(Reason::SecurityDeny),
         }
     }
 
@@ -558,7 +579,7 @@ mod tests {
     fn a_plan_that_was_prepared_is_matched_by_the_call_that_brings_it_back() {
         let params =
             json!({"command": ["sh", "-c", "echo hi"], "agentId": "main", "sessionKey": "agent:main:main"});
-        let answer = prepared(&call(params.clone()), &preview());
+        let answer = prepared(&call(params.clone()), &preview(), Make::Other);
         let plan = answer.get("plan").unwrap();
         // The name that says what the program does stays.
         assert_eq!(plan.pointer("/argv/0"), Some(&json!("/bin/sh")));
@@ -648,7 +669,7 @@ mod tests {
         let screen = call(json!({"command": ["ls"], "needsScreenRecording": true}));
         let answer = refused_at_once(&screen, UnixMillis::new(0), Dialect::First).unwrap();
         assert_eq!(
-            answer.outcome().unwrap_err().message.as_deref(),
+            answer.outcome(Make::Other).unwrap_err().message.as_deref(),
             Some("PERMISSION_MISSING: screenRecording")
         );
     }

@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::answer::Dialect;
+use super::answer::{Dialect, Make};
 use crate::{
     clock::Ids,
     protocol::bridge::{Frame, Request, Response, WireError},
@@ -30,6 +30,8 @@ pub(super) struct Link {
     ids: Arc<dyn Ids>,
     /// Which words the gateway expects.
     pub(super) dialect: Dialect,
+    /// Whose it is.
+    pub(super) make: Make,
     /// Longest frame that it takes.
     pub(super) max_payload: usize,
     /// How far the gateway's clock is ahead of ours, in milliseconds.
@@ -40,6 +42,7 @@ pub(super) struct Link {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) dialect: Dialect,
+    pub(super) make: Make,
     pub(super) max_payload: usize,
     pub(super) clock_ahead_ms: i64,
 }
@@ -70,6 +73,7 @@ impl Link {
         let (outgoing, frames) = mpsc::channel(QUEUE);
         let Terms {
             dialect,
+            make,
             max_payload,
             clock_ahead_ms,
         } = terms;
@@ -79,6 +83,7 @@ impl Link {
             places: Semaphore::new(MAX_PENDING),
             ids,
             dialect,
+            make,
             max_payload,
             clock_ahead_ms,
         };
@@ -208,6 +213,7 @@ mod tests {
         Link::new(
             Arc::new(SeededIds::default()),
             Terms {
+                make: Make::Other,
                 dialect: Dialect::Present,
                 max_payload: 1_000,
                 clock_ahead_ms: 0,

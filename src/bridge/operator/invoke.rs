@@ -339,6 +339,7 @@ async fn run(
                 reason: Reason::ApprovalTimeout,
                 detail: None,
                 hint: Some(hint(&["approver"])),
+                rule: None,
             };
             Err(denied(session.protocol, &denial, Dispatched::No))
         }
@@ -391,10 +392,7 @@ fn request(
         session_key,
     } = params;
     let said = |code: &str, message: &str| {
-        let error = NodeError {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        };
+        let error = NodeError::new(code, message);
         refusal::of_node(session.protocol, &error, Dispatched::No)
     };
     if needs_screen_recording == Some(true) {
@@ -557,10 +555,7 @@ async fn of_ended(session: &OperatorSession, ended: &EndedRun) -> Result<Value, 
             ));
         }
         RunStatus::Cancelled => {
-            let error = NodeError {
-                code: "CANCELLED".to_owned(),
-                message: "the run was cancelled".to_owned(),
-            };
+            let error = NodeError::new("CANCELLED", "the run was cancelled");
             let sent = dispatched(session, &run.id).await;
             return Err(refusal::of_node(protocol, &error, sent));
         }
@@ -574,6 +569,7 @@ async fn of_ended(session: &OperatorSession, ended: &EndedRun) -> Result<Value, 
                 reason: run.reason.unwrap_or(Reason::NodeRefused),
                 detail: run.detail.clone(),
                 hint: None,
+                rule: None,
             };
             let sent = dispatched(session, &run.id).await;
             return Err(denied(protocol, &denial, sent));
@@ -620,10 +616,7 @@ fn not_run(protocol: Protocol, run: &Run) -> WireError {
     } else {
         Dispatched::Yes
     };
-    let error = said.unwrap_or_else(|| NodeError {
-        code: UNAVAILABLE.to_owned(),
-        message: detail.to_owned(),
-    });
+    let error = said.unwrap_or_else(|| NodeError::new(UNAVAILABLE, detail));
     let refused = refusal::of_node(protocol, &error, dispatched);
     let refused = refusal::with_detail(refused, "reason", json!(run.reason));
     refusal::with_detail(refused, "runId", json!(run.id))
@@ -636,6 +629,7 @@ fn denied(protocol: Protocol, denial: &Denial, dispatched: Dispatched) -> WireEr
         reason,
         detail,
         hint,
+        rule: _,
     } = denial;
     let said = detail.as_deref().and_then(answers::said);
     // An event without a code has words for its reason alone, for which there are better ones.
@@ -691,10 +685,7 @@ fn refused(protocol: Protocol, reason: Reason, dispatched: Dispatched) -> WireEr
         Protocol::Three => UNAVAILABLE,
         Protocol::Four => "SYSTEM_RUN_DENIED",
     };
-    let error = NodeError {
-        code: code.to_owned(),
-        message: message.to_owned(),
-    };
+    let error = NodeError::new(code, message);
     let refused = refusal::of_node(protocol, &error, dispatched);
     refusal::with_detail(refused, "reason", json!(reason))
 }
@@ -708,10 +699,7 @@ fn stopped(protocol: Protocol, stop: &Stop) -> WireError {
 /// Why nothing was begun.
 fn of_error(protocol: Protocol, error: &ExecError) -> WireError {
     let said = |code: &str, message: String| {
-        let error = NodeError {
-            code: code.to_owned(),
-            message,
-        };
+        let error = NodeError::new(code, message);
         refusal::of_node(protocol, &error, Dispatched::No)
     };
     match error {

@@ -64,7 +64,12 @@ pub(super) enum Dispatched {
 
 /// A node answered with an error of its own, or this server says what the node would have said.
 pub(super) fn of_node(protocol: Protocol, error: &NodeError, dispatched: Dispatched) -> WireError {
-    let NodeError { code, message } = error;
+    // Which file of the node says so is for people here alone.
+    let NodeError {
+        code,
+        message,
+        rule: _,
+    } = error;
     let text = match protocol {
         _ if message.is_empty() => "node invoke failed".to_owned(),
         Protocol::Four if !code.is_empty() => format!("{code}: {message}"),
@@ -91,7 +96,7 @@ pub(super) fn of_invoke(
 ) -> WireError {
     let node = |code: &str, message: String| {
         let code = code.to_owned();
-        of_node(protocol, &NodeError { code, message }, dispatched)
+        of_node(protocol, &NodeError::new(code, message), dispatched)
     };
     match failure {
         InvokeFailure::NotConnected => not_connected(),
@@ -186,10 +191,7 @@ mod tests {
             }))
         );
 
-        let error = NodeError {
-            code: "INVALID_REQUEST".to_owned(),
-            message: "command required".to_owned(),
-        };
+        let error = NodeError::new("INVALID_REQUEST", "command required");
         let three = of_node(Protocol::Three, &error, Dispatched::Yes);
         assert_eq!(three.message, "command required");
         assert_eq!(

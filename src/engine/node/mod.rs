@@ -26,8 +26,8 @@ use crate::{
     approvals::{binding, store::Snapshot},
     command::env_policy,
     domain::{
-        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides, ExecRequest,
-        Host, Pattern, PatternWidth, Principal, Reason, RunStatus,
+        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides,
+        ExecRequest, Host, Pattern, PatternWidth, Principal, Reason, RunStatus,
     },
     engine::{
         Engine,
@@ -35,6 +35,7 @@ use crate::{
         call::Call,
         entry_indexes::EntryIndexes,
         judge::{PolicyNow, PolicyView},
+        own_rule::FarPolicy,
         reply::ExecError,
         session::Asked,
     },
@@ -70,9 +71,16 @@ pub(super) struct OnNode {
 #[derive(Debug, Clone)]
 pub(super) enum NodeDocument {
     /// As the node has it.
-    Known(Arc<Snapshot>),
+    Known(Arc<TheirDocument>),
     /// Why it is not known; then our own layers count, and the node's gate has the last word.
     Unknown(String),
+}
+
+/// An approvals document, and where it lies on its machine.
+#[derive(Debug)]
+pub(super) struct TheirDocument {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) path: Option<String>,
 }
 
 /// What a node makes of the command.
@@ -127,8 +135,19 @@ impl OnNode {
     /// Its document, or one that says nothing.
     pub(super) fn document(&self) -> Arc<Snapshot> {
         match &self.document {
-            NodeDocument::Known(document) => Arc::clone(document),
+            NodeDocument::Known(document) => Arc::clone(&document.snapshot),
             NodeDocument::Unknown(_) => Arc::new(Snapshot::of_accepted(None, String::new())),
+        }
+    }
+
+    /// Its own policy, as people are told of it.
+    pub(super) fn far_policy(&self) -> FarPolicy {
+        FarPolicy {
+            node: name_of(&self.info),
+            file: match &self.document {
+                NodeDocument::Known(document) => document.path.clone(),
+                NodeDocument::Unknown(_) => None,
+            },
         }
     }
 

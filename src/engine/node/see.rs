@@ -10,7 +10,7 @@ use std::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{NodeDocument, OnNode, Prepared, choose, is_below_home, is_denial, is_fenced};
+use super::{NodeDocument, OnNode, Prepared, TheirDocument, choose, is_below_home, is_denial, is_fenced};
 use crate::{
     approvals::store::Snapshot,
     domain::{Actor, EntryId, Reason, TokenId},
@@ -61,7 +61,7 @@ pub(in crate::engine) struct SeenNodes(Mutex<HashMap<String, Seen>>);
 #[derive(Debug)]
 struct Seen {
     connection: ConnectionId,
-    document: Option<(Instant, Arc<Snapshot>)>,
+    document: Option<(Instant, Arc<TheirDocument>)>,
     programs: HashMap<String, (Instant, Option<String>)>,
 }
 
@@ -71,7 +71,7 @@ impl SeenNodes {
         self.lock().remove(node_id);
     }
 
-    fn document(&self, node: &NodeInfo) -> Option<Arc<Snapshot>> {
+    fn document(&self, node: &NodeInfo) -> Option<Arc<TheirDocument>> {
         let seen = self.lock();
         let (at, document) = seen
             .get(&node.node_id)
@@ -81,7 +81,7 @@ impl SeenNodes {
         (at.elapsed() < DOCUMENT_AGE).then(|| Arc::clone(document))
     }
 
-    fn keep_document(&self, node: &NodeInfo, document: &Arc<Snapshot>) {
+    fn keep_document(&self, node: &NodeInfo, document: &Arc<TheirDocument>) {
         self.with(node, |seen| {
             seen.document = Some((Instant::now(), Arc::clone(document)));
         });
@@ -257,8 +257,9 @@ impl Engine {
             Err(unanswered) => return Ok(NodeDocument::Unknown(unanswered.in_words())),
         };
         Ok(match answers::document_of(&payload) {
-            Ok((text, hash)) => {
-                let document = Arc::new(Snapshot::of_accepted(Some(text.as_bytes()), hash));
+            Ok(answers::TheirDocument { text, hash, path }) => {
+                let snapshot = Arc::new(Snapshot::of_accepted(Some(text.as_bytes()), hash));
+                let document = Arc::new(TheirDocument { snapshot, path });
                 self.seen_nodes.keep_document(info, &document);
                 NodeDocument::Known(document)
             }

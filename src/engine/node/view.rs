@@ -1,11 +1,12 @@
 //! What people are shown of the node of a call.
 
-use super::{NodeDocument, OnNode, choose};
+use super::{NodeDocument, OnNode, Prepared, choose};
 use crate::{
     approvals::store::DocumentStatus,
     domain::{Actor, AgentId},
     engine::{Engine, judge::PolicyNow, reply::ExecError},
     hosts::node::NodeInfo,
+    protocol::bridge::OwnRule,
 };
 
 /// The node of a call, and how much of its own policy is known.
@@ -21,24 +22,34 @@ pub struct NodeView {
     pub document: Option<DocumentStatus>,
     /// Identifies the document.
     pub hash: Option<String>,
+    /// Where the document lies on that machine.
+    pub path: Option<String>,
+    /// The rule of its own policy by which it would refuse the command, in words, where it says so.
+    pub would_refuse: Option<String>,
     /// Why there is no node, it cannot be called, or its document is not known.
     pub detail: Option<String>,
 }
 
 impl NodeView {
     pub(in crate::engine) fn of(node: &OnNode) -> Self {
-        let OnNode { info, document, .. } = node;
+        let OnNode {
+            info, document, plan, ..
+        } = node;
         let away = choose::unusable(info);
-        let (document, hash, unknown) = match document {
-            NodeDocument::Known(document) => {
-                (Some(document.status.clone()), Some(document.hash.clone()), None)
-            }
-            NodeDocument::Unknown(why) => (None, None, Some(why.clone())),
+        let (known, unknown) = match document {
+            NodeDocument::Known(document) => (Some(document), None),
+            NodeDocument::Unknown(why) => (None, Some(why.clone())),
         };
+        let snapshot = known.map(|known| &known.snapshot);
         Self {
             usable: away.is_none(),
-            document,
-            hash,
+            document: snapshot.map(|snapshot| snapshot.status.clone()),
+            hash: snapshot.map(|snapshot| snapshot.hash.clone()),
+            path: known.and_then(|known| known.path.clone()),
+            would_refuse: match plan {
+                Prepared::Plan(plan) => plan.refusal().map(OwnRule::in_words),
+                Prepared::NotYet | Prepared::NotOffered | Prepared::Refused(..) => None,
+            },
             detail: away.map(|away| away.detail).or(unknown),
             ..Self::of_info(info)
         }

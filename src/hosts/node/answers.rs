@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::domain::Reason;
+use crate::{
+    domain::{Reason, RunStatus},
+    protocol::bridge::{OWN_RULE, OwnRule},
+};
 
 use super::NodeError;
 
@@ -20,6 +23,8 @@ const MAX_PATH_BYTES: usize = 4096;
 const MAX_CODE_CHARS: usize = 64;
 /// What stands before a node's own words.
 const SAID: &str = "the node said: ";
+/// What stands before the rule of a node's own policy, behind everything else.
+const RULE: &str = "; decided there: ";
 /// What stands before the code of a node's error, behind its words.
 const CODE: &str = " (code ";
 /// What a node puts behind output that it cut.
@@ -150,6 +155,7 @@ fn error_of(value: &Value) -> NodeError {
     NodeError {
         code: text("code"),
         message: text("message"),
+        rule: OwnRule::read(value.get(OWN_RULE)).map(Box::new),
     }
 }
 
@@ -173,11 +179,22 @@ pub fn programs_found(
         .collect()
 }
 
-/// The approvals document in a node's answer: its text and its hash.
+/// The approvals document in a node's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TheirDocument {
+    /// Its text.
+    pub text: String,
+    /// Its hash.
+    pub hash: String,
+    /// Where it lies on that machine, harmless; absent where the node says nothing of use.
+    pub path: Option<String>,
+}
+
+/// The approvals document in a node's answer.
 ///
 /// # Errors
 /// [`Unreadable`] when there is none.
-pub fn document_of(payload: &Value) -> Result<(String, String), Unreadable> {
+pub fn document_of(payload: &Value) -> Result<TheirDocument, Unreadable> {
     let file = payload
         .get("file")
         .filter(|file| file.is_object())
@@ -185,13 +202,22 @@ pub fn document_of(payload: &Value) -> Result<(String, String), Unreadable> {
     let hash = payload.get("hash").and_then(Value::as_str).ok_or(Unreadable)?;
     let is_hash = !hash.is_empty() && hash.len() <= 128 && hash.chars().all(|c| c.is_ascii_graphic());
     if is_hash {
-        Ok((file.to_string(), hash.to_owned()))
+        let path = payload.get("path").and_then(Value::as_str);
+        Ok(TheirDocument {
+            text: file.to_string(),
+            hash: hash.to_owned(),
+            path: path
+                .filter(|path| path.len() <= MAX_PATH_BYTES)
+                .map(in_short)
+                .filter(|path| !path.is_empty()),
+        })
     } else {
         Err(Unreadable)
     }
 }
 
-/// Why a node did not run a command, and its own words with its code, which [`said`] reads again. Only [`Reason::InvokeFailed`], [`Reason::NotStarted`] and
+/// Why a node did not run a command, and its own words with its code, which [`said`] reads again, and the rule of its own
+/// policy where it names one: that is text, and changes nothing about the reason. Only [`Reason::InvokeFailed`], [`Reason::NotStarted`] and
 /// [`Reason::NodeDisconnected`], with which a node of ours says that it cannot know either, are no denial.
 pub fn refusal(error: &NodeError) -> (Reason, String) {
     let message = error.message.trim();
@@ -225,22 +251,26 @@ pub fn refusal(error: &NodeError) -> (Reason, String) {
         (text, code) if is_code(code) => format!("{}{CODE}{code})", in_short(text)),
         (text, _) => in_short(text),
     };
-    (reason, format!("{SAID}{words}"))
+    let rule = match &error.rule {
+        Some(rule) if matches!(reason.run_status(), RunStatus::Denied) => {
+            format!("{RULE}{}", rule.in_words())
+        }
+        Some(_) | None => String::new(),
+    };
+    (reason, format!("{SAID}{words}{rule}"))
 }
 
 /// The error of a node, from the words that [`refusal`] made of it; `None` for words of this server. Its code is empty when
 /// it gave none.
 pub fn said(detail: &str) -> Option<NodeError> {
     let words = words_of(detail)?;
+    let words = words.rsplit_once(RULE).map_or(words, |(words, _rule)| words);
     let coded = words
         .strip_suffix(')')
         .and_then(|words| words.rsplit_once(CODE))
         .filter(|(_, code)| is_code(code));
     let (message, code) = coded.unwrap_or((words, ""));
-    Some(NodeError {
-        code: code.to_owned(),
-        message: message.to_owned(),
-    })
+    Some(NodeError::new(code, message))
 }
 
 /// A node's own words alone; `None` for words of this server.
@@ -370,10 +400,7 @@ mod tests {
 
     #[track_caller]
     fn check(code: &str, message: &str, expect: Reason) {
-        let error = NodeError {
-            code: code.to_owned(),
-            message: message.to_owned(),
-        };
+        let error = NodeError::new(code, message);
         assert_eq!(refusal(&error).0, expect, "{code}: {message}");
     }
 
@@ -580,10 +607,7 @@ mod tests {
 
     #[test]
     fn the_words_of_a_node_cannot_break_a_line_or_fill_a_screen() {
-        let error = NodeError {
-            code: String::new(),
-            message: format!("a\u{1b}[2J\nb\u{202e}c{}", "x".repeat(9_999)),
-        };
+        let error = NodeError::new("", format!("a\u{1b}[2J\nb\u{202e}c{}", "x".repeat(9_999)));
         let (_, words) = refusal(&error);
         assert!(words.starts_with("the node said: a[2J bc"), "{words}");
         assert!(words.chars().count() < 600);
@@ -593,8 +617,9 @@ mod tests {
     fn what_a_node_said_is_found_again_with_its_code() {
         let found = |code: &str, message: &str| {
             let (code, message) = (code.to_owned(), message.to_owned());
-            let (_, words) = refusal(&NodeError { code, message });
-            let NodeError { code, message } = said(&words).unwrap();
+            let (_, words) = refusal(&NodeError::new(code, message));
+            let NodeError { code, message, rule } = said(&words).unwrap();
+            assert_eq!(rule, None);
             (code, message)
         };
         let is = |code: &str, message: &str| (code.to_owned(), message.to_owned());

@@ -5,7 +5,7 @@ use std::{fmt, net::IpAddr, time::Duration};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::domain::TokenId;
+use crate::{domain::TokenId, protocol::bridge::OwnRule};
 
 /// One connection of a node, unique for the life of this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -83,6 +83,19 @@ pub struct NodeError {
     pub code: String,
     /// Its message; empty when it gave none.
     pub message: String,
+    /// The rule of its own policy behind it, where it is a node of ours and says so. Text for people, and nothing else.
+    pub rule: Option<Box<OwnRule>>,
+}
+
+impl NodeError {
+    /// An error without a rule.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            rule: None,
+        }
+    }
 }
 
 /// Why there is no answer of a node.

@@ -3,6 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::protocol::bridge::{OWN_RULE, OwnRule};
+
 /// Most bytes of a plan, policy and all, and of what `allow-always` would store. They lie in the record of every approval
 /// that is bound to it.
 const MAX_BYTES: usize = 512 * 1024;
@@ -18,6 +20,8 @@ pub struct NodePlan {
     raw: Value,
     wire: PlanWire,
     coverage: Vec<Coverage>,
+    /// The rule of its own policy by which a node of ours would refuse it as things are. Text for people.
+    refusal: Option<Box<OwnRule>>,
 }
 
 /// An entry that the node would store for `allow-always`.
@@ -102,6 +106,7 @@ impl NodePlan {
     pub fn of_prepared(answer: &Value) -> Result<Self, UnusablePlan> {
         let raw = answer.get("plan").ok_or(UnusablePlan::Unreadable)?;
         let mut plan = Self::of_raw(raw.clone())?;
+        plan.refusal = OwnRule::read(answer.get(OWN_RULE)).map(Box::new);
         let coverage = answer.get("allowAlwaysCoverage").cloned().unwrap_or_default();
         let coverage: CoverageWire = serde_json::from_value(coverage).unwrap_or_default();
         if !coverage.is_offered() {
@@ -137,6 +142,7 @@ impl NodePlan {
             raw,
             wire,
             coverage: Vec::new(),
+            refusal: None,
         })
     }
 
@@ -151,6 +157,11 @@ impl NodePlan {
         } else {
             Err(UnusablePlan::Foreign)
         }
+    }
+
+    /// The rule of the node's own policy by which it would refuse the command, where it says so.
+    pub fn refusal(&self) -> Option<&OwnRule> {
+        self.refusal.as_deref()
     }
 
     /// The arguments that would be started.

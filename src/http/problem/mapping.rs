@@ -214,6 +214,7 @@ fn denied(denial: Denial) -> Problem {
         reason,
         detail,
         hint,
+        rule: _,
     } = denial;
     let code = match reason {
         Reason::Preflight => Code::PreflightFailed,

@@ -164,6 +164,12 @@ pub(super) struct NodeBody {
     /// Identifies the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<String>,
+    /// Where the document lies on that machine, as the node says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<String>,
+    /// The rule of its own policy by which it would refuse the command of an explanation, as a node of ours says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_refuse: Option<String>,
     /// Why there is no node, it cannot be called, or its document cannot be used or is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<String>,
@@ -177,6 +183,8 @@ impl From<NodeView> for NodeBody {
             usable,
             document,
             hash,
+            path,
+            would_refuse,
             detail,
         } = view;
         let (document, refusal) = match document {
@@ -191,6 +199,8 @@ impl From<NodeView> for NodeBody {
             usable,
             document,
             hash,
+            path,
+            would_refuse,
             detail: detail.or(refusal),
         }
     }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use super::{
     fields::{Fields, ShapeError},
     frame::{Event, MAX_ID},
+    own_rule::{OWN_RULE, OwnRule},
 };
 
 /// The event that calls a node.
@@ -176,6 +177,8 @@ pub struct InvokeError {
     pub code: Option<String>,
     /// Its message.
     pub message: Option<String>,
+    /// The rule of the node's own policy behind it, where it is one of ours.
+    pub rule: Option<Box<OwnRule>>,
 }
 
 /// The answer to a call.
@@ -208,6 +211,9 @@ impl InvokeAnswer {
                         members.insert(name.to_owned(), text.as_str().into());
                     }
                 }
+                if let Some(rule) = &error.rule {
+                    members.insert(OWN_RULE.to_owned(), rule.to_value());
+                }
                 params.insert("error".to_owned(), Value::Object(members));
             }
         }
@@ -232,6 +238,7 @@ impl InvokeAnswer {
                 InvokeError {
                     code: short(nullable(&mut error, "code"), MAX_ID),
                     message: short(nullable(&mut error, "message"), MAX_ERROR_MESSAGE),
+                    rule: OwnRule::read(error.take(OWN_RULE).as_ref()).map(Box::new),
                 }
             }
         };
@@ -314,6 +321,7 @@ fn short(value: Option<Value>, longest: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Reason;
 
     #[test]
     fn an_answer_is_taken_in_every_form_that_the_products_send() {
@@ -370,6 +378,12 @@ mod tests {
             Err(InvokeError {
                 code: Some("C".to_owned()),
                 message: None,
+                rule: None,
+            }),
+            Err(InvokeError {
+                code: None,
+                message: Some("no".to_owned()),
+                rule: Some(Box::new(OwnRule::of_reason(Reason::Denylist))),
             }),
         ] {
             let answer = InvokeAnswer {

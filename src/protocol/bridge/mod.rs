@@ -9,6 +9,7 @@ mod frame;
 mod hello;
 mod identity;
 mod invoke;
+mod own_rule;
 mod proof;
 mod refusal;
 mod text;
@@ -42,6 +43,7 @@ pub use invoke::{
     INVOKE_CANCEL, INVOKE_REQUEST, INVOKE_RESULT, InvokeAnswer, InvokeCall, InvokeCancel, InvokeError,
     NODE_EVENT, NodeNews, PAIR_RESOLVED, SKILLS_BINS, UnreadableCall,
 };
+pub use own_rule::{OWN_RULE, OwnRule};
 pub use proof::{MAX_SKEW, ProofInput, ProofVersion, verify_proof};
 pub use refusal::{
     AUTH_CHANGED, Close, POLICY, PROTOCOL, PairingReason, RESTART, Refusal, TICK_TIMEOUT, TOO_BIG, TRY_LATER,

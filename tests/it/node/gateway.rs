@@ -59,9 +59,14 @@ impl Gateway {
 
     /// The next connection with a handshake of the present generation.
     pub(super) async fn welcome(&self) -> Peer {
+        self.welcome_as(&json!({"protocol": 4})).await
+    }
+
+    /// The same with a hello that says this.
+    pub(super) async fn welcome_as(&self, over: &Value) -> Peer {
         let mut peer = self.accept().await;
         let connect = peer.challenged().await;
-        peer.hello(&connect, &json!({"protocol": 4})).await;
+        peer.hello(&connect, over).await;
         peer
     }
 }
@@ -248,6 +253,8 @@ pub(super) struct Outcome {
     pub(super) payload: Value,
     /// Code and message.
     pub(super) error: (String, String),
+    /// What a node says besides, to gateways of its own make.
+    pub(super) rule: Value,
 }
 
 impl Outcome {
@@ -260,6 +267,7 @@ impl Outcome {
             ok: params["ok"].as_bool().expect("ok"),
             payload,
             error: (text("code"), text("message")),
+            rule: params["error"]["countersign"].clone(),
         }
     }
 

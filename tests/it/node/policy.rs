@@ -376,3 +376,95 @@ async fn without_its_companion_nothing_runs_where_one_is_demanded() {
         assert_eq!(event["payload"]["reason"], "companion-unavailable");
     }
 }
+
+/// A gateway of ours says that it is one; the rule of a refusal is for it alone.
+#[tokio::test]
+async fn only_a_gateway_of_ours_is_told_which_rule_refused() {
+    let ours =
+        json!({"protocol": 4, "features": {"methods": [], "events": [], "capabilities": ["countersign"]}});
+    let other =
+        json!({"protocol": 4, "features": {"methods": [], "events": [], "capabilities": ["something"]}});
+    let denied = json!({"version": 1, "agents": {"main": {"security": "deny"}}});
+    let listed = json!({"version": 1, "agents": {"*": {"denylist": [{"id": "d", "pattern": "id"}]}}});
+    let open = json!({"security": "full", "ask": "off"});
+    let file = |stage: &Stage, name: &str| stage.node.state().join(name).to_str().unwrap().to_owned();
+    for (exec, document, expect, name) in [
+        (
+            open.clone(),
+            Some(denied),
+            json!({"reason": "security-deny", "layer": "document-agent", "key": "agents.main.security"}),
+            "exec-approvals.json",
+        ),
+        (
+            open,
+            Some(listed),
+            json!({"reason": "denylist", "layer": "document-wildcard", "key": "agents.*.denylist"}),
+            "exec-approvals.json",
+        ),
+        (
+            json!({"security": "deny"}),
+            Some(json!({"version": 1, "defaults": {"security": "full", "ask": "off"}})),
+            json!({"reason": "security-deny", "layer": "global", "key": "tools.exec.security"}),
+            "openclaw.json",
+        ),
+        (
+            json!({"security": "allowlist", "ask": "always"}),
+            None,
+            json!({"reason": "approval-required", "layer": "global", "key": "tools.exec.ask"}),
+            "openclaw.json",
+        ),
+        (
+            json!({"security": "full", "ask": "off"}),
+            Some(json!({"version": 1, "defaults": {"security": "allowlist", "askFallback": "deny"}})),
+            json!({"reason": "allowlist-miss", "layer": "document-defaults", "key": "defaults.security"}),
+            "exec-approvals.json",
+        ),
+    ] {
+        let mut told = Vec::new();
+        for hello in [&ours, &other] {
+            let mut stage = Stage::at(TestNode::new(&exec, document.as_ref()), hello).await;
+            let outcome = stage.run(&json!({"command": ["id"], "runId": "r"})).await;
+            let mut expect = expect.clone();
+            expect["file"] = json!(file(&stage, name));
+            let prepared = stage.plan(&json!({"command": ["id"]})).await;
+            if hello == &ours {
+                assert_eq!(outcome.rule, expect, "{outcome:?}");
+                let would = &prepared["countersign"];
+                let asks = expect["reason"] == "approval-required";
+                assert_eq!(would, if asks { &Value::Null } else { &expect }, "{prepared}");
+            } else {
+                assert_eq!(outcome.rule, Value::Null, "{outcome:?}");
+                assert_eq!(prepared.get("countersign"), None, "{prepared}");
+            }
+            told.push(outcome.failed());
+        }
+        // The words of the protocol are the same to both.
+        assert_eq!(told[0], told[1]);
+    }
+}
+
+#[tokio::test]
+async fn the_rule_is_told_again_with_the_answer_and_by_the_question_what_became_of_it() {
+    let ours =
+        json!({"protocol": 4, "features": {"methods": [], "events": [], "capabilities": ["countersign"]}});
+    let fallback = json!({"version": 1, "defaults": {"askFallback": "deny"}});
+    let mut stage = Stage::at(
+        TestNode::new(&json!({"security": "full", "ask": "always"}), Some(&fallback)),
+        &ours,
+    )
+    .await;
+    let params = json!({"command": ["id"], "approvalSource": "ask-fallback"});
+    let rule = json!({
+        "reason": "security-deny", "layer": "document-defaults", "key": "defaults.askFallback",
+        "file": stage.node.state().join("exec-approvals.json"),
+    });
+    for _ in 0..2 {
+        stage.peer.invoke(&stage.id, "again", "system.run", &params).await;
+        assert_eq!(stage.peer.result("again").await.rule, rule);
+    }
+    let status = stage
+        .call("countersign.run.status", &json!({"runId": "again"}))
+        .await
+        .done();
+    assert_eq!(status["result"]["error"]["countersign"], rule, "{status}");
+}

@@ -1,6 +1,6 @@
 //! A node at its gateway, and the calls that it is sent.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     gateway::{Gateway, Outcome, Peer},
@@ -17,9 +17,16 @@ pub(super) struct Stage {
 
 impl Stage {
     /// Starts this node, and has it connect.
-    pub(super) async fn of(mut node: TestNode) -> Self {
+    pub(super) async fn of(node: TestNode) -> Self {
+        Self::at(node, &json!({"protocol": 4})).await
+    }
+
+    /// The same at a gateway whose hello says this.
+    pub(super) async fn at(mut node: TestNode, hello: &Value) -> Self {
         let gateway = Gateway::new().await;
-        let peer = node.connected(&gateway).await;
+        node.start(&gateway);
+        let peer = gateway.welcome_as(hello).await;
+        node.line("connected").await;
         let id = node.id();
         Self {
             node,

@@ -88,10 +88,7 @@ impl RunCall {
 }
 
 pub(crate) fn error(code: &str, message: &str) -> NodeError {
-    NodeError {
-        code: code.to_owned(),
-        message: message.to_owned(),
-    }
+    NodeError::new(code, message)
 }
 
 pub(crate) fn ended(result: Value) -> InvokeResult {

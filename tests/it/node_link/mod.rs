@@ -1,6 +1,7 @@
 //! Our server and our node, end to end, over lines of every quality.
 
 mod line;
+mod refusals;
 
 use std::{path::Path, time::Duration};
 
@@ -22,6 +23,18 @@ struct Both {
 impl Both {
     /// The server decides by its own policy and by that of the node.
     async fn meet(server: ServerBuilder, security: &str, ask: &str) -> Self {
+        let document = json!({ "version": 1, "defaults": { "security": security, "ask": ask } });
+        let config = json!({ "tools": { "exec": { "security": security, "ask": ask } } });
+        Self::meet_with(server, (security, ask), &config, &document).await
+    }
+
+    /// The same with another policy on the node.
+    async fn meet_with(
+        server: ServerBuilder,
+        (security, ask): (&str, &str),
+        config: &Value,
+        document: &Value,
+    ) -> Self {
         let server = server
             .config(&json!({ "tools": { "exec": { "host": "node", "security": security, "ask": ask } } }))
             .toml("[bridge]\ntick_ms = 1000\n")
@@ -30,7 +43,8 @@ impl Both {
         let line = Line::to(server.address()).await;
         let address = line.address();
         let host = address.ip().to_string();
-        let mut node = OurNode::new((&host, address.port()), &server.bridge_token(), security, ask);
+        let token = server.bridge_token();
+        let mut node = OurNode::with_policy((&host, address.port()), &token, config, document);
         node.start();
         let operator = server.operator();
         let_in(&operator).await;

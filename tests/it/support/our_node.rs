@@ -24,13 +24,23 @@ pub(crate) struct OurNode {
 
 impl OurNode {
     /// One that calls this address, with this policy on both of its layers. It is not started yet.
-    pub(crate) fn new((host, port): (&str, u16), token: &str, security: &str, ask: &str) -> Self {
+    pub(crate) fn new(address: (&str, u16), token: &str, security: &str, ask: &str) -> Self {
+        let document = json!({ "version": 1, "defaults": { "security": security, "ask": ask } });
+        let config = json!({ "tools": { "exec": { "security": security, "ask": ask } } });
+        Self::with_policy(address, token, &config, &document)
+    }
+
+    /// The same with a policy of its own in each file.
+    pub(crate) fn with_policy(
+        (host, port): (&str, u16),
+        token: &str,
+        config: &Value,
+        document: &Value,
+    ) -> Self {
         let scratch = Scratch::new();
         let state = scratch.dir("state");
         fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).expect("a private directory");
-        let document = json!({ "version": 1, "defaults": { "security": security, "ask": ask } });
         write_file_mode(&state.join("exec-approvals.json"), document.to_string(), 0o600);
-        let config = json!({ "tools": { "exec": { "security": security, "ask": ask } } });
         write_file_mode(&state.join("openclaw.json"), config.to_string(), 0o600);
         let invocation = countersign()
             .arg("--state-dir")
