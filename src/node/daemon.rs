@@ -12,19 +12,21 @@ use super::{
     backoff::Backoff,
     connection::{self, Ended, Greeting, Shaken},
     host::{Companion, Host, HostParts},
-    identity::{DeviceIdentity, DeviceTokens, IdentityError},
+    identity::{DeviceIdentity, DeviceTokens, IdentityError, NodeFile},
     socket,
-    standing::{NodeEvent, NodeStanding, NodeState, started_ticks},
+    standing::{NodeEvent, NodeStanding, NodeState, PolicyNews, started_ticks},
     uplink::Uplink,
 };
 use crate::{
     app::{EngineRoom, Opened, Prepared, StartError},
+    approvals::store::DocumentStatus,
     clock::{Clock, Ids},
-    domain::Secret,
-    engine::{Unstarted, prompter::Prompter},
+    domain::{Actor, AgentId, Secret},
+    engine::{Unstarted, preset::PresetError, prompter::Prompter},
     hosts::node::NoNodes,
     ipc::OtherUi,
     lifecycle::{self, Signals, Stop},
+    policy::{layers::Layer, preset::PresetReach},
     protocol::bridge::{HelloOk, Protocol, RESTART},
     settings::{IpcRole, StateDir},
 };
@@ -67,6 +69,9 @@ pub enum NodeError {
     /// Its identity cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// The policy that was chosen for this machine cannot be set.
+    #[error("the policy of this machine cannot be set")]
+    Policy(#[from] PresetError),
 }
 
 /// Runs a node until it is told to stop, and stops it in order: what runs is killed and reported. `tell` hears of
@@ -95,6 +100,7 @@ pub async fn run(
     let room = opened
         .into_engine_room(Arc::new(NoNodes), Unstarted::Void)
         .await?;
+    let policy = settle_policy(&room, &state_dir).await?;
     let uplink = Arc::new(Uplink::new());
     let host = Host::new(HostParts {
         engine: Arc::clone(&room.engine),
@@ -120,6 +126,9 @@ pub async fn run(
         hang_up: &hang_up,
     };
     teller.tell(&NodeEvent::Started);
+    if let Some(news) = policy {
+        teller.tell(&NodeEvent::Policy(news));
+    }
     lifecycle::notify(NotifyState::Ready);
     let room = serve(node, room, signals, &stop).await;
     teller.tell(&NodeEvent::Stopping);
@@ -127,6 +136,42 @@ pub async fn run(
     room.close().await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Sets the policy that was chosen for this machine, where it has none; the choice is done with then. What there is to say.
+async fn settle_policy(room: &EngineRoom, state_dir: &StateDir) -> Result<Option<PolicyNews>, NodeError> {
+    let file = NodeFile::load(state_dir)?;
+    let chosen = file.as_ref().and_then(|file| file.policy);
+    let news = match (chosen, has_policy(room)) {
+        (Some(preset), false) => {
+            let owner = Actor::state_directory();
+            room.engine
+                .apply_preset(&owner, preset, PresetReach::Defaults)
+                .await?;
+            PolicyNews::Set(preset)
+        }
+        (Some(preset), true) => PolicyNews::Kept(preset),
+        (None, false) => PolicyNews::Missing,
+        (None, true) => return Ok(None),
+    };
+    if let Some(mut file) = file.filter(|_file| chosen.is_some()) {
+        file.policy = None;
+        file.save(state_dir)?;
+    }
+    Ok(Some(news))
+}
+
+/// Whether anything says what may run on this machine: its approvals document, or a key of its configuration.
+fn has_policy(room: &EngineRoom) -> bool {
+    let document = room.engine.document_view().status;
+    let settings = room.settings.current();
+    let agent = AgentId::main();
+    let (security, ask) = (settings.policy.security(&agent), settings.policy.ask(&agent));
+    let layers = security.iter().map(|said| said.layer);
+    let is_configured = layers
+        .chain(ask.iter().map(|said| said.layer))
+        .any(|layer| layer != Layer::Default);
+    is_configured || !matches!(document, DocumentStatus::Missing)
 }
 
 /// The way to a person at this machine: the approvals socket that somebody else hosts, a server of ours for one. A node

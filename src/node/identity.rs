@@ -20,6 +20,7 @@ use zeroize::Zeroizing;
 use crate::{
     clock::{Clock, Ids},
     domain::Secret,
+    policy::preset::Preset,
     protocol::bridge::DeviceKey,
     settings::StateDir,
     sys::fs::{PRIVATE_FILE, PrivateDirError, ensure_private_dir, open_regular, read_all, replace_file},
@@ -261,6 +262,9 @@ pub struct NodeFile {
     /// Where the gateway is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gateway: Option<GatewayEntry>,
+    /// The policy that was chosen for this machine, until the node has set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<Preset>,
 }
 
 /// Where the gateway is, as `node.json` has it.
@@ -312,6 +316,7 @@ impl NodeFile {
             token: None,
             display_name: None,
             gateway: None,
+            policy: None,
         }
     }
 

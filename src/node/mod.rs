@@ -30,4 +30,4 @@ pub use daemon::{NodeError, NodeOptions, commands, run};
 pub use first_contact::{Acquaintance, is_unknown, meet};
 pub use host::Companion;
 pub use identity::{DeviceIdentity, DeviceTokens, GatewayEntry, IdentityError, NodeFile};
-pub use standing::{NodeEvent, NodeStanding, NodeState};
+pub use standing::{NodeEvent, NodeStanding, NodeState, PolicyNews};

@@ -5,6 +5,7 @@ use std::{io, path::Path};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    policy::preset::Preset,
     settings::StateDir,
     sys::fs::{PRIVATE_FILE, read_bounded, replace_file},
 };
@@ -49,8 +50,21 @@ pub enum NodeEvent {
         /// Why.
         message: String,
     },
+    /// How it stands about this machine's own policy, where that is worth a word.
+    Policy(PolicyNews),
     /// It stops.
     Stopping,
+}
+
+/// What a node that starts says about this machine's own policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyNews {
+    /// It is now the one that was chosen.
+    Set(Preset),
+    /// One was chosen, but there is one already.
+    Kept(Preset),
+    /// There is none, so nothing runs.
+    Missing,
 }
 
 /// What a node does at a moment.
@@ -140,7 +154,7 @@ impl NodeStanding {
             NodeEvent::Refused { message } => (NodeState::Refused, Some(message.clone()), None),
             NodeEvent::Disconnected { message } => (NodeState::Connecting, Some(message.clone()), None),
             NodeEvent::Stopping => (NodeState::Stopped, None, None),
-            NodeEvent::ClockSkew { .. } => return,
+            NodeEvent::ClockSkew { .. } | NodeEvent::Policy(_) => return,
         };
         if self.state != state {
             self.since_ms = now_ms;

@@ -1,5 +1,6 @@
 //! `countersign node`: the node host of this machine.
 
+mod policy;
 mod run;
 mod service;
 
@@ -14,8 +15,8 @@ pub(crate) use service::{NodeInstallArgs, NodeStatusArgs, NodeUninstallArgs};
   countersign node install --host gateway.local
   countersign node status
 
-A gateway is a countersign server or an OpenClaw gateway. The node has a policy of its own,
-which is deny until somebody changes it: countersign init.")]
+A gateway is a countersign server or an OpenClaw gateway. The node has a policy of its own: run
+and install ask for it once at a terminal, --policy says it, and until then nothing runs.")]
 pub(crate) enum NodeCommand {
     /// Connect to a gateway and run what it sends
     Run(Box<NodeRunArgs>),

@@ -14,6 +14,7 @@ use super::super::{
     failure::Failure,
     serve,
 };
+use super::policy;
 use crate::{
     app::{Prepared, StartError},
     clock::SystemIds,
@@ -22,6 +23,7 @@ use crate::{
         self, Acquaintance, AddressError, Companion, GatewayAddress, GatewayEntry, IdentityError, NodeError,
         NodeEvent, NodeFile, NodeOptions, Plaintext, Trust,
     },
+    policy::preset::Preset,
     settings::{StartOptions, StateDir},
     sys::fs::{open_regular, read_all},
     tls::Fingerprint,
@@ -58,6 +60,10 @@ pub(crate) struct GatewayArgs {
     /// Speak without TLS to a gateway outside of private networks, where anybody on the way reads along
     #[arg(long)]
     pub(super) insecure_plaintext: bool,
+    /// This machine's own policy, where it has none yet: deny-all, cautious or yolo [default: asked for once at a
+    /// terminal, else nothing runs]
+    #[arg(long, value_name = "PRESET")]
+    pub(super) policy: Option<Preset>,
     /// Serve only these commands, with commas between them
     #[arg(long, value_name = "COMMANDS", value_delimiter = ',')]
     pub(super) commands: Vec<String>,
@@ -70,9 +76,11 @@ pub(crate) struct GatewayArgs {
   countersign node run --host gateway.local --port 18789
   countersign node run --host gateway.example --tls-fingerprint 5f2c...e1
   countersign node run --commands system.run,system.which
+  countersign node run --policy cautious
 
 Prints one line when it is connected. The first time a person has to approve it at the gateway;
 it says so and goes on trying. Nothing is written before a gateway answers for the first time.
+Then it asks, once and at a terminal, which policy this machine has; --policy answers that.
 SIGTERM ends it: what runs is killed and reported.
 Exit codes: 0; 78 bad settings, identity or state directory; 64 a gateway that cannot be meant.")]
 pub(crate) struct NodeRunArgs {
@@ -97,7 +105,7 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
         ..StartOptions::default()
     };
     // Before anything is started: what is wrong with the call is said first.
-    let resolved = Resolved::of(context, &gateway)?;
+    let mut resolved = Resolved::of(context, &gateway)?;
     let variable = |name: &str| {
         context
             .environment
@@ -120,14 +128,22 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
             Companion::NotNeeded
         },
     };
-    let gateway = resolved.address.to_string();
-    let tell = move |event: &NodeEvent| say(console, &gateway, event);
+    let address = resolved.address.to_string();
+    let state_dir = context.state_dir()?;
+    let root = state_dir.root().to_string_lossy().into_owned();
+    let tell = move |event: &NodeEvent| say(console, &address, &root, event);
     // Who installed a service did not mistype.
     let is_typed = variable("NOTIFY_SOCKET").is_none();
-    let is_unknown = node::is_unknown(&context.state_dir()?).map_err(|error| identity_failure(&error))?;
+    let is_unknown = node::is_unknown(&state_dir).map_err(|error| identity_failure(&error))?;
     let acquaintance = (is_typed && is_unknown)
         .then(|| meet(context, &options, &tell))
         .transpose()?;
+    if acquaintance.is_some() {
+        // Only now: whoever mistyped the gateway is not asked twice.
+        resolved.choose_policy(console, &state_dir, gateway.policy)?;
+    } else if gateway.policy.is_some() {
+        resolved.file.policy = gateway.policy;
+    }
     let prepared = Prepared::for_node_host(&start, &context.environment)
         .map_err(|error| serve::explain(console, &error))?;
     resolved.remember(prepared.state_dir())?;
@@ -238,6 +254,22 @@ impl Resolved {
         })
     }
 
+    /// Has the policy of this machine chosen, if there is none.
+    pub(super) fn choose_policy(
+        &mut self,
+        console: Console,
+        state_dir: &StateDir,
+        given: Option<Preset>,
+    ) -> Result<(), Failure> {
+        self.file.policy = policy::choose(console, state_dir, &self.file, given)?;
+        Ok(())
+    }
+
+    /// The policy that was chosen, and that the node sets at its next start where there is none.
+    pub(super) const fn chosen_policy(&self) -> Option<Preset> {
+        self.file.policy
+    }
+
     /// Keeps what was resolved for the next time.
     pub(super) fn remember(&self, state_dir: &StateDir) -> Result<(), Failure> {
         let known = NodeFile::load(state_dir).map_err(|error| identity_failure(&error))?;
@@ -322,6 +354,9 @@ fn explain(console: Console, error: &NodeError) -> Failure {
         }
         NodeError::Start(error) => serve::explain(console, error),
         NodeError::Identity(error) => identity_failure(error),
+        NodeError::Policy(error) => Failure::new("policy", serve::with_causes(error))
+            .exit(ExitStatus::CONFIG)
+            .hint("countersign doctor"),
     }
 }
 
@@ -330,7 +365,7 @@ fn explain(console: Console, error: &NodeError) -> Failure {
     clippy::wildcard_enum_match_arm,
     reason = "whatever else there is, or will be, is treated alike"
 )]
-fn say(console: Console, gateway: &str, event: &NodeEvent) {
+fn say(console: Console, gateway: &str, root: &str, event: &NodeEvent) {
     match console.format() {
         Format::Json => {
             if let Err(failure) = console.json_line(&as_json(gateway, event)) {
@@ -352,7 +387,7 @@ fn say(console: Console, gateway: &str, event: &NodeEvent) {
             }
             NodeEvent::Started | NodeEvent::Stopping => {}
             event => {
-                for line in in_words(gateway, event) {
+                for line in in_words(gateway, root, event) {
                     console.note(&line);
                 }
             }
@@ -360,8 +395,9 @@ fn say(console: Console, gateway: &str, event: &NodeEvent) {
     }
 }
 
-fn in_words(gateway: &str, event: &NodeEvent) -> Vec<String> {
+fn in_words(gateway: &str, root: &str, event: &NodeEvent) -> Vec<String> {
     match event {
+        NodeEvent::Policy(news) => vec![policy::in_words(*news, root)],
         NodeEvent::Started | NodeEvent::Stopping | NodeEvent::Connected { .. } => Vec::new(),
         NodeEvent::Pairing { request_id } => {
             let what = request_id.as_deref().unwrap_or("REQUEST");
@@ -424,6 +460,7 @@ fn as_json(gateway: &str, event: &NodeEvent) -> serde_json::Value {
         NodeEvent::Disconnected { message } => {
             json!({"status": "disconnected", "gateway": gateway, "message": message})
         }
+        NodeEvent::Policy(news) => policy::as_json(*news),
         NodeEvent::Stopping => json!({"status": "stopping", "gateway": gateway}),
     }
 }

@@ -9,6 +9,7 @@ use super::{
         console::Format, context::Context, exit::ExitStatus, failure::Failure, serve::with_causes,
         table::Table,
     },
+    policy,
     run::{GatewayArgs, Resolved, identity_failure},
 };
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
         DeviceTokens, NodeFile, NodeStanding, NodeState,
         service::{self, Changed, Manager, ServiceError, ServiceSpec},
     },
+    policy::preset::Preset,
     settings::StateDir,
 };
 
@@ -24,11 +26,13 @@ use crate::{
 #[command(after_help = "Examples:
   countersign node install --print
   countersign node install --host gateway.local
+  countersign node install --policy cautious
   countersign node install --system --account agent --print
 
 Writes a systemd user unit, with --system a system unit, on macOS a launchd agent, and says what
 to run to start it. A file that countersign did not write is never replaced. The token of the
-gateway is not written into the service.")]
+gateway is not written into the service. It asks, once and at a terminal, which policy this machine
+has; --policy answers that, and the node sets it when it first starts.")]
 pub(crate) struct NodeInstallArgs {
     #[command(flatten)]
     gateway: GatewayArgs,
@@ -111,8 +115,14 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
         return Err(Failure::usage("a system unit needs an account to run as")
             .hint("--account NAME: the one that owns the state directory"));
     }
-    let resolved = Resolved::of(context, &gateway)?;
+    let mut resolved = Resolved::of(context, &gateway)?;
     let state_dir = context.state_dir()?;
+    // What is only printed, or is for the state directory of another account, says it itself.
+    let is_kept_here = !print && manager != Manager::SystemdSystem;
+    let said_by_service = gateway.policy.filter(|_policy| !is_kept_here);
+    if is_kept_here {
+        resolved.choose_policy(context.console, &state_dir, gateway.policy)?;
+    }
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(
             "program",
@@ -122,7 +132,7 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     let spec = ServiceSpec {
         manager,
         program,
-        arguments: arguments(&state_dir, &gateway)?,
+        arguments: arguments(&state_dir, &gateway, said_by_service)?,
         account,
         log: (manager == Manager::Launchd).then(|| state_dir.root().join("countersign/node/node.log")),
     };
@@ -139,12 +149,20 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     }
     let changed = service::install(&path, &text).map_err(|error| service_failure(&error))?;
     let next = manager.start_commands(&path);
-    told(context, &path, changed, ("installed", "was there already"), &next)
+    told(context, &path, changed, ("installed", "was there already"), &next)?;
+    if is_kept_here && context.console.format() == Format::People {
+        policy::tell_installed(context.console, &state_dir, resolved.chosen_policy())?;
+    }
+    Ok(ExitStatus::SUCCESS)
 }
 
 /// What the service runs. Where the gateway is stands in `node.json`, but for a system unit, whose state directory may
 /// be another account's.
-fn arguments(state_dir: &StateDir, gateway: &GatewayArgs) -> Result<Vec<String>, Failure> {
+fn arguments(
+    state_dir: &StateDir,
+    gateway: &GatewayArgs,
+    policy: Option<Preset>,
+) -> Result<Vec<String>, Failure> {
     let root = state_dir.root().to_str();
     let root = root.ok_or_else(|| Failure::usage("the state directory's path is not valid UTF-8"))?;
     let mut arguments: Vec<String> = ["--state-dir", root, "node", "run"].map(str::to_owned).into();
@@ -157,6 +175,7 @@ fn arguments(state_dir: &StateDir, gateway: &GatewayArgs) -> Result<Vec<String>,
     put("--port", gateway.port.map(|port| port.to_string()));
     put("--tls-fingerprint", gateway.tls_fingerprint.clone());
     put("--display-name", gateway.display_name.clone());
+    put("--policy", policy.map(|preset| preset.as_str().to_owned()));
     let token_file = gateway
         .token_file
         .as_deref()

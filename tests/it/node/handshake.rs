@@ -261,7 +261,7 @@ async fn a_clock_that_differs_is_told() {
 }
 
 /// What a state directory holds.
-fn files_of(state: &std::path::Path) -> Vec<String> {
+pub(super) fn files_of(state: &std::path::Path) -> Vec<String> {
     let entries = fs::read_dir(state).expect("a state directory");
     let mut names: Vec<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -8,6 +8,7 @@ mod stage;
 mod attacks;
 mod fence;
 mod handshake;
+mod own_policy;
 mod policy;
 mod run;
 mod server;

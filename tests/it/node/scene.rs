@@ -55,6 +55,13 @@ impl TestNode {
         Self::beside(scratch, state)
     }
 
+    /// One whose machine has no policy at all.
+    pub(super) fn bare() -> Self {
+        let node = Self::new(&json!({}), None);
+        fs::remove_file(node.state().join("openclaw.json")).expect("it was there");
+        node
+    }
+
     /// A node in a state directory that somebody else made.
     pub(super) fn in_directory(state: &Path) -> Self {
         Self::beside(Scratch::new(), state.to_owned())
@@ -94,7 +101,7 @@ impl TestNode {
         &self.state
     }
 
-    fn invocation(&self, words: &[&str]) -> Invocation {
+    pub(super) fn invocation(&self, words: &[&str]) -> Invocation {
         let mut invocation = countersign().env("HOME", self.scratch.path());
         for (name, value) in &self.env {
             invocation = invocation.env(name, value);
