@@ -64,6 +64,8 @@ struct Authors {
     announced: Vec<(String, Actor)>,
     /// Who changed the policy since the last pass.
     changed: Vec<Actor>,
+    /// Nodes whose questions could not be judged, because they were away or did not answer.
+    away: HashSet<String>,
 }
 
 impl Authors {
@@ -101,6 +103,16 @@ impl Again {
     /// Notes who let a change count.
     pub(super) fn note_author(&self, by: &Actor) {
         self.lock().add(by.clone());
+    }
+
+    /// The questions of a node are left to people until it comes back.
+    fn note_away(&self, node: &str) {
+        self.lock().away.insert(node.to_owned());
+    }
+
+    /// A node is there; whether questions of it were left while it was not.
+    fn came_back(&self, node: &str) -> bool {
+        self.lock().away.remove(node)
     }
 
     /// These, and who changed the policy since they were taken.
@@ -151,6 +163,19 @@ impl Engine {
     /// Has all questions that wait judged again, soon.
     pub(super) fn judge_again(&self) {
         self.again.changed.notify_one();
+    }
+
+    /// The policy of a node changed by way of this server.
+    pub fn node_policy_changed(&self, by: &Actor) {
+        self.again.note_author(by);
+        self.judge_again();
+    }
+
+    /// A node is there. What changed while it was away counts for its questions now.
+    pub(super) fn judge_again_on(&self, node: &str) {
+        if self.again.came_back(node) {
+            self.judge_again();
+        }
     }
 
     /// Judges questions again whenever the policy changed, until the server stops.
@@ -206,7 +231,10 @@ impl Engine {
                     .push(id),
                 Ok(Found::Denied(forbidden)) => self.deny_by_rule(&approval, forbidden, authors).await?,
                 Err(error) => {
-                    away.extend(node.clone());
+                    if let Some(node) = node {
+                        self.again.note_away(node);
+                        away.insert(node.clone());
+                    }
                     tracing::debug!(approval.id = %id, error = &error as &dyn std::error::Error, "a question is left to people");
                 }
             }
@@ -282,6 +310,9 @@ impl Engine {
                 }
                 Ok(Found::Waits) => return Ok(()),
                 Err(error) => {
+                    if let Some(node) = &approval.card.binding.node_id {
+                        self.again.note_away(node);
+                    }
                     tracing::debug!(approval.id = %id, error = &error as &dyn std::error::Error, "a question is left to people");
                     return Ok(());
                 }
@@ -424,6 +455,15 @@ impl Engine {
         let settings = now.settings();
         let takes_more = self.demand_of_call(&judged, settings).quorum.is_for_more();
         if card.is_for_people() || card.elevated || takes_more {
+            return Ok(Found::Waits);
+        }
+        // Its own policy would refuse what no person allowed, and end a question that one could still answer.
+        let security = judged.effective.security.value;
+        if call
+            .node
+            .as_ref()
+            .is_some_and(|node| node.wants_a_person(security))
+        {
             return Ok(Found::Waits);
         }
         if !self.leads_to_same_place(&call, &now).await? {

@@ -41,11 +41,12 @@ impl Engine {
     pub(super) fn own_rule(&self, judged: &Judgement, reason: Reason) -> OwnRule {
         let effective = &judged.effective;
         match reason {
-            Reason::SecurityDeny | Reason::AllowlistMiss => self.rule_of(reason, &effective.security),
             Reason::ApprovalRequired if effective.ask.value == Ask::Always => {
                 self.rule_of(reason, &effective.ask)
             }
-            Reason::ApprovalRequired => self.rule_of(reason, &effective.security),
+            Reason::SecurityDeny | Reason::AllowlistMiss | Reason::ApprovalRequired => {
+                self.rule_of(reason, &effective.security)
+            }
             Reason::DocumentRefused => OwnRule {
                 file: Some(self.document_file()),
                 ..OwnRule::of_reason(reason)

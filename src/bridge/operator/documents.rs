@@ -99,7 +99,10 @@ pub(super) async fn node_set(session: &Arc<OperatorSession>, params: NodeSetPara
         members.insert("baseHash".to_owned(), hash.into());
     }
     let timeout = invoke::default_timeout(session);
-    invoke::send(session, &node_id, "system.execApprovals.set", sent, timeout).await
+    let answer = invoke::send(session, &node_id, "system.execApprovals.set", sent, timeout).await?;
+    let engine = session.bridge.engine();
+    engine.node_policy_changed(&session.principal().actor);
+    Ok(answer)
 }
 
 fn snapshot(session: &OperatorSession, document: Hashed<Value>) -> Value {

@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{
     domain::{
-        Actor, ApprovalDecision, ApprovalId, Bound, DecidedBy, Host, KillCause, Reason, Run, RunEnd, RunId,
-        RunStatus, RunVerdict, Security, UnixMillis,
+        Actor, ApprovalDecision, ApprovalId, ApprovalState, Bound, DecidedBy, Host, KillCause, Reason, Run,
+        RunEnd, RunId, RunStatus, RunVerdict, Security, UnixMillis,
     },
     engine::{
         Engine,
@@ -353,6 +353,7 @@ impl Engine {
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
         self.finish(live, end, remains).await;
+        self.note_remembered(&live.run_id).await;
         if let Some(reason) = denial {
             self.tell_of(live, |place, run_id| {
                 system_event::exec_denied(place, run_id, reason)
@@ -364,6 +365,23 @@ impl Engine {
         drop(custody.slot);
         if live.is_session() {
             self.evict_sessions(&live.agent).await;
+        }
+    }
+
+    /// What a person allowed always is in the document of the node by now, and may cover other questions.
+    async fn note_remembered(&self, run_id: &RunId) {
+        let Ok(Some(run)) = self.ledger.run(run_id).await else {
+            return;
+        };
+        let Some(id) = run.approval_id else { return };
+        if let Ok(Some(approval)) = self.ledger.approval(&id).await
+            && let ApprovalState::Allowed {
+                decision: ApprovalDecision::AllowAlways,
+                by,
+                ..
+            } = &approval.state
+        {
+            self.node_policy_changed(by);
         }
     }
 

@@ -21,6 +21,7 @@ use crate::{
 impl NodeSink for Engine {
     fn connected(&self, node: NodeInfo) {
         self.seen_nodes.forget(&node.node_id);
+        self.judge_again_on(&node.node_id);
         for live in self.live_on(&node.node_id) {
             tell(&live, Heard::Connected(node.clone()));
         }

@@ -26,8 +26,8 @@ use crate::{
     approvals::{binding, store::Snapshot},
     command::env_policy,
     domain::{
-        Actor, AgentId, ApprovalDecision, Binding, Bound, Command, CommandInput, EnvOverrides,
-        ExecRequest, Host, Pattern, PatternWidth, Principal, Reason, RunStatus,
+        Actor, AgentId, ApprovalDecision, Ask, Binding, Bound, Command, CommandInput, EnvOverrides,
+        ExecRequest, Host, Pattern, PatternWidth, Principal, Reason, RunStatus, Security,
     },
     engine::{
         Engine,
@@ -210,6 +210,16 @@ impl OnNode {
         }
         present.bound = self.bound(&approved.command);
         present
+    }
+
+    /// Whether the node's own policy, as its plan tells it, is stricter than the security under which a command is let run
+    /// here, or asks about every command.
+    pub(super) fn wants_a_person(&self, security: Security) -> bool {
+        let Prepared::Plan(plan) = &self.plan else {
+            return false;
+        };
+        plan.policy()
+            .is_some_and(|(theirs, ask)| theirs < security || ask == Ask::Always)
     }
 
     /// What `allow-always` makes the node store.

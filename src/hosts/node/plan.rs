@@ -3,7 +3,10 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::protocol::bridge::{OWN_RULE, OwnRule};
+use crate::{
+    domain::{Ask, Security},
+    protocol::bridge::{OWN_RULE, OwnRule},
+};
 
 /// Most bytes of a plan, policy and all, and of what `allow-always` would store. They lie in the record of every approval
 /// that is bound to it.
@@ -162,6 +165,13 @@ impl NodePlan {
     /// The rule of the node's own policy by which it would refuse the command, where it says so.
     pub fn refusal(&self) -> Option<&OwnRule> {
         self.refusal.as_deref()
+    }
+
+    /// The policy under which the node made the plan, where it tells it.
+    pub fn policy(&self) -> Option<(Security, Ask)> {
+        let snapshot = self.raw.get("policySnapshot")?;
+        let word = |name: &str| snapshot.get(name).and_then(Value::as_str);
+        Some((word("security")?.parse().ok()?, word("ask")?.parse().ok()?))
     }
 
     /// The arguments that would be started.

@@ -40,7 +40,7 @@ async fn refused(server: &TestServer, reason: &str) -> String {
     let detail = problem["detail"].as_str().expect("a detail").to_owned();
     let invocation = server
         .invocation(&["exec", "--host", "node", "--", "/usr/bin/id"])
-        .env("COUNTERSIGN_TOKEN", &server.gateway_token());
+        .env("COUNTERSIGN_TOKEN", server.gateway_token());
     let said = TestServer::finish(invocation).await;
     assert_eq!(said.code, Some(77), "{said:?}");
     assert!(said.stderr.contains(&detail), "{detail}: {said:?}");

@@ -95,6 +95,7 @@ async fn replace(
     let params = json!({ "file": file, "baseHash": base });
     match call(&state, &caller, &node, SET, params).await? {
         Ok(answer) => {
+            state.engine().node_policy_changed(&caller.actor);
             let Fetched { file, hash } = read(answer)?;
             Ok(tagged(DocumentWire(file), &hash))
         }

@@ -1,6 +1,8 @@
 //! Questions that wait are judged again when the policy changes: what it lets run now runs once, what it forbids ends, and
 //! everything else waits for a person.
 
+mod nodes;
+
 use std::path::{Path, PathBuf};
 
 use countersign::sys::hooks;
