@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{Finished, Invocation, TestServer, inherited_path};
 
 /// The block whose fence carries this label.
-fn block(label: &str) -> String {
+pub(crate) fn block(label: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/agents.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let mut blocks = BTreeMap::new();

@@ -1,0 +1,414 @@
+//! What every client is put through, whichever it is: a model on this machine makes it call its tool, and each command
+//! leaves a line in a file, so that one that ran twice, or beside countersign, shows.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Stdio},
+};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::model::{Call, Model};
+use crate::{
+    docs_agents::block,
+    support::{
+        Invocation, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard, lines, pid_of,
+        processes_of, signal, write_file_mode,
+    },
+};
+
+/// How a client's commands come to countersign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// `countersign mcp`, which the client starts.
+    Stdio,
+    /// `POST /mcp`.
+    Http,
+    /// `countersign hook`, which the client asks before it runs a command itself.
+    Hook,
+}
+
+/// How patient a client is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As the documentation advises.
+    Advised,
+    /// Its own limit for a call, or for its hook, is over before anyone answers.
+    Short,
+    /// The limit of the hook is over before anyone answers, and before the client's own.
+    ShortHook,
+}
+
+/// A client with all that it needs around it.
+pub(super) trait Client: Sized {
+    /// `None`, and a line that says so, where it is not installed.
+    fn find() -> Option<Self>;
+
+    /// How it is started to do what `model` says, with a home of its own and the settings of the documentation.
+    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation;
+
+    /// The call that runs a command, with more members where countersign takes them.
+    fn call(&self, way: Way, command: &str, more: Value) -> Call;
+}
+
+/// Files of a client, and the programs that its model runs.
+#[derive(Debug)]
+pub(super) struct Place {
+    scratch: Scratch,
+    environment: Vec<(String, String)>,
+    address: Option<String>,
+}
+
+/// Which programs there are, by what becomes of them, and what each does after it left its line.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("allowed", ""),
+    ("denied", ""),
+    ("asked", ""),
+    ("many", "exec seq 100000"),
+    ("slow", "exec sleep 1000"),
+];
+
+impl Place {
+    pub(super) fn new() -> Self {
+        let scratch = Scratch::new();
+        for name in ["home", "project"] {
+            scratch.dir(name);
+        }
+        let place = Self {
+            scratch,
+            environment: Vec::new(),
+            address: None,
+        };
+        for (name, rest) in PROGRAMS {
+            let file = place.file();
+            let text = format!(
+                "#!/bin/sh\necho \"{name}${{1:+ $1}}\" >> {}\n{rest}\n",
+                file.display()
+            );
+            write_file_mode(&place.scratch.join("bin").join(name), text, 0o755);
+        }
+        place
+    }
+
+    /// A server that runs some of the programs, denies one, and asks about the others.
+    pub(super) fn server(&self) -> ServerBuilder {
+        let pattern = |name: &str| self.program(name);
+        TestServer::asking().document(&json!({"version": 1, "agents": {"main": {
+            "allowlist": [pattern("allowed"), pattern("many"), pattern("slow")],
+            "denylist": [{"pattern": pattern("denied")}],
+        }}}))
+    }
+
+    /// Whose client this is.
+    pub(super) fn beside(mut self, server: &TestServer) -> Self {
+        let state = server.state().display().to_string();
+        self.environment = vec![("OPENCLAW_STATE_DIR".to_owned(), state)];
+        if server.is_running() {
+            let token = ("COUNTERSIGN_TOKEN".to_owned(), server.gateway_token());
+            self.environment.push(token);
+            self.address = Some(server.agent().base().to_owned());
+        }
+        self
+    }
+
+    /// Where a program is.
+    pub(super) fn program(&self, name: &str) -> String {
+        self.scratch.join("bin").join(name).display().to_string()
+    }
+
+    /// The home of the client.
+    pub(super) fn home(&self) -> PathBuf {
+        self.scratch.join("home")
+    }
+
+    pub(super) fn project(&self) -> PathBuf {
+        self.scratch.join("project")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.scratch.join("lines")
+    }
+
+    /// What ran so far, sorted.
+    pub(super) fn marks(&self) -> Vec<String> {
+        let mut marks = lines(&self.file());
+        marks.sort_unstable();
+        marks
+    }
+
+    /// A block of `docs/agents.md`, with the address of this server.
+    pub(super) fn documented(&self, label: &str) -> String {
+        let nowhere = "http://127.0.0.1:9";
+        let address = self.address.as_deref().unwrap_or(nowhere);
+        block(label).replace("http://127.0.0.1:18790", address)
+    }
+
+    /// A program with the home, the project and the countersign of this place.
+    pub(super) fn surround(&self, invocation: Invocation) -> Invocation {
+        let own = Path::new(env!("CARGO_BIN_EXE_countersign"));
+        let folder = own.parent().expect("a folder").display().to_string();
+        let mut invocation = invocation
+            .cwd(&self.project())
+            .env("HOME", self.home())
+            .env("PATH", format!("{folder}:{}", inherited_path()));
+        for (name, value) in &self.environment {
+            invocation = invocation.env(name, value);
+        }
+        invocation
+    }
+
+    /// Starts a client.
+    pub(super) fn start(&self, invocation: &Invocation) -> Running {
+        let path = self.scratch.join("client.log");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .expect("a log file");
+        let errors = log.try_clone().expect("a descriptor");
+        Running {
+            child: invocation.start_logged(Stdio::from(log), Stdio::from(errors)),
+            log: path,
+        }
+    }
+}
+
+/// A client that runs until this is dropped.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Running {
+    /// Waits for its end, which comes when its model has no more to say.
+    pub(super) async fn ended(&mut self) {
+        let ended = || std::future::ready(self.child.try_wait().expect("the state of a client"));
+        eventually("ended", ended, Option::is_some).await;
+    }
+
+    /// As its user does at a terminal.
+    pub(super) fn interrupt(&self) {
+        signal(pid_of(&self.child), Signal::INT);
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Running {
+    #[expect(clippy::print_stderr, reason = "what the client said belongs to the failure")]
+    fn drop(&mut self) {
+        let folder = self.log.parent().expect("a folder");
+        for process in processes_of(Some(pid_of(&self.child)), folder) {
+            kill_hard(process.pid);
+        }
+        drop(self.child.wait());
+        if std::thread::panicking() {
+            eprintln!("{}", self.log());
+        }
+    }
+}
+
+/// The waits of an agent that can wait, for a person and for a command.
+fn waiting() -> Value {
+    json!({"approvalWaitMs": 60_000, "yieldMs": 60_000})
+}
+
+/// One conversation with a command of each kind, two in one turn among them.
+pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
+    let Some(client) = C::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let run = |name: &str, mark: &str, more: Value| {
+        client.call(way, format!("{} {mark}", place.program(name)).trim_end(), more)
+    };
+    let model = Model::saying(vec![
+        vec![run("allowed", "one", json!({}))],
+        vec![run("denied", "two", json!({}))],
+        vec![run("asked", "three", waiting())],
+        vec![run("allowed", "a", json!({})), run("allowed", "b", json!({}))],
+        vec![run("many", "", json!({"yieldMs": 60_000}))],
+    ])
+    .await;
+    let mut running = place.start(&client.invocation(&place, way, Patience::Advised, &model));
+    let operator = server.operator();
+    let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    assert_eq!(place.marks(), ["allowed one"]);
+    let id = asked[0]["id"].as_str().expect("an id");
+    operator.decide(id, "allow-once").await.expect(200);
+    running.ended().await;
+    let expected = ["allowed a", "allowed b", "allowed one", "asked three", "many"];
+    let results = model.results();
+    assert_eq!(place.marks(), expected, "{results:#?}");
+    assert_eq!(results.len(), 6, "{results:#?}");
+    assert!(results[1].contains("deny"), "{}", results[1]);
+    assert!(results[5].contains("12\n13") || results[5].contains("12\\n13"));
+    assert_eq!(operator.pending().await, Vec::<Value>::new());
+    // By countersign, every one of them.
+    let runs = operator.get("/v1/runs").await.expect(200);
+    let count = |status: &str| {
+        let runs = runs["items"].as_array().expect("runs").iter();
+        runs.filter(|run| run["status"] == status).count()
+    };
+    assert_eq!((count("completed"), count("denied")), (5, 1), "{runs}");
+}
+
+/// The client gives a call up before a person answers; the person allows it; and the same call again has its result.
+pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
+    let Some(client) = C::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let command = format!("{} late", place.program("asked"));
+    // The third says how it went when nobody answers an agent that does not wait.
+    let other = format!("{} never", place.program("asked"));
+    let model = Model::saying(vec![
+        vec![client.call(way, &command, waiting())],
+        vec![client.call(way, &command, waiting())],
+        vec![client.call(way, &other, json!({}))],
+    ])
+    .await;
+    model.stop_before(1);
+    let mut running = place.start(&client.invocation(&place, way, Patience::Short, &model));
+    model.asked_for(1).await;
+    assert_eq!(place.marks(), Vec::<String>::new());
+    let operator = server.operator();
+    let asked = operator.pending().await;
+    assert_eq!(asked.len(), 1, "{asked:?}");
+    let id = asked[0]["id"].as_str().expect("an id");
+    operator.decide(id, "allow-once").await.expect(200);
+    let ran = || async { place.marks() };
+    eventually("ran", ran, |marks| marks == &["asked late"]).await;
+    model.go_on();
+    running.ended().await;
+    let results = model.results();
+    assert_eq!(place.marks(), ["asked late"], "{results:#?}");
+    assert!(
+        results[1].contains("exit code 0") || results[1].contains("completed"),
+        "{results:#?}"
+    );
+    assert!(results[2].contains("/a/"), "{results:#?}");
+    let waits = operator.pending().await;
+    assert_eq!(waits.len(), 1, "{waits:?}");
+}
+
+/// Whether a client that is stopped ends the commands that its shell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shell {
+    Ends,
+    GoesOn,
+}
+
+/// The user stops the client while a command runs, and while one waits for a person.
+pub(super) async fn what_is_taken_back_ends<C: Client>(way: Way) {
+    what_is_taken_back_from::<C>(way, Shell::Ends).await;
+}
+
+/// The same with a client whose shell may outlive it.
+pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
+    let Some(client) = C::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let operator = server.operator();
+    let started = async |name: &str| {
+        let call = client.call(way, &place.program(name), waiting());
+        let model = Model::saying(vec![vec![call]]).await;
+        let running = place.start(&client.invocation(&place, way, Patience::Advised, &model));
+        (model, running)
+    };
+
+    let (_model, mut running) = started("slow").await;
+    let marks = || async { place.marks() };
+    eventually("running", marks, |marks| marks == &["slow"]).await;
+    running.interrupt();
+    running.ended().await;
+    let latest = async || operator.get("/v1/runs").await.expect(200)["items"][0].clone();
+    let runs = || async { latest().await["status"].clone() };
+    if shell == Shell::GoesOn {
+        let run = latest().await;
+        assert_eq!(run["status"], "running", "{run}");
+        let id = run["runId"].as_str().or(run["id"].as_str()).expect("an id");
+        operator
+            .post(&format!("/v1/runs/{id}/cancel"), json!({}))
+            .await
+            .expect(200);
+    }
+    eventually("cancelled", runs, |status| status == "cancelled").await;
+
+    let (_model, mut running) = started("asked").await;
+    let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    running.interrupt();
+    running.ended().await;
+    if way == Way::Hook {
+        // A hook's question ends with it.
+        eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
+        assert_eq!(place.marks(), ["slow"]);
+        return;
+    }
+    // The person who may be reading it can still answer.
+    assert_eq!((operator.pending().await.len(), place.marks().len()), (1, 1));
+    let id = asked[0]["id"].as_str().expect("an id");
+    operator.decide(id, "deny").await.expect(200);
+    eventually("denied", runs, |status| status == "denied").await;
+    assert_eq!(place.marks(), ["slow"]);
+}
+
+/// There is no server.
+pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
+    let Some(client) = C::find() else { return };
+    for way in ways {
+        let place = Place::new();
+        let server = place.server().prepare();
+        let place = place.beside(&server);
+        let command = place.program("allowed");
+        let model = Model::saying(vec![vec![client.call(*way, &command, json!({}))]]).await;
+        let mut running = place.start(&client.invocation(&place, *way, Patience::Advised, &model));
+        running.ended().await;
+        let results = model.results();
+        assert_eq!(place.marks(), Vec::<String>::new(), "{way:?}: {results:#?}");
+        assert_eq!(results.len(), 1, "{way:?}: {results:#?}");
+        assert!(!results[0].contains("exit code 0"), "{way:?}: {results:#?}");
+    }
+}
+
+/// Nobody answers a hook: its question is withdrawn, and the command denied.
+pub(super) async fn nobody_answers_its_hook<C: Client>() {
+    let Some(client) = C::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let command = place.program("asked");
+    let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
+    let mut running = place.start(&client.invocation(&place, Way::Hook, Patience::ShortHook, &model));
+    running.ended().await;
+    let results = model.results();
+    assert!(results[0].contains("approval-timeout"), "{results:#?}");
+    assert_eq!(place.marks(), Vec::<String>::new());
+    assert_eq!(server.operator().pending().await, Vec::<Value>::new());
+}
+
+/// The client's limit for its hook is over before anyone answers.
+pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
+    let Some(client) = C::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let command = place.program("asked");
+    let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
+    let mut running = place.start(&client.invocation(&place, Way::Hook, Patience::Short, &model));
+    running.ended().await;
+    let results = model.results();
+    // Never by countersign, also when a client is known to run it by itself then.
+    let operator = server.operator();
+    eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
+    let expected: &[&str] = if goes_on_without { &["asked"] } else { &[] };
+    assert_eq!(place.marks(), expected, "{results:#?}");
+    let runs = operator.get("/v1/runs").await.expect(200);
+    assert_eq!(runs["items"][0]["status"], "cancelled", "{runs}");
+}
