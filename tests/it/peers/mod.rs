@@ -8,6 +8,7 @@ mod codex;
 mod gateways;
 mod model;
 mod node_hosts;
+mod opencode;
 mod operator;
 mod peer;
 mod product_cli;
