@@ -219,6 +219,25 @@ async fn a_question_ends_with_a_hook_that_is_killed() {
     }
 }
 
+#[tokio::test]
+async fn a_question_ends_with_an_agent_that_leaves_its_hook_behind() {
+    let server = TestServer::asking().start().await;
+    let operator = server.operator();
+    let mut child = server.invocation(&["hook", "gemini"]).start_interactive();
+    let mut stdin = child.stdin.take().expect("stdin is piped");
+    let mut input = bash(&server, "id");
+    input["hook_event_name"] = json!("BeforeTool");
+    input["tool_name"] = json!("run_shell_command");
+    std::io::Write::write_all(&mut stdin, input.to_string().as_bytes()).expect("writing");
+    drop(stdin);
+    eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    // The agent is gone; its hook lives.
+    drop(child.stdout.take());
+    eventually("withdrawn", || operator.pending(), Vec::is_empty).await;
+    let status = tokio::task::spawn_blocking(move || child.wait().expect("its end"));
+    assert_eq!(status.await.expect("its end").code(), Some(2));
+}
+
 /// Settings of Claude Code with these rules.
 fn settings(file: &Path, rules: &Value) {
     std::fs::create_dir_all(file.parent().expect("a directory")).expect("a directory");

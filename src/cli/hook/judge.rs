@@ -1,7 +1,8 @@
 //! From a command to what its agent is told.
 
-use std::time::Duration;
+use std::{os::fd::AsFd as _, time::Duration};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
@@ -75,9 +76,36 @@ async fn wait(
         // The agent has no more patience with its hook.
         _exit = endings.next() => {
             withdraw(client, run_id).await;
-            Err(Failure::new("interrupted", "the agent stopped waiting; the question was withdrawn"))
+            Err(gave_up())
+        }
+        () = unread() => {
+            withdraw(client, run_id).await;
+            Err(gave_up())
         }
     }
+}
+
+fn gave_up() -> Failure {
+    Failure::new(
+        "interrupted",
+        "the agent stopped waiting; the question was withdrawn",
+    )
+}
+
+/// Waits until nobody reads what this process writes. An agent that is killed, or that leaves its hooks behind when it
+/// ends, sends no signal; what a person allows then would run for nobody.
+async fn unread() {
+    while !is_unread() {
+        sleep(LOOK).await;
+    }
+}
+
+fn is_unread() -> bool {
+    let output = std::io::stdout();
+    let mut descriptor = [PollFd::from_borrowed_fd(output.as_fd(), PollFlags::empty())];
+    let polled = poll(&mut descriptor, Some(&Timespec::default()));
+    let [descriptor] = descriptor;
+    polled.is_ok() && descriptor.revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// The run once it was decided; `None` when time is up.
