@@ -10,12 +10,15 @@ use std::{
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::model::{Call, Model};
+use super::{
+    model::{Call, Model},
+    patiently,
+};
 use crate::{
     docs_agents::block,
     support::{
-        Invocation, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard, lines, pid_of,
-        processes_of, signal, write_file_mode,
+        Api, Invocation, Scratch, ServerBuilder, TestServer, eventually, inherited_path, kill_hard, lines,
+        pid_of, processes_of, signal, write_file_mode,
     },
 };
 
@@ -186,7 +189,7 @@ impl Running {
     /// Waits for its end, which comes when its model has no more to say.
     pub(super) async fn ended(&mut self) {
         let ended = || std::future::ready(self.child.try_wait().expect("the state of a client"));
-        eventually("ended", ended, Option::is_some).await;
+        patiently("ended", ended, |status| *status).await;
     }
 
     /// As its user does at a terminal.
@@ -218,6 +221,12 @@ fn waiting() -> Value {
     json!({"approvalWaitMs": 60_000, "yieldMs": 60_000})
 }
 
+/// Waits for a question, which comes once a client has started; its id.
+async fn asked_about(operator: &Api) -> String {
+    let id = |pending: &Vec<Value>| Some(pending.first()?["id"].as_str()?.to_owned());
+    patiently("asked", || operator.pending(), id).await
+}
+
 /// One conversation with a command of each kind, two in one turn among them.
 pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     let Some(client) = C::find() else { return };
@@ -237,10 +246,9 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
     .await;
     let mut running = place.start(&client.invocation(&place, way, Patience::Advised, &model));
     let operator = server.operator();
-    let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    let id = asked_about(&operator).await;
     assert_eq!(place.marks(), ["allowed one"]);
-    let id = asked[0]["id"].as_str().expect("an id");
-    operator.decide(id, "allow-once").await.expect(200);
+    operator.decide(&id, "allow-once").await.expect(200);
     running.ended().await;
     let expected = ["allowed a", "allowed b", "allowed one", "asked three", "many"];
     let results = model.results();
@@ -325,7 +333,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
 
     let (_model, mut running) = started("slow").await;
     let marks = || async { place.marks() };
-    eventually("running", marks, |marks| marks == &["slow"]).await;
+    patiently("running", marks, |marks| (marks == &["slow"]).then_some(())).await;
     running.interrupt();
     running.ended().await;
     let latest = async || operator.get("/v1/runs").await.expect(200)["items"][0].clone();
@@ -342,7 +350,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     eventually("cancelled", runs, |status| status == "cancelled").await;
 
     let (_model, mut running) = started("asked").await;
-    let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
+    let id = asked_about(&operator).await;
     running.interrupt();
     running.ended().await;
     if way == Way::Hook {
@@ -353,8 +361,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     }
     // The person who may be reading it can still answer.
     assert_eq!((operator.pending().await.len(), place.marks().len()), (1, 1));
-    let id = asked[0]["id"].as_str().expect("an id");
-    operator.decide(id, "deny").await.expect(200);
+    operator.decide(&id, "deny").await.expect(200);
     eventually("denied", runs, |status| status == "denied").await;
     assert_eq!(place.marks(), ["slow"]);
 }

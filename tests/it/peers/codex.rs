@@ -34,7 +34,7 @@ impl Client for Codex {
         };
         let mut settings = place.documented(label);
         if patience == Patience::Short {
-            settings = replaced(&settings, "tool_timeout_sec = 700", "tool_timeout_sec = 2");
+            settings = replaced(&settings, "tool_timeout_sec = 700", "tool_timeout_sec = 4");
         }
         let invocation = place.surround(Invocation::new(&self.program));
         let mut invocation = invocation.args(&["exec", "--skip-git-repo-check", "Begin."]);
@@ -49,7 +49,7 @@ impl Client for Codex {
             );
             hooks = match patience {
                 Patience::Advised => hooks,
-                Patience::Short => replaced(&hooks, "\"timeout\": 600", "\"timeout\": 2"),
+                Patience::Short => replaced(&hooks, "\"timeout\": 600", "\"timeout\": 4"),
                 Patience::ShortHook => replaced(&hooks, "--mode rewrite", "--mode rewrite --timeout 1s"),
             };
             write_file(&place.home().join(".codex/hooks.json"), hooks);

@@ -6,6 +6,7 @@ mod agent;
 mod claude_code;
 mod codex;
 mod gateways;
+mod gemini;
 mod model;
 mod node_hosts;
 mod opencode;

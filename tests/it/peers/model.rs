@@ -11,7 +11,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::support::eventually;
+use super::patiently;
 
 /// A tool that the model calls.
 #[derive(Debug, Clone)]
@@ -97,7 +97,7 @@ impl Model {
     /// Waits until it was asked for a turn: the calls of those before have their results.
     pub(super) async fn asked_for(&self, turn: usize) {
         let talk = || async { self.talk() };
-        eventually("asked for a turn", talk, |talk| talk.asked > turn).await;
+        patiently("asked for a turn", talk, |talk| (talk.asked > turn).then_some(())).await;
     }
 
     /// What the tools said, in the order of their calls.

