@@ -1,18 +1,16 @@
-//! Claude Code itself, with a model on this machine that does what it is told. Every command leaves a line in a file, so
-//! that one that ran twice, or beside countersign, shows.
+//! Claude Code itself, with our MCP server, over both of its transports, and with our hook.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use axum::{
-    Router,
-    http::{Uri, header},
-    response::{IntoResponse as _, Response},
-};
 use serde_json::{Value, json};
 
+use super::{
+    agent::{self, Client, Patience, Place, Way},
+    model::{Call, Model},
+};
 use crate::support::{
     Finished, Invocation, TestServer, eventually, inherited_path, installed, lines, skip, write_file,
 };
@@ -24,7 +22,6 @@ const PLACE: &str = "peers/@anthropic-ai/claude-code/node_modules/@anthropic-ai"
 struct Agent<'a> {
     server: &'a TestServer,
     program: PathBuf,
-    model: String,
     home: PathBuf,
     project: PathBuf,
     /// What its commands write to.
@@ -33,15 +30,11 @@ struct Agent<'a> {
 
 impl<'a> Agent<'a> {
     /// `None`, and a line that says so, where it is not installed.
-    async fn beside(server: &'a TestServer) -> Option<Self> {
-        let Some(program) = program() else {
-            skip("Claude Code is not installed (dev/peers installs it)");
-            return None;
-        };
+    fn beside(server: &'a TestServer) -> Option<Self> {
+        let program = ClaudeCode::find()?.program;
         let agent = Self {
             server,
             program,
-            model: obedient_model().await,
             home: server.scratch().dir("claude-home"),
             project: server.scratch().dir("project"),
             file: server.scratch().join("lines"),
@@ -58,24 +51,22 @@ impl<'a> Agent<'a> {
         format!("echo ran >> {}", self.file.display())
     }
 
-    /// What it is started as, to call a tool with a command.
-    fn told(&self, tool: &str, command: &str) -> Invocation {
+    /// Calls a tool with a command; how that ended, and what the tool said.
+    async fn told(&self, tool: &str, command: &str, more: &[&str]) -> (Finished, String) {
+        let model = Model::saying(vec![vec![Call::new(tool, json!({ "command": command }))]]).await;
         let own = Path::new(env!("CARGO_BIN_EXE_countersign"));
         let folder = own.parent().expect("a folder").display().to_string();
-        Invocation::new(&self.program)
-            .args(&["-p", &format!("Run `{command}` with {tool}.")])
-            .cwd(&self.project)
-            .env("HOME", &self.home)
+        let begun = begin(&self.program, &model, &self.home, &self.project)
+            .args(&["-p", "Begin."])
+            .args(more)
             .env("PATH", format!("{folder}:{}", inherited_path()))
-            .env("OPENCLAW_STATE_DIR", self.server.state())
-            .env("ANTHROPIC_BASE_URL", &self.model)
-            .env("ANTHROPIC_API_KEY", "none")
-            .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
-            .env("DISABLE_AUTOUPDATER", "1")
+            .env("OPENCLAW_STATE_DIR", self.server.state());
+        let done = TestServer::finish(begun).await;
+        (done, model.results().concat())
     }
 
-    async fn runs(&self) -> Finished {
-        TestServer::finish(self.told("Bash", &self.command())).await
+    async fn runs(&self) -> (Finished, String) {
+        self.told("Bash", &self.command(), &[]).await
     }
 
     fn times(&self) -> usize {
@@ -91,112 +82,81 @@ fn program() -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// A model: "Run `COMMAND` with TOOL." becomes one call of that tool, and its answer is said back. Returns its address.
-async fn obedient_model() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
-        .await
-        .expect("a port");
-    let address = listener.local_addr().expect("its address");
-    let router = Router::new().fallback(|uri: Uri, body: String| async move { answer(&uri, &body) });
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}")
+struct ClaudeCode {
+    program: PathBuf,
 }
 
-fn answer(uri: &Uri, body: &str) -> Response {
-    if uri.path() != "/v1/messages" {
-        return axum::Json(json!({"input_tokens": 1, "data": []})).into_response();
-    }
-    let request: Value = serde_json::from_str(body).expect("a request");
-    let (block, stop) = block_for(&request);
-    let message = |content: Value, stop: Value| {
-        json!({
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "obedient", "content": content,
-            "stop_reason": stop, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1},
-        })
-    };
-    if request["stream"] != true {
-        return axum::Json(message(json!([block]), json!(stop))).into_response();
-    }
-    let (begins, delta) = if block["type"] == "text" {
-        (
-            json!({"type": "text", "text": ""}),
-            json!({"type": "text_delta", "text": block["text"]}),
-        )
-    } else {
-        let mut begins = block.clone();
-        begins["input"] = json!({});
-        let input = block["input"].to_string();
-        (begins, json!({"type": "input_json_delta", "partial_json": input}))
-    };
-    let events = [
-        json!({"type": "message_start", "message": message(json!([]), Value::Null)}),
-        json!({"type": "content_block_start", "index": 0, "content_block": begins}),
-        json!({"type": "content_block_delta", "index": 0, "delta": delta}),
-        json!({"type": "content_block_stop", "index": 0}),
-        json!({"type": "message_delta", "delta": {"stop_reason": stop, "stop_sequence": null},
-            "usage": {"output_tokens": 1}}),
-        json!({"type": "message_stop"}),
-    ];
-    let event = |event: &Value| {
-        let kind = event["type"].as_str().expect("a type");
-        format!("event: {kind}\ndata: {event}\n\n")
-    };
-    let text: String = events.iter().map(event).collect();
-    ([(header::CONTENT_TYPE, "text/event-stream")], text).into_response()
-}
-
-/// What the model says, and why it stops there.
-fn block_for(request: &Value) -> (Value, &'static str) {
-    let messages = request["messages"].as_array().expect("messages");
-    let texts: Vec<String> = messages
-        .iter()
-        .map(|message| text_of(&message["content"]))
-        .collect();
-    let order = texts.iter().rev().find_map(|text| {
-        let (_, rest) = text.split_once("Run `")?;
-        let (command, rest) = rest.split_once("` with ")?;
-        Some((command, rest.split_once('.')?.0))
-    });
-    let last = messages.last().map(|message| &message["content"]);
-    let result = last
-        .and_then(Value::as_array)
-        .and_then(|blocks| blocks.iter().find(|block| block["type"] == "tool_result"));
-    let has_tools = request["tools"].as_array().is_some_and(|tools| !tools.is_empty());
-    match (result, order) {
-        (None, Some((command, tool))) if has_tools => {
-            let input = json!({ "command": command });
-            (
-                json!({"type": "tool_use", "id": "toolu_1", "name": tool, "input": input}),
-                "tool_use",
-            )
+impl Client for ClaudeCode {
+    fn find() -> Option<Self> {
+        let program = program();
+        if program.is_none() {
+            skip("Claude Code is not installed (dev/peers installs it)");
         }
-        (result, _) => {
-            let said = result
-                .map(|result| text_of(&result["content"]))
-                .unwrap_or_default();
-            (
-                json!({"type": "text", "text": format!("It said: {said}")}),
-                "end_turn",
-            )
+        program.map(|program| Self { program })
+    }
+
+    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation {
+        let invocation = begin(&self.program, model, &place.home(), &place.project());
+        let invocation = place.surround(invocation).args(&["-p", "Begin."]);
+        if way == Way::Hook {
+            let label = ".claude/settings.json use=hook";
+            let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
+            let hook = &mut settings["hooks"]["PreToolUse"][0]["hooks"][0];
+            match patience {
+                Patience::Advised => {}
+                Patience::Short => hook["timeout"] = json!(4),
+                Patience::ShortHook => hook["command"] = json!("countersign hook claude-code --timeout 1s"),
+            }
+            write_file(&place.home().join(".claude/settings.json"), settings.to_string());
+            return invocation;
         }
+        let label = if way == Way::Http {
+            ".mcp.json over=http"
+        } else {
+            ".mcp.json"
+        };
+        let limit = if patience == Patience::Short {
+            "4000"
+        } else {
+            "700000"
+        };
+        invocation.env("MCP_TOOL_TIMEOUT", limit).args(&[
+            "--strict-mcp-config",
+            "--mcp-config",
+            &place.documented(label),
+            "--settings",
+            &place.documented(".claude/settings.json use=permissions"),
+        ])
+    }
+
+    fn call(&self, way: Way, command: &str, more: Value) -> Call {
+        let (tool, mut input) = if way == Way::Hook {
+            ("Bash", json!({}))
+        } else {
+            ("mcp__countersign__exec", more)
+        };
+        input["command"] = json!(command);
+        Call::new(tool, input)
     }
 }
 
-fn text_of(content: &Value) -> String {
-    match content {
-        Value::String(text) => text.clone(),
-        Value::Array(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => String::new(),
-    }
+fn begin(program: &Path, model: &Model, home: &Path, project: &Path) -> Invocation {
+    Invocation::new(program)
+        .cwd(project)
+        .env("HOME", home)
+        .env("ANTHROPIC_BASE_URL", model.address())
+        .env("ANTHROPIC_API_KEY", "none")
+        .env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")
+        .env("DISABLE_AUTOUPDATER", "1")
 }
 
 #[tokio::test]
 async fn an_allowed_command_runs_once_and_by_countersign() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server).await else {
+    let Some(agent) = Agent::beside(&server) else {
         return;
     };
-    let done = agent.runs().await;
+    let (done, _said) = agent.runs().await;
     assert_eq!((done.code, agent.times()), (Some(0), 1), "{done:?}");
     let runs = server.operator().get("/v1/runs").await.expect(200);
     assert_eq!(runs["items"].as_array().map(Vec::len), Some(1), "{runs}");
@@ -207,11 +167,11 @@ async fn an_allowed_command_runs_once_and_by_countersign() {
 #[tokio::test]
 async fn what_a_person_allows_runs_once() {
     let server = TestServer::asking().start().await;
-    let Some(agent) = Agent::beside(&server).await else {
+    let Some(agent) = Agent::beside(&server) else {
         return;
     };
     let operator = server.operator();
-    let (done, ()) = tokio::join!(agent.runs(), async {
+    let ((done, _said), ()) = tokio::join!(agent.runs(), async {
         let asked = eventually("asked", || operator.pending(), |pending| !pending.is_empty()).await;
         assert_eq!(agent.times(), 0);
         let id = asked[0]["id"].as_str().expect("an id");
@@ -226,11 +186,11 @@ async fn what_is_denied_or_cannot_be_asked_about_does_not_run() {
     let denying = TestServer::allowlist_only().start().await;
     let absent = TestServer::full().prepare();
     for (server, why) in [(&denying, "allowlist-miss"), (&absent, "countersign")] {
-        let Some(agent) = Agent::beside(server).await else {
+        let Some(agent) = Agent::beside(server) else {
             return;
         };
-        let done = agent.runs().await;
-        assert!(done.stdout.contains(why), "{done:?}");
+        let (done, said) = agent.runs().await;
+        assert!(said.contains(why), "{said} {done:?}");
         assert_eq!(agent.times(), 0, "{done:?}");
     }
 }
@@ -238,15 +198,15 @@ async fn what_is_denied_or_cannot_be_asked_about_does_not_run() {
 #[tokio::test]
 async fn its_own_rules_hold_for_each_part_of_a_command() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server).await else {
+    let Some(agent) = Agent::beside(&server) else {
         return;
     };
     for effect in ["deny", "ask"] {
         let rules = json!({"permissions": {effect: ["Bash(echo ran:*)"]}});
         write_file(&agent.project.join(".claude/settings.json"), rules.to_string());
         let command = format!("cd / && {}", agent.command());
-        let done = TestServer::finish(agent.told("Bash", &command)).await;
-        assert!(done.stdout.contains("Bash(echo ran:*)"), "{effect}: {done:?}");
+        let (done, said) = agent.told("Bash", &command, &[]).await;
+        assert!(said.contains("Bash(echo ran:*)"), "{effect}: {said} {done:?}");
         assert_eq!(agent.times(), 0, "{effect}: {done:?}");
     }
 }
@@ -254,24 +214,75 @@ async fn its_own_rules_hold_for_each_part_of_a_command() {
 #[tokio::test]
 async fn its_mcp_tool_runs_a_command_once_in_the_project() {
     let server = TestServer::full().start().await;
-    let Some(agent) = Agent::beside(&server).await else {
+    let Some(agent) = Agent::beside(&server) else {
         return;
     };
     let servers =
         json!({"mcpServers": {"countersign": {"type": "stdio", "command": "countersign", "args": ["mcp"]}}});
     let rules = json!({"permissions": {"deny": ["Bash"], "allow": ["mcp__countersign"]}});
     let command = format!("pwd >> {}", agent.file.display());
-    let told = agent.told("mcp__countersign__exec", &command).args(&[
+    let more = [
         "--strict-mcp-config",
         "--mcp-config",
         &servers.to_string(),
         "--settings",
         &rules.to_string(),
-    ]);
-    let done = TestServer::finish(told).await;
+    ];
+    let (done, _said) = agent.told("mcp__countersign__exec", &command, &more).await;
     assert_eq!(
         lines(&agent.file),
         [agent.project.display().to_string()],
         "{done:?}"
     );
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all() {
+    agent::each_command_runs_once_or_not_at_all::<ClaudeCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all_over_http() {
+    agent::each_command_runs_once_or_not_at_all::<ClaudeCode>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn each_command_runs_once_or_not_at_all_with_the_hook() {
+    agent::each_command_runs_once_or_not_at_all::<ClaudeCode>(Way::Hook).await;
+}
+
+#[tokio::test]
+async fn a_call_that_was_given_up_is_joined() {
+    agent::a_call_that_was_given_up_is_joined::<ClaudeCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_ends() {
+    agent::what_is_taken_back_ends::<ClaudeCode>(Way::Stdio).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_over_http_ends() {
+    agent::what_is_taken_back_ends::<ClaudeCode>(Way::Http).await;
+}
+
+#[tokio::test]
+async fn what_is_taken_back_from_the_hook_ends() {
+    agent::what_is_taken_back_ends::<ClaudeCode>(Way::Hook).await;
+}
+
+#[tokio::test]
+async fn without_a_server_nothing_runs() {
+    agent::without_a_server_nothing_runs::<ClaudeCode>(&[Way::Stdio, Way::Http]).await;
+}
+
+#[tokio::test]
+async fn nobody_answers_its_hook() {
+    agent::nobody_answers_its_hook::<ClaudeCode>().await;
+}
+
+/// `onFailure` of the documentation.
+#[tokio::test]
+async fn it_runs_nothing_without_a_hook_that_it_ended() {
+    agent::its_hook_is_ended::<ClaudeCode>(false).await;
 }

@@ -152,13 +152,13 @@ fn has_tools(request: &Value) -> bool {
 /// Whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Api {
-    /// Anthropic's messages.
+    /// What Claude Code speaks.
     Messages,
-    /// OpenAI's responses.
+    /// What Codex speaks.
     Responses,
-    /// OpenAI's chat completions.
+    /// What opencode speaks.
     Chat,
-    /// Gemini's contents.
+    /// What Gemini CLI speaks.
     Contents,
 }
 
@@ -270,9 +270,11 @@ fn messages(request: &Value, called: &[(String, &Call)]) -> Response {
     if blocks.is_empty() {
         blocks.push(json!({"type": "text", "text": LAST_WORD}));
     }
+    // Claude Code takes messages with the same id for one.
+    let id = called.first().map_or("last", |(id, _)| id.as_str());
     let message = |content: Value, stop: Value| {
         json!({
-            "id": "msg_1", "type": "message", "role": "assistant", "model": "obedient", "content": content,
+            "id": format!("msg_{id}"), "type": "message", "role": "assistant", "model": "obedient", "content": content,
             "stop_reason": stop, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1},
         })
     };
