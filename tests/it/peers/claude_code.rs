@@ -115,12 +115,7 @@ impl Client for ClaudeCode {
         } else {
             ".mcp.json"
         };
-        let limit = if patience == Patience::Short {
-            "4000"
-        } else {
-            "700000"
-        };
-        invocation.env("MCP_TOOL_TIMEOUT", limit).args(&[
+        invocation.env("MCP_TOOL_TIMEOUT", "700000").args(&[
             "--strict-mcp-config",
             "--mcp-config",
             &place.documented(label),
@@ -249,11 +244,6 @@ async fn each_command_runs_once_or_not_at_all_over_http() {
 #[tokio::test]
 async fn each_command_runs_once_or_not_at_all_with_the_hook() {
     agent::each_command_runs_once_or_not_at_all::<ClaudeCode>(Way::Hook).await;
-}
-
-#[tokio::test]
-async fn a_call_that_was_given_up_is_joined() {
-    agent::a_call_that_was_given_up_is_joined::<ClaudeCode>(Way::Stdio).await;
 }
 
 #[tokio::test]
