@@ -74,10 +74,7 @@ impl Browser {
             return None;
         };
         let scratch = Scratch::new();
-        let (driver, port) = start_driver(&chromedriver, &scratch);
-        let port = within("the port of chromedriver", port)
-            .await
-            .expect("chromedriver says its port");
+        let (driver, port) = driver_on_a_port(&chromedriver, &scratch).await;
         let mut browser = Self {
             api: Api::new(&format!("http://127.0.0.1:{port}"), None),
             session: String::new(),
@@ -356,6 +353,20 @@ impl Browser {
         );
         answer_json["value"].clone()
     }
+}
+
+/// It picks a port that is free for one family of addresses and ends when another program has that of the other one:
+/// then it picks another.
+async fn driver_on_a_port(chromedriver: &Path, scratch: &Scratch) -> (Child, String) {
+    for _ in 0..10 {
+        let (mut driver, port) = start_driver(chromedriver, scratch);
+        match within("the port of chromedriver", port).await {
+            Ok(port) => return (driver, port),
+            Err(_ended) => drop(driver.wait()),
+        }
+    }
+    let log = fs::read_to_string(scratch.join("chromedriver.log")).unwrap_or_default();
+    panic!("chromedriver finds no port: {log}");
 }
 
 fn start_driver(chromedriver: &Path, scratch: &Scratch) -> (Child, oneshot::Receiver<String>) {
