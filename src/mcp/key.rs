@@ -47,6 +47,14 @@ pub(super) fn of_request(session: &str, id: &RequestId, digest: &[u8; 32]) -> St
     format!("mcp-{}", hex(&hash.finalize()))
 }
 
+/// The id of a request as JSON: a number and a string that look alike are two ids.
+pub(super) fn request_name(id: &RequestId) -> String {
+    match id {
+        RequestId::Number(number) => number.to_string(),
+        RequestId::String(text) => Value::from(&**text).to_string(),
+    }
+}
+
 /// The key that a request names itself.
 ///
 /// # Errors

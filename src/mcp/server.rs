@@ -9,11 +9,12 @@ use std::{
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, ElicitRequest, ElicitRequestParams, Implementation,
-        InputRequest, InputRequests, InputRequiredResult, JsonObject, ListToolsResult,
-        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, ServerRequest, Tool,
+        CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ElicitRequest,
+        ElicitRequestParams, Implementation, InputRequest, InputRequests, InputRequiredResult, JsonObject,
+        ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+        ServerRequest, Tool,
     },
-    service::{PeerRequestOptions, RequestContext},
+    service::{NotificationContext, PeerRequestOptions, RequestContext},
 };
 use serde_json::Value;
 
@@ -92,6 +93,12 @@ impl<D: Door> Server<D> {
             ids,
         }))
     }
+
+    /// A client took a request back, whose id this is as JSON. One that is being worked on hears of it by its context.
+    pub fn taken_back(&self, scope: &str, request: &str) {
+        let Shared { waiting, clock, .. } = &*self.0;
+        waiting.taken_back(scope, request, clock.now());
+    }
 }
 
 impl<D: Door> ServerHandler for Server<D> {
@@ -111,6 +118,18 @@ impl<D: Door> ServerHandler for Server<D> {
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.0.tools.iter().find(|tool| tool.name == name).cloned()
+    }
+
+    async fn on_cancelled(
+        &self,
+        notification: CancelledNotificationParam,
+        context: NotificationContext<RoleServer>,
+    ) {
+        if let (Ok(origin), Some(request)) =
+            (self.0.door.origin(&context.extensions), notification.request_id)
+        {
+            self.taken_back(&origin.scope, &key::request_name(&request));
+        }
     }
 
     async fn call_tool(
@@ -299,7 +318,32 @@ impl<D: Door> Conduct<'_, D> {
                 UnixMillis::new(expires),
                 self.now(),
             ),
-            None => waiting.forget(&self.origin.scope, &call.digest),
+            None => {
+                waiting.forget(&self.origin.scope, &call.digest);
+                self.note_answered(call);
+            }
+        }
+    }
+
+    /// The client may have taken the call back by now, and then ignores its answer.
+    fn note_answered(&self, call: &ExecCall) {
+        let Self {
+            server,
+            origin,
+            context,
+            ..
+        } = self;
+        if origin.session.is_none() {
+            return;
+        }
+        let request = key::request_name(&context.id);
+        let identity = (call.digest, call.key.as_str());
+        server
+            .waiting
+            .answered(&origin.scope, identity, request.clone(), self.now());
+        // From here on a notification finds it; one that came before ended one of these.
+        if context.ct.is_cancelled() || origin.cancelled.is_cancelled() {
+            server.waiting.taken_back(&origin.scope, &request, self.now());
         }
     }
 

@@ -4,7 +4,8 @@
 //! a new question to a person. A call is forgotten when its end was given out, or when its question must be over.
 //!
 //! A client may take a call back before it had any answer, and make it again at once. Nothing tells then whether a
-//! person was asked, so the key of such a call is kept for a while as one in [doubt](Known::Doubtful).
+//! person was asked, so the key of such a call is kept for a while as one in [doubt](Known::Doubtful). The same holds when
+//! the answer crosses the notification: the client ignores an answer to a call that it took back.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,8 @@ const CAPACITY: usize = 4_096;
 /// How long after a question's end its result can still be fetched.
 const AFTERWARDS: Duration = Duration::from_mins(5);
 
-/// How long the key of a call that was taken back without an answer is in doubt.
+/// How long the key of a call that was taken back without an answer is in doubt, and how long after an answer a client may
+/// say that it took the call back.
 const DOUBT: Duration = Duration::from_mins(1);
 
 /// The calls that wait.
@@ -30,6 +32,8 @@ pub(super) struct Waiting {
     calls: Mutex<VecDeque<WaitingCall>>,
     /// As many as requests are worked on.
     unanswered: Mutex<Vec<UnansweredCall>>,
+    /// Calls whose end was given out a moment ago.
+    answered: Mutex<VecDeque<AnsweredCall>>,
 }
 
 #[derive(Debug)]
@@ -48,6 +52,16 @@ struct UnansweredCall {
     key: String,
     /// Either of them ends when the client takes it back.
     taken_back: [CancellationToken; 2],
+}
+
+#[derive(Debug)]
+struct AnsweredCall {
+    scope: String,
+    digest: [u8; 32],
+    key: String,
+    /// The id of its request, as JSON.
+    request: String,
+    until: UnixMillis,
 }
 
 /// A call that a new one with the same arguments may join.
@@ -133,6 +147,48 @@ impl Waiting {
         lock(&self.calls).retain(|call| !call.is(scope, digest));
     }
 
+    /// The end of a call was given out as the answer to a request.
+    pub(super) fn answered(&self, scope: &str, call: ([u8; 32], &str), request: String, now: UnixMillis) {
+        let (digest, key) = call;
+        let mut answered = lock(&self.answered);
+        while answered.len() >= CAPACITY || answered.front().is_some_and(|call| call.until <= now) {
+            answered.pop_front();
+        }
+        answered.push_back(AnsweredCall {
+            scope: scope.to_owned(),
+            digest,
+            key: key.to_owned(),
+            request,
+            until: now + DOUBT,
+        });
+    }
+
+    /// The client took a request back. Where that was answered already, the client ignores the answer.
+    pub(super) fn taken_back(&self, scope: &str, request: &str, now: UnixMillis) {
+        let call = {
+            let mut answered = lock(&self.answered);
+            let is_it =
+                |call: &AnsweredCall| call.scope == scope && call.request == request && now < call.until;
+            let place = answered.iter().rposition(is_it);
+            place.and_then(|place| answered.remove(place))
+        };
+        if let Some(AnsweredCall {
+            scope, digest, key, ..
+        }) = call
+        {
+            self.keep(
+                WaitingCall {
+                    scope,
+                    digest,
+                    key,
+                    until: now + DOUBT,
+                    is_doubtful: true,
+                },
+                now,
+            );
+        }
+    }
+
     fn keep(&self, new: WaitingCall, now: UnixMillis) {
         let mut calls = lock(&self.calls);
         calls.retain(|call| now < call.until && !call.is(&new.scope, &new.digest));
@@ -213,6 +269,35 @@ mod tests {
 
     fn at(millis: i64) -> UnixMillis {
         UnixMillis::new(millis)
+    }
+
+    #[test]
+    fn a_call_whose_answer_crossed_its_withdrawal_is_in_doubt() {
+        let waiting = Waiting::default();
+        waiting.answered("a", ([1; 32], "k"), "5".to_owned(), NOW);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        // Another caller, another request, too late.
+        waiting.taken_back("b", "5", NOW);
+        waiting.taken_back("a", "\"5\"", NOW);
+        waiting.taken_back("a", "5", NOW + DOUBT);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None);
+        waiting.taken_back("a", "5", NOW);
+        let doubtful = Some(Known::Doubtful("k".to_owned()));
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), doubtful);
+        waiting.forget("a", &[1; 32]);
+        waiting.taken_back("a", "5", NOW);
+        assert_eq!(waiting.call_of("a", &[1; 32], NOW), None, "once");
+    }
+
+    #[test]
+    fn few_answered_calls_are_remembered_and_not_for_long() {
+        let waiting = Waiting::default();
+        for number in 0..=CAPACITY {
+            waiting.answered("a", ([1; 32], "k"), number.to_string(), NOW);
+        }
+        assert_eq!(lock(&waiting.answered).len(), CAPACITY);
+        waiting.answered("a", ([1; 32], "k"), "last".to_owned(), NOW + DOUBT);
+        assert_eq!(lock(&waiting.answered).len(), 1);
     }
 
     #[test]

@@ -419,6 +419,41 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question_in_every_ve
     }
 }
 
+/// A client that took a call back ignores an answer that was on its way.
+#[tokio::test]
+async fn a_call_whose_answer_crossed_its_withdrawal_runs_once_when_it_is_made_again() {
+    for version in [OLDER, LEGACY] {
+        let server = TestServer::full().start().await;
+        let client = Client::connect_as(&server.agent(), version, &json!({})).await;
+        let file = server.scratch().join("lines");
+        let run = |answer: &Value| answer["structuredContent"]["runId"].clone();
+        let first = client.exec(5, &append_line(&file)).await;
+        assert_eq!(
+            first["structuredContent"]["status"], "completed",
+            "{version}: {first}"
+        );
+        for taken_back in [json!("5"), json!(4)] {
+            let cancels = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": taken_back}});
+            assert_eq!(client.send(&cancels).await.status, 202);
+        }
+        // Another call of the same arguments: nobody took the first one back.
+        let second = client.exec(6, &append_line(&file)).await;
+        assert_ne!(run(&second), run(&first), "{version}: {second}");
+        let cancels =
+            json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 6}});
+        assert_eq!(client.send(&cancels).await.status, 202);
+        let again = client.exec(7, &append_line(&file)).await;
+        assert_eq!(run(&again), run(&second), "{version}: {again}");
+        assert_eq!(
+            again["structuredContent"]["status"], "completed",
+            "{version}: {again}"
+        );
+        assert_eq!(lines(&file), ["ran", "ran"], "{version}");
+        let fourth = client.exec(8, &append_line(&file)).await;
+        assert_ne!(run(&fourth), run(&second), "{version}: {fourth}");
+    }
+}
+
 #[tokio::test]
 async fn the_door_is_that_of_every_other_resource() {
     let server = TestServer::full()

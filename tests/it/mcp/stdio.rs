@@ -239,6 +239,26 @@ async fn a_call_that_is_taken_back_and_made_again_joins_its_question() {
 }
 
 #[tokio::test]
+async fn a_call_whose_answer_crossed_its_withdrawal_runs_once_when_it_is_made_again() {
+    let server = TestServer::full().start().await;
+    let file = server.scratch().join("lines");
+    let arguments = append_line(&file);
+    let mut talk = Talk::start(&server).greeted(OLDER, &json!({}));
+    let (first, again) = talked(move || {
+        let first = talk.ask(&call(5, "exec", &arguments));
+        talk.say(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
+        // By its answer the notification has been heard.
+        talk.ask(&call(6, "exec_explain", &arguments));
+        (first, talk.ask(&call(7, "exec", &arguments)))
+    })
+    .await;
+    let run = |answer: &Value| answer["result"]["structuredContent"]["runId"].clone();
+    assert!(run(&first).is_string(), "{first}");
+    assert_eq!(run(&first), run(&again), "{again}");
+    assert_eq!(lines(&file), ["ran"]);
+}
+
+#[tokio::test]
 async fn without_a_server_calls_are_refused_and_later_ones_find_it() {
     let mut server = TestServer::full().prepare();
     let mut talk = Talk::connected(&server, &json!({}));

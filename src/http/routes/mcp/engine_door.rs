@@ -59,6 +59,12 @@ impl Asker {
     }
 }
 
+/// Stands for a caller and a session.
+pub(super) fn scope_of(caller: &Principal, session: Option<&Session>) -> String {
+    let session = session.map(Session::to_text).unwrap_or_default();
+    format!("{} {session}", caller.actor.id)
+}
+
 impl EngineDoor {
     pub(super) fn new(engine: Arc<Engine>, link_base: String) -> Self {
         Self { engine, link_base }
@@ -121,14 +127,9 @@ impl Door for EngineDoor {
             .get::<Parts>()
             .and_then(|parts| parts.extensions.get::<Asker>())
             .ok_or_else(|| ErrorData::internal_error("nobody is known to have sent this", None))?;
-        let session = asker.session.as_ref().map(Session::to_text);
         Ok(Origin {
-            scope: format!(
-                "{} {}",
-                asker.principal.actor.id,
-                session.as_deref().unwrap_or_default()
-            ),
-            session,
+            scope: scope_of(&asker.principal, asker.session.as_ref()),
+            session: asker.session.as_ref().map(Session::to_text),
             shows_links: asker.session.as_ref().is_some_and(|session| session.shows_links),
             cancelled: asker.cancelled.clone(),
             caller: Arc::clone(&asker.principal),

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use engine_door::{Asker, EngineDoor};
+use engine_door::{Asker, EngineDoor, scope_of};
 use in_flight::InFlight;
 use session::Session;
 
@@ -51,10 +51,13 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 /// A refusal of the protocol library is one sentence.
 const LONGEST_REFUSAL: usize = 4096;
 
+type MakesServer = Box<dyn FnOnce() -> Server<EngineDoor> + Send>;
+
 /// The MCP server and the requests it works on; cheap to clone.
 #[derive(Clone)]
 pub(in crate::http) struct Mount {
     service: StreamableHttpService<Server<EngineDoor>, NeverSessionManager>,
+    server: Arc<LazyLock<Server<EngineDoor>, MakesServer>>,
     in_flight: Arc<InFlight>,
 }
 
@@ -64,11 +67,13 @@ impl Mount {
         let engine = Arc::clone(engine);
         // Made by the first request: the schemas of the tools come from the complete contract, and to write that was a
         // third of what a server did before it was ready.
-        let server = LazyLock::new(move || {
+        let makes: MakesServer = Box::new(move || {
             let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
             let door = EngineDoor::new(engine, link_base);
             Server::new(door, tool_schema::tool_arguments(), clock, ids)
         });
+        let server = Arc::new(LazyLock::new(makes));
+        let served = Arc::clone(&server);
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
@@ -77,10 +82,11 @@ impl Mount {
             .disable_allowed_hosts();
         Self {
             service: StreamableHttpService::new(
-                move || Ok(Server::clone(&server)),
+                move || Ok(Server::clone(&served)),
                 Arc::new(NeverSessionManager::default()),
                 config,
             ),
+            server,
             in_flight: Arc::default(),
         }
     }
@@ -157,6 +163,8 @@ async fn mcp(
         Message::Cancels(request_id) => {
             if let Some(session) = &session {
                 mount.in_flight.cancel(&caller.actor.id, session, request_id);
+                let scope = scope_of(&caller, Some(session));
+                mount.server.taken_back(&scope, &request_id.to_string());
             }
             return Ok(StatusCode::ACCEPTED.into_response());
         }
