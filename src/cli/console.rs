@@ -75,12 +75,12 @@ impl Console {
         self.format == Format::People && self.stdout_is_terminal
     }
 
-    /// Whether somebody sits at the terminal and can answer a question.
+    /// Whether a person sits at the terminal and can answer a question.
     pub(crate) fn can_ask(self) -> bool {
         io::stdin().is_terminal() && self.stderr_is_terminal
     }
 
-    /// Whether somebody sits at a terminal that a command can be connected to.
+    /// Whether a person sits at a terminal that a command can be connected to.
     pub(crate) fn can_connect(self) -> bool {
         self.is_read_by_people() && io::stdin().is_terminal()
     }

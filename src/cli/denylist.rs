@@ -1,4 +1,4 @@
-//! `countersign denylist`: what never runs, whatever else allows it.
+//! `countersign denylist`: what never runs, no matter what else allows it.
 
 use serde_json::{Map, Value, json};
 

@@ -1,7 +1,7 @@
 //! Finds the server and the token (`docs/spec/cli.md#command-line`): flags, then environment, then the state directory.
 //!
 //! Invariant: a token read from the state directory goes only where the state directory says, and over a socket
-//! only after the socket proved to be ours. Whoever grabs a port must not be handed a token.
+//! only after the socket proved to be ours. A program that grabs a port must not be handed a token.
 
 use std::{
     fs, io,
@@ -18,9 +18,9 @@ const MAX_FILE_BYTES: usize = 64 * 1024;
 /// As whom a command talks to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Somebody who asks for commands: `gateway.token`.
+    /// The asker, who asks for commands: `gateway.token`.
     Gateway,
-    /// Somebody who decides, reads and changes: `operator.token`.
+    /// The operator, who decides, reads and changes: `operator.token`.
     Operator,
 }
 
@@ -56,7 +56,7 @@ fn token_for(context: &Context, role: Role, url: Option<&str>) -> Result<Option<
     }
 }
 
-/// A client for the server of the state directory, whatever flags and environment name.
+/// A client for the server of the state directory, even if flags or environment name another one.
 pub(crate) fn own_client(context: &Context, role: Role) -> Result<Client, Failure> {
     let address = address_of(context, None)?;
     Client::new(&address, token_in(context, role)?)
@@ -117,7 +117,7 @@ fn address_in(state_dir: &StateDir) -> Result<Address, Failure> {
         }
     };
     // The socket, when there is one, and nothing else: falling back to the port would hand the token to
-    // whoever took the port after the server died.
+    // any program that took the port after the server died.
     match file.socket {
         Some(socket) => {
             check_socket(&socket)?;

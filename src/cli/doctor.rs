@@ -335,7 +335,7 @@ fn repair(context: &Context, state_dir: &StateDir, findings: &[Finding]) -> Vec<
     repaired
 }
 
-/// Removes the lock of the document, unless somebody holds it by now.
+/// Removes the lock of the document, unless a program holds it by now.
 fn unlock(context: &Context, state_dir: &StateDir, document: &Path) -> Result<(), String> {
     let home = state_dir.home().unwrap_or_else(|| Path::new("/")).to_path_buf();
     let clock = Arc::clone(&context.clock);

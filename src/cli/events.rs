@@ -54,7 +54,7 @@ pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatu
     let client = context.client(Role::Operator)?;
     let mut query: Query = Vec::new();
     if !args.types.is_empty() {
-        // The end of the server is always worth knowing for somebody who follows.
+        // A caller who follows always wants to know that the server ends.
         let always: &[&str] = if args.follow { &["server.shutdown"] } else { &[] };
         let types: Vec<&str> = args
             .types

@@ -123,7 +123,7 @@ fn default_hint(problem: &Value, code: &str) -> Option<String> {
     }
 }
 
-/// One line, and one for the hint, whatever a name or path in them holds.
+/// One line, and one for the hint, no matter what a name or path in them holds.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error[{}]: {}", self.code, value::visible(&self.message))?;

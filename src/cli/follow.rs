@@ -38,7 +38,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// The events of a stream one after the other, whatever becomes of the connection.
+/// The events of a stream one after the other, even when the connection breaks.
 #[derive(Debug)]
 pub(crate) struct Follower<'a> {
     context: &'a Context,

@@ -309,7 +309,7 @@ async fn find_request(client: &Client, wanted: &str) -> Result<Value, Failure> {
     pick_request(requests(client).await?, wanted)
 }
 
-/// The request with this id, or this beginning of it. Never by a name: whoever asks chooses that.
+/// The request with this id, or this beginning of it. Never by a name: the node that asks chooses that.
 fn pick_request(requests: Vec<Value>, wanted: &str) -> Result<Value, Failure> {
     let id = |request: &Value| value::string(request, "requestId").to_owned();
     if let Some(exact) = requests.iter().find(|request| id(request) == wanted) {

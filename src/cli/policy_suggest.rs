@@ -143,7 +143,7 @@ async fn still_helps(client: &Client, habit: &Habit) -> Result<bool, Failure> {
     {
         Ok(explained) => Ok(habit.entry.would_answer(&explained)),
         Err(failure) if failure.is_no_connection() || failure.code == "unauthorized" => Err(failure),
-        // Its directory is gone, its host is another one: whatever it is, no entry is known to help.
+        // Its directory is gone, or its host is another one. No matter why it was refused, no entry is known to help.
         Err(_refused) => Ok(false),
     }
 }
@@ -547,7 +547,7 @@ mod tests {
         }
     }
 
-    /// Whether a shell reads it as a single word in single quotes, whatever else it makes of the line.
+    /// Whether a shell reads it as a single word in single quotes, no matter what else the shell makes of the line.
     fn is_one_word(text: &str) -> bool {
         let words = crate::command::parse(text).map(|list| {
             let words = list.segments().map(|segment| segment.words.len());

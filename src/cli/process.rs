@@ -221,7 +221,7 @@ pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStat
     Ok(ExitStatus::SUCCESS)
 }
 
-/// One agent's sessions, as somebody at a terminal works with them.
+/// One agent's sessions, as a person at a terminal works with them.
 struct Desk<'a> {
     context: &'a Context,
     client: &'a Client,

@@ -75,7 +75,7 @@ pub(crate) fn run(context: &Context, args: ServeArgs) -> Result<ExitStatus, Fail
             source,
         })?;
         let clock = Arc::clone(&context.clock);
-        // A link opens the server to whoever reads it, so it is for a terminal alone.
+        // A link opens the server to anyone who reads it, so it is for a terminal alone.
         let invitation = if console.is_read_by_people() {
             Invitation::LoginLink
         } else {

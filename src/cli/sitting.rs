@@ -201,7 +201,7 @@ impl Typing {
         self.0.is_empty()
     }
 
-    /// Not more than one call takes: whoever types more waits.
+    /// Not more than one call takes: a person who types more waits.
     const fn has_room(&self) -> bool {
         self.0.len() < MAX_INPUT_BYTES / 2
     }

@@ -1,4 +1,4 @@
-//! Reads a stream of server-sent events: bytes in, events out, whatever the pieces.
+//! Reads a stream of server-sent events: bytes in, events out, no matter how the bytes are cut into pieces.
 //!
 //! Follows the WHATWG event stream format: lines end in LF, CR or CRLF, `data` lines of one event are joined
 //! with LF, a line that begins with a colon is a comment. An event without data is not one.

@@ -165,7 +165,7 @@ impl Desk {
         }
     }
 
-    /// Somebody allowed a question that takes others, too; `approval` is how it stands now.
+    /// An approver allowed a question that takes others, too; `approval` is how it stands now.
     pub(super) fn voted(&mut self, event: &Value, approval: Option<Value>) -> Vec<Deed> {
         let voted = value::string(event, "approvalId");
         let Some(known) = self.waiting.iter_mut().find(|known| id(known) == voted) else {
@@ -628,7 +628,7 @@ mod tests {
         desk.keys("n", at(1_100));
         let gone = json!({ "approvalId": FIRST, "status": "denied" });
         desk.resolved(&gone, at(2_000));
-        // Somebody who looks at the keys types on, slowly.
+        // An approver who looks at the keys types on, slowly.
         for (place, key) in (1_u64..).zip(["o", "t", " ", "a", "A", "d", "q", "v", "n"]) {
             assert_eq!(desk.keys(key, at(2_000 + 1_000 * place)), [], "{key:?}");
         }

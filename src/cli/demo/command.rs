@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus,
         () = interruption => Err(interrupted()),
     };
     context.console.end_progress();
-    // The server stops and the directory goes whatever happened.
+    // The server stops and the directory goes, no matter what happened.
     let closed = place.close().await;
     told?;
     closed?;

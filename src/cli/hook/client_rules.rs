@@ -123,7 +123,7 @@ impl Places {
             for (effect, text, rule) in rules_in(&file, tool).map_err(|error| bad(&file, &error))? {
                 let counts = match &found {
                     None => true,
-                    // Whatever asks, a rule that denies comes first.
+                    // A rule that denies comes before any rule that asks.
                     Some((before, _)) => *before == Effect::Ask && effect == Effect::Deny,
                 };
                 if counts && rule.matches(&forms, |name| asked.input(name)) {

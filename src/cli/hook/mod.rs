@@ -4,8 +4,8 @@
 //! by `countersign exec` with the same command, so that what was judged is what runs, once, by countersign, with a
 //! record. Where a person is asked, the run is submitted and waits for them; the replacement joins it by its key.
 //!
-//! Invariant: whatever goes wrong here stops the command. Agents let a command through when their hook fails in any
-//! other way than the one they document, so every failure ends in that way.
+//! Invariant: anything that goes wrong here stops the command. Agents let a command through when their hook fails in
+//! any other way than the one they document, so every failure ends in that way.
 
 mod client_rules;
 mod command;

@@ -69,7 +69,7 @@ pub(super) enum Syntax {
 }
 
 /// Plans the approvals document, `countersign.toml` and `openclaw.json`, in the order in which they are put in
-/// place: whatever a crash leaves is at least as strict as the whole.
+/// place: anything that a crash leaves is at least as strict as the whole.
 pub(super) fn plan(preset: InitPreset, files: [(PathBuf, Found); 3]) -> Vec<PlannedFile> {
     let wanted = [
         (preset.document(), Syntax::Json),

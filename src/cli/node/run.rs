@@ -139,7 +139,7 @@ pub(super) fn run(context: &Context, args: NodeRunArgs) -> Result<ExitStatus, Fa
         .then(|| meet(context, &options, &tell))
         .transpose()?;
     if acquaintance.is_some() {
-        // Only now: whoever mistyped the gateway is not asked twice.
+        // Only now: an operator who mistyped the gateway is not asked twice.
         resolved.choose_policy(console, &state_dir, gateway.policy)?;
     } else if gateway.policy.is_some() {
         resolved.file.policy = gateway.policy;

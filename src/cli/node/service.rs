@@ -248,7 +248,7 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
     let manager = manager(args.system);
     let state_dir = context.state_dir()?;
     let path = service_path(context, manager)?;
-    // A service of somebody else is none of ours.
+    // A service that we did not install counts as none.
     let installed = matches!(service::installed(&path), Ok(Some(_)));
     let file = NodeFile::load(&state_dir).map_err(|error| identity_failure(&error))?;
     let standing = NodeStanding::load(&state_dir).map_err(|error| {

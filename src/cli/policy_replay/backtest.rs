@@ -174,7 +174,7 @@ impl<'a> InForce<'a> {
     }
 
     async fn beside(&mut self, compared: Compared) -> Result<Compared, Failure> {
-        // What does not run without an answer is not wider, whatever is in force.
+        // A command that does not run without an answer is not wider, no matter which fallback is in force.
         if compared.now.unanswered.is_none() {
             return Ok(compared);
         }

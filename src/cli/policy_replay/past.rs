@@ -11,7 +11,7 @@ use crate::{
     engine::candidate::{Foreseen, RecordedCommand},
 };
 
-/// What policy alone decides. Whatever else a run was refused for says nothing about policy.
+/// What policy alone decides. Any other reason why a run was refused says nothing about policy.
 const REASONS_OF_POLICY: [&str; 5] = [
     "security-deny",
     "document-refused",
@@ -25,7 +25,7 @@ const REASONS_OF_POLICY: [&str; 5] = [
 pub(super) struct Past {
     /// Its id.
     pub(super) run_id: String,
-    /// What was decided then: whoever was asked, and whatever came of it, is a question.
+    /// What was decided then. A question counts as a question, no matter who was asked and what came of it.
     pub(super) then: Foreseen,
     /// What is judged.
     pub(super) recorded: RecordedCommand,

@@ -179,7 +179,7 @@ pub(super) fn parse(text: &str, notation: Notation) -> Result<Vec<Case>, Invalid
     match json_values(text) {
         Ok(values) => values.into_iter().map(|value| json_case(text, value)).collect(),
         Err(error) => yaml::parse(text).map_err(|not_yaml| {
-            // Whatever begins so was meant to be JSON.
+            // A text that begins so was meant to be JSON.
             let is_json = text.trim_start().starts_with(['{', '[']);
             let not_json = || InvalidCases::at(number(error.line()), &error);
             if is_json { not_json() } else { not_yaml }

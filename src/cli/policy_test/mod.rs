@@ -167,7 +167,7 @@ fn by_files(files: &Candidate, case: &Case, agent: Option<&AgentId>) -> Result<J
     })
 }
 
-/// A question that nobody could be asked now is a question all the same, whatever its fallback is.
+/// A question that nobody could be asked now is a question all the same, no matter what its fallback is.
 fn of_explanation(explained: &Value) -> Judged {
     let reason = value::string(explained, "reason");
     let actual = match value::string(explained, "outcome") {
