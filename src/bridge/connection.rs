@@ -42,7 +42,7 @@ enum Session {
     Operator(Arc<OperatorSession>),
 }
 
-/// Why somebody never got in.
+/// Why a peer never got in.
 enum NotIn {
     Gone,
     Closed(Close),
@@ -68,7 +68,7 @@ where
             }
         }
     };
-    // Outside of the time limit: whoever has entered is attended to, and leaves again.
+    // Outside of the time limit: a peer that has entered is attended to, and leaves again.
     let entered = match greeted {
         Ok((request, welcome)) => enter(bridge, &request, welcome, &outbox).await,
         Err(not_in) => Err(not_in),
@@ -105,7 +105,7 @@ where
         }
         socket.close(close).await;
     };
-    // Whoever does not take it is left.
+    // A peer that does not take it is left.
     drop(timeout(CLOSING, ending).await);
 }
 
@@ -132,7 +132,7 @@ where
     }
 }
 
-/// Takes somebody in. Their `hello-ok` waits in the outbox, before anything else that they are told.
+/// Takes a peer in. Its `hello-ok` waits in the outbox, before anything else that it is told.
 async fn enter(
     bridge: &Arc<Bridge>,
     request: &Request,
@@ -388,7 +388,7 @@ where
     }
 }
 
-/// The longest frame that somebody may send in this role, of what the settings allow anybody.
+/// The longest frame that a peer may send in this role, of what the settings allow anybody.
 fn longest_frame(most: usize, role: Role) -> usize {
     match role {
         Role::Node => most,

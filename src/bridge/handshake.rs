@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-/// Who somebody is.
+/// Who a peer is.
 pub(super) enum Welcome<'b> {
     /// A node that a person let in.
     Node(Box<Node<'b>>),
@@ -83,7 +83,8 @@ fn proven(
         .map_err(Refusal::Device)
 }
 
-/// Counts wrong credentials with those of the API. Whoever guessed too often is not told whether this one was wrong.
+/// Counts wrong credentials with those of the API. A caller who guessed too often is not told whether this one was
+/// wrong.
 fn counted(refusal: Refusal, caller: &Caller) -> Refusal {
     if refusal != Refusal::Token {
         return refusal;

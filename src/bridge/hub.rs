@@ -220,7 +220,7 @@ impl NodeHub {
         judge(node, &rules, &command)?;
         let (connection, outbox) = (live.connection, live.outbox.clone());
         let answer = registry.expect(&node_id, &id, token.as_ref())?;
-        // Under the lock, so that an answer cannot come before somebody waits for it; sending does not wait.
+        // Under the lock, so that an answer cannot come before the caller waits for it; sending does not wait.
         if let Err(unsent) = outbox.offer(text) {
             registry.give_up(&node_id, connection, &id);
             return Err(match unsent {

@@ -134,7 +134,7 @@ impl Outbox {
         }
     }
 
-    /// Closes the connection at once: what waits is for somebody who is no longer there.
+    /// Closes the connection at once: what waits is for a peer that is no longer there.
     pub(super) fn cut(&self, reason: &str) {
         let mut state = self.state();
         if state.closing.is_none() {
@@ -160,7 +160,7 @@ impl Outbox {
         self.begin_closing(state, Close::new(POLICY, "gone"));
     }
 
-    /// The next thing to do. Whoever has sent a text says so with [`Self::sent`].
+    /// The next thing to do. When the caller has sent a text, it says so with [`Self::sent`].
     ///
     /// # Cancel safety
     /// Nothing is lost: a text leaves only together with the answer.

@@ -47,7 +47,7 @@ impl Places {
         })
     }
 
-    /// A place for somebody with this token; `None` is this server itself, which has no share that it could exceed.
+    /// A place for the holder of this token; `None` is this server itself, which has no share that it could exceed.
     ///
     /// # Errors
     /// [`NoPlace`] when all of them are taken, or all that this token may have.

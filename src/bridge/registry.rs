@@ -178,7 +178,7 @@ impl Registry {
         self.connected -= 1;
         #[expect(clippy::iter_over_hash_type, reason = "all of them end, in whatever order")]
         for (_id, waiting) in live.waiting.drain() {
-            // Whoever gave up is told nothing.
+            // A caller who gave up is told nothing.
             drop(waiting.answer.send(Err(InvokeFailure::Disconnected)));
         }
         Some(live)
@@ -227,7 +227,7 @@ impl Registry {
             .is_some_and(|waiting| waiting.remove(invoke_id).is_some())
     }
 
-    /// Hands an answer to whoever waits for it, and gives it back when nobody does. Only the connection that was
+    /// Hands an answer to the caller who waits for it, and gives it back when nobody does. Only the connection that was
     /// called can answer.
     pub(super) fn answer(
         &mut self,
@@ -440,7 +440,7 @@ mod tests {
             registry.enter(paired("b"), live(2), 1).unwrap_err(),
             NotEntered::Full
         );
-        // Whoever is here may come back.
+        // A node that is here may come back.
         assert!(registry.enter(paired("a"), live(3), 1).unwrap().is_some());
         let mut revoked = paired("b");
         revoked.revoked_at = Some(UnixMillis::new(2));

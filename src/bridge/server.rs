@@ -1,4 +1,4 @@
-//! The server: whoever connects, until it stops.
+//! The server: serves every peer that connects, until it stops.
 
 use std::{any::Any, net::IpAddr, sync::Arc, time::Duration};
 
@@ -146,7 +146,7 @@ impl Bridge {
         &self.hub
     }
 
-    /// Does something to its end even if whoever waits for it goes away.
+    /// Does something to its end even if the caller who waits for it goes away.
     pub(super) async fn apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StorageTrouble>> + Send + 'static,

@@ -179,7 +179,7 @@ fn config(longest: usize) -> WebSocketConfig {
         .max_frame_size(Some(longest))
 }
 
-/// What was read after the first message of a tape. Whoever calls has taken that message, so the tape holds it whole.
+/// What was read after the first message of a tape. The caller has taken that message, so the tape holds it whole.
 fn after_first_message(tape: &[u8]) -> &[u8] {
     let mut rest = tape;
     loop {

@@ -1,7 +1,7 @@
 //! `exec.approval.*`: questions about commands that the asker starts by itself, and the answers.
 //!
-//! A question is an ordinary approval: the page and the command line show it, and it is answered anywhere. Whoever asked
-//! never answers, by whichever connection, since an operator acts as their token.
+//! A question is an ordinary approval: the page and the command line show it, and it is answered anywhere. The asker
+//! never answers it, over any connection, since an operator acts as their token.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -201,7 +201,7 @@ pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
     Ok(Value::Array(shown))
 }
 
-/// How many bytes a list may have: one that is too long would end the connection of whoever is to answer.
+/// How many bytes a list may have: one that is too long would end the connection of the approver who is to answer.
 fn room_for_list(session: &OperatorSession) -> usize {
     let settings = session.bridge.engine().settings().current();
     let limits = &settings.server.bridge;
@@ -230,7 +230,7 @@ async fn ask(session: &OperatorSession, request: AskRequest) -> Result<Asked, Wi
         let waits = |approval: &&Approval| approval.state.status() == ApprovalStatus::Pending;
         let waiting = asked.as_ref().ok().filter(waits);
         let waiting = waiting.map(|approval| approval.id.clone());
-        // Whoever asked may have left.
+        // The asker may have left.
         drop(tell.send(asked));
         if let Some(id) = waiting {
             tokio::select! {
@@ -335,7 +335,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
     let wrong =
         |member: &str, why: &dyn std::fmt::Display| refusal::params(REQUEST, &format!("at /{member}: {why}"));
     // People name an approval by the beginning of its id: a short one of the asker's choice would be the beginning of
-    // somebody else's.
+    // the id of another approval.
     let chosen = |id: String| {
         let id = ApprovalId::parse(id).ok().filter(ApprovalId::is_uuid);
         id.ok_or_else(|| wrong("id", &"expected a UUID in lower case"))
@@ -384,7 +384,7 @@ fn ask_request(session: &OperatorSession, params: RequestParams) -> Result<AskRe
                     Duration::from_secs_f64((millis / 1000.0).min(86_400.0))
                 }),
         ),
-        // Nobody answers their own question, so whoever asks is nobody who could be asked.
+        // Nobody answers their own question, so the asker does not count as an approver who could be asked.
         route: Route::Needs {
             besides: session.own_approvers(),
         },

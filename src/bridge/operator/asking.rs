@@ -25,7 +25,7 @@ pub(super) struct AskerPlace {
 }
 
 impl Askers {
-    /// A place for one more question of somebody; `None` when all of theirs are taken.
+    /// A place for one more question of this asker; `None` when all of theirs are taken.
     pub(super) fn enter(self: &Arc<Self>, asker: &Actor) -> Option<AskerPlace> {
         let mut counts = self.counts();
         let count = counts.entry(asker.id.clone()).or_default();

@@ -1,10 +1,10 @@
 //! `node.invoke`: an operator has a node do something.
 //!
-//! Running a program is an exec like any other, with `host=node`: it passes the gate, and whatever the caller says
-//! about approvals (`approved`, `approvalDecision`, `runId`, `systemRunPlan`) is not read at all. Whoever may run things
-//! may also ask a node what a program is called and what it would make of a command, as far as the same policy lets them
-//! get there; of such a question the node gets what belongs to it and no more. Everything else goes straight to the node,
-//! for those whom [`invoke_opens`] lets.
+//! Running a program is an exec like any other, with `host=node`: it passes the gate. Anything that the caller says
+//! about approvals (`approved`, `approvalDecision`, `runId`, `systemRunPlan`) is not read at all. A caller who may run
+//! things may also ask a node what a program is called and what it would make of a command, as far as the same policy
+//! lets them get there; of such a question the node gets what belongs to it and no more. Everything else goes straight
+//! to the node, for those whom [`invoke_opens`] lets.
 //!
 //! A node judges what it gets by its own policy, and nothing in a forwarded call stands in for an answer of ours.
 //! (`docs/spec/command-analysis.md#t3`)
@@ -51,7 +51,7 @@ const LONGEST_KEY: usize = 200;
 /// Most names that a node is asked about at once, and the longest of them.
 const MOST_NAMES: usize = 64;
 const LONGEST_NAME: usize = 256;
-/// Most that a node is sent of a question by whoever only runs things, as JSON.
+/// Most that a node is sent of a question by a caller who only runs things, as JSON.
 const MOST_OF_QUESTION: usize = 256 * 1024;
 
 /// The parameters of `node.invoke`.
@@ -107,7 +107,7 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
         idempotency_key,
     } = call;
     session.must(invoke_opens(&command))?;
-    // Whatever it is: what a node does with it is not seen from here.
+    // A stop holds for every command: this server does not see what a node does with it.
     let engine = session.bridge.engine();
     engine
         .expect_going()
@@ -257,7 +257,8 @@ async fn prepare(
     let sent = prepared(&params, &request);
     must_not_be_refused(session, request).await?;
     let mut answer = send(session, node_id, METHOD, sent, timeout).await?;
-    // What a file holds is for whoever may run the command; the plan that counts is the one that this server asks for.
+    // What a file holds is for a caller who may run the command; the plan that counts is the one that this server
+    // asks for.
     if let Some(plan) = answer.get_mut("plan").and_then(Value::as_object_mut) {
         plan.remove("mutableFileOperand");
     }

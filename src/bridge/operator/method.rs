@@ -146,10 +146,10 @@ pub(super) fn is_of_nodes(name: &str) -> bool {
     )
 }
 
-/// Which scopes let a command be sent to a node. A command that runs programs is an exec and nothing else; looking
+/// Which scopes let a command be sent to a node. A command that runs programs is an exec and nothing else. Looking
 /// what a program is called, or what a node would make of a command, is part of asking for one, and open as far as the
-/// same policy lets one get there; whatever else a node offers (its files, its policy, its browser)
-/// no gate looks at, so only an admin has it done.
+/// same policy lets one get there. No gate looks at anything else that a node offers (its files, its policy, its
+/// browser), so only an admin has it done.
 pub(super) fn invoke_opens(command: &str) -> Opens {
     match command {
         "system.run" => Opens::AnyOf(&[Write]),

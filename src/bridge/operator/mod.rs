@@ -38,10 +38,10 @@ use crate::{
 /// Caps of a client in which people answer.
 const ANSWERING_CAPS: [&str; 2] = ["approvals", "exec-approvals"];
 
-/// Who somebody is that wants to be an operator. Their device, when they sent one, was checked before.
+/// Who a client is that wants to be an operator. Its device, when it sent one, was checked before.
 ///
 /// # Errors
-/// [`Refusal`] when what they present is no live API token, or too many are connected.
+/// [`Refusal`] when what it presents is no live API token, or too many are connected.
 pub(super) async fn authenticate(
     bridge: &Bridge,
     connect: &ConnectParams,

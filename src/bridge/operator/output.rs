@@ -1,5 +1,5 @@
 //! What a command on a node wrote, as its node sent it (`docs/spec/bridge.md#92-caps`). Unlike every text for people it
-//! keeps its escapes: whoever asked by `node.invoke` gets what the node answered.
+//! keeps its escapes: the operator that called `node.invoke` gets what the node answered.
 
 use std::io::{self, Cursor};
 

@@ -26,7 +26,7 @@ impl OperatorPlaces {
         Self(Places::new(most, MOST_OF_TOKEN.min((most / 2).max(1))))
     }
 
-    /// A place for somebody with this token.
+    /// A place for an operator with this token.
     ///
     /// # Errors
     /// [`Refusal::Full`] when all of them are taken, or all that this token may have.

@@ -87,7 +87,7 @@ pub(super) fn of_node(protocol: Protocol, error: &NodeError, dispatched: Dispatc
     WireError::unavailable(text).with_details(Value::Object(details))
 }
 
-/// A node did not answer. `dispatched` is about the command, whatever the node was asked before it.
+/// A node did not answer. `dispatched` is about the command alone, not about what the node was asked before it.
 pub(super) fn of_invoke(
     protocol: Protocol,
     failure: &InvokeFailure,
@@ -150,7 +150,7 @@ pub(super) fn storage(trouble: StorageTrouble) -> WireError {
     WireError::unavailable(trouble.to_string()).retryable(None)
 }
 
-/// The beginning of a word that somebody else chose, without what could hide in it.
+/// The beginning of a word that the client chose, without what could hide in it.
 fn shown(word: &str) -> String {
     const MOST: usize = 128;
     word.chars()

@@ -47,7 +47,7 @@ impl OperatorScope {
         Self::ALL.iter().copied().find(|scope| scope.as_str() == word)
     }
 
-    /// The scopes that whoever asks for this one means, too.
+    /// The scopes that a client which asks for this one means, too.
     const fn implied(self) -> &'static [Self] {
         match self {
             Self::Admin => Self::ALL,

@@ -34,7 +34,7 @@ const MOST_UNANSWERED: usize = 64;
 /// Bytes that these questions may have together.
 const MOST_UNANSWERED_BYTES: usize = 8 * 1024 * 1024;
 
-/// What somebody proved who wants to be an operator.
+/// What a client that wants to be an operator proved.
 #[derive(Debug)]
 pub(in crate::bridge) struct Grant {
     pub(super) key: Arc<Key>,
@@ -80,7 +80,7 @@ pub(in crate::bridge) struct OperatorSession {
     unanswered_bytes: Arc<Semaphore>,
     /// Held for as long as they are connected.
     _place: Place,
-    /// Tells the engine that somebody is there to answer, for as long as they are.
+    /// Tells the engine that an approver is there, for as long as they are.
     approver: Option<ApproverGuard>,
 }
 
@@ -129,11 +129,11 @@ impl OperatorSession {
         let session = Arc::clone(self);
         self.bridge.spawn(async move {
             let answer = tokio::select! {
-                // Whoever is gone waits for nothing any more.
+                // An operator who is gone waits for nothing any more.
                 () = session.outbox.closed() => None,
                 answer = session.answer(&id, &method, params) => Some(answer),
             };
-            // Before the answer leaves, so that whoever has it may ask again.
+            // Before the answer leaves, so that an operator who has it may ask again.
             drop((place, room));
             if let Some(answer) = answer {
                 session.respond(&id, answer);

@@ -178,7 +178,7 @@ fn request(protocol: Protocol, approval: &Approval) -> Value {
     });
     for (member, value) in [
         ("systemRunBinding", json!(bound)),
-        // A plan is between the server and the node; whoever answers sees the command that it is of.
+        // A plan is between the server and the node; the approver sees the command that it is of.
         ("systemRunPlan", Value::Null),
         ("nodeId", json!(binding.node_id.as_deref().map(display::visible))),
         ("warningText", json!(warning)),
