@@ -164,7 +164,7 @@ impl ApprovalRule {
             && (self.hosts.is_empty() || self.hosts.contains(&question.host))
     }
 
-    /// Whether it is for every command, whatever that runs.
+    /// Whether it is for every command, no matter what that runs.
     fn is_for_all(&self) -> bool {
         self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.trim() == "*")
     }

@@ -67,9 +67,9 @@ impl GateInput {
         }
     }
 
-    /// What two policies say of one command, taken together: whatever either of them holds against it counts. Nothing
-    /// goes unasked or unanswered under it that would not under both; of the verdicts themselves the stricter one counts
-    /// ([`Verdict::strictness`]).
+    /// What two policies say of one command, taken together: all that either of them holds against it counts. A command
+    /// goes unasked or unanswered under it only if it would under both. Of the verdicts themselves the stricter one
+    /// counts ([`Verdict::strictness`]).
     #[must_use]
     pub fn strictest(self, other: Self) -> Self {
         let Self {

@@ -1,10 +1,11 @@
-//! Which content of a policy file counts when somebody else edits it (`docs/decisions/0010-who-may-answer.md`).
+//! Which content of a policy file counts when another program or person edits it
+//! (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! A command runs with rights that may reach the file, so an edit from outside that allows more than the accepted
 //! content does not count while a command could have made it: it is held until an operator accepts it. Where it takes
 //! two people to widen the policy, anybody's change is held in this way. What an edit forbids counts at once, because
-//! whoever decides asks both contents and takes the stricter answer. Pure: files, clock, who runs what and who is
-//! somebody else are the caller's. Entry point: [`Hold::see`].
+//! the code that decides asks both contents and takes the stricter answer. Pure: files, clock, who runs what and who
+//! is an outsider are the caller's. Entry point: [`Hold::see`].
 
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,15 +30,15 @@ pub struct Held<T> {
 /// Who made the content that is seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// Somebody else, while no command can have been it.
+    /// An outsider, while no command can have been it.
     OutsideQuiet,
-    /// Somebody else, after a command began: it may have been that.
+    /// An outsider, after a command began: it may have been that.
     OutsideRisky,
     /// We, by changing a part of what was there. That accepts nothing else of it.
     Part,
     /// An operator, who answers for the whole content.
     Whole,
-    /// Whoever it was: nobody widens alone (`[approvals] widening = "ask"`).
+    /// Anybody: nobody widens alone (`[approvals] widening = "ask"`).
     Proposed,
 }
 
@@ -98,7 +99,7 @@ impl<T> Hold<T> {
             return self.accept(content);
         };
         if accepted.hash == content.hash {
-            // Whoever edited it took the edit back.
+            // The file says again what was accepted, so any edit was taken back.
             return if self.held.take().is_some() {
                 Step::Accepted
             } else {
@@ -309,8 +310,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever commands do to the file, or one person alone where it takes two, nothing is allowed that was not
-        /// accepted.
+        /// No matter what commands do to the file, or one person alone where it takes two, nothing is allowed that was
+        /// not accepted.
         #[test]
         fn nothing_that_is_not_accepted_widens_what_is_in_force(first: u8, edits: Vec<(u8, bool)>) {
             let mut hold = Hold::default();

@@ -30,7 +30,7 @@ pub struct Selectable<'a> {
 /// What a node is called. What it calls itself at the moment is no name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Name<'a> {
-    /// As somebody here called it.
+    /// As a person here called it.
     Given(&'a str),
     /// As it called itself when it was approved; nobody here called it otherwise.
     Approved(&'a str),
@@ -267,7 +267,7 @@ mod tests {
             ..PHONE
         };
         check(&[called_like_an_id, MILL], Some(MILL.id), Ok(1));
-        // A name without letters and digits names nobody, whoever gave it.
+        // A name without letters and digits names nobody, no matter who gave it.
         let blank = Selectable {
             name: Some(Name::Given("!!!")),
             ..PHONE
@@ -336,7 +336,7 @@ mod tests {
             name in "[abA.-]{0,6}",
             chosen in "[abA.-]{0,6}",
         ) {
-            // Somebody is called so here, unless the name names nobody.
+            // A node is called so here, unless the name names nobody.
             prop_assume!(!slug(&name).is_empty());
             let labelled = Selectable { id: "cccccccccccc", name: Some(Name::Given(&name)), ..PHONE };
             let list: Vec<Selectable<'_>> = std::iter::once(labelled).chain(nodes.iter().map(selectable)).collect();

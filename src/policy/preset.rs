@@ -1,4 +1,5 @@
-//! The three presets as data (`docs/spec/exec-tool.md#11-presets`). Whoever applies one writes both files or neither.
+//! The three presets as data (`docs/spec/exec-tool.md#11-presets`). A caller that applies one writes both files or
+//! neither.
 
 use serde_json::{Value, json};
 

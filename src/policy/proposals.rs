@@ -7,7 +7,8 @@ use crate::domain::Actor;
 
 use super::hold::MAX_LINES;
 
-/// How many people are remembered. When there are that many nobody can accept before somebody takes their part back.
+/// How many people are remembered. When there are that many nobody can accept before one of them takes their part
+/// back.
 const MAX_PEOPLE: usize = 100;
 
 /// The parts of what is held, by who proposed them.
@@ -15,7 +16,7 @@ const MAX_PEOPLE: usize = 100;
 #[serde(transparent)]
 pub struct Proposals(Vec<Proposal>);
 
-/// Somebody's part.
+/// One person's part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Proposal {
@@ -104,7 +105,7 @@ mod tests {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Who has a part after changes, each by somebody known who widens, or by nobody.
+    /// Who has a part after changes, each by a known person who widens, or by nobody.
     fn after(changes: &[(Option<&str>, &str)]) -> Vec<String> {
         let mut proposals = Proposals::default();
         let mut before = Vec::new();
@@ -146,7 +147,7 @@ mod tests {
             after(&[(Some("a"), "full"), (Some("b"), "full y"), (None, "allowlist y")]),
             ["a", "b"]
         );
-        // Whoever asks for the rest anew has the first one as a second person.
+        // A person who asks for the rest anew has the first one as a second person.
         assert_eq!(after(&[(Some("a"), "full"), (Some("b"), "allowlist y")]), ["b"]);
     }
 

@@ -20,7 +20,7 @@ pub struct Analysis {
     pub ok: bool,
     /// Whether a durable approval covers all of it (`docs/spec/approvals-store.md#7-the-decision-table`).
     pub durable: bool,
-    /// Whether only a person may allow it, whatever the security: inline eval under strict mode, or text that is not
+    /// Whether only a person may allow it, under any security: inline eval under strict mode, or text that is not
     /// understood while deny rules exist (`docs/spec/exec-tool.md#3-whether-it-runs`).
     pub needs_person: bool,
     /// Whether a segment is inline eval under strict mode.
@@ -183,8 +183,8 @@ pub struct SegmentReport {
     pub matched: Match,
     /// Whether it is inline eval under strict mode.
     pub inline_eval: bool,
-    /// Whether its arguments or its standard input may make it run more than its file, whatever is strict and whatever
-    /// covers it. A payload that was looked into does not: its segments are here.
+    /// Whether its arguments or its standard input may make it run more than its file, no matter what is strict and
+    /// what covers it. A payload that was looked into does not: its segments are here.
     pub runs_unseen: bool,
     /// Words that may be files with code for it (T2).
     pub code_operands: Vec<String>,

@@ -2,8 +2,8 @@
 //! them as programs of deny rules.
 //!
 //! A word of separators alone has as many possible paths as bytes, each nearly as long as the word, so without a bound
-//! the work would grow with the square of the text, and every step might ask the file system. Whoever runs out fails
-//! closed: what was not looked at counts as the server's.
+//! the work would grow with the square of the text, and every step might ask the file system. An analysis that runs
+//! out fails closed: what it did not look at counts as the server's.
 
 use std::cell::Cell;
 

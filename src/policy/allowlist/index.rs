@@ -1,8 +1,8 @@
 //! The allowlist entries of an agent, with an index that leaves few of many to be looked at.
 //!
 //! The index only says which entries *may* name a program; each of those is then matched as if there were no
-//! index. So it can make nothing match. It holds the real paths of patterns as they were when it was made: a link
-//! that somebody changes later is seen by the next index, and until then an entry may be missing, never extra.
+//! index. So it can make nothing match. It holds the real paths of patterns as they were when it was made: the next
+//! index sees a link that changes later, and until then an entry may be missing, never extra.
 
 use std::collections::{BTreeSet, HashMap};
 

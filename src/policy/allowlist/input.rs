@@ -66,7 +66,7 @@ pub enum Typing {
     Nothing,
     /// An open input (`input`), at a terminal without pagers and editors that take commands.
     Guarded,
-    /// Whatever is typed (`input` and `unguarded`).
+    /// Anything that is typed (`input` and `unguarded`).
     Anything,
 }
 
@@ -184,7 +184,7 @@ impl Protected {
         self.roots.iter().any(|root| is_within(root, path, case))
     }
 
-    /// Whether a file is the server's own program, by whatever name.
+    /// Whether a file is the server's own program, under any name.
     pub(super) fn is_own_binary(&self, real: &str, file: &FileIdentity) -> bool {
         self.own_binary.as_deref() == Some(real) || self.own_file == Some((file.dev, file.ino))
     }

@@ -368,7 +368,7 @@ impl Evaluation<'_> {
     }
 
     fn report(&mut self, work: Work<'_>, matched: Match, proposals: Vec<Proposal>) -> Judged {
-        // A deny rule's match shows as such, whatever else was found.
+        // A deny rule's match shows as such, no matter what else was found.
         let matched = work.denied.as_ref().map_or(matched, |hit| Match {
             kind: MatchKind::Denylist,
             entry_id: Some(hit.id.clone()),

@@ -1923,7 +1923,7 @@ fn deny_rules_cannot_see_what_is_typed_into_a_program_that_runs_it() {
 
 #[test]
 fn an_entry_for_the_closed_input_hides_nothing_of_the_open_one() {
-    // Under `full` the input stays open, whatever the allowlist includes.
+    // Under `full` the input stays open, no matter what the allowlist includes.
     let mut world = World::allowing(&["/usr/bin/python3"]).denying(&["/**/rm"]);
     world.input = CommandInput::Pipe;
     let analysis = world.text("python3");

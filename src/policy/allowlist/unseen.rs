@@ -29,7 +29,7 @@ const MAX_TEXTS: usize = 64;
 /// Texts inside texts deeper than this are not followed (G10).
 const MAX_DEPTH: u8 = 3;
 
-/// Programs that run what they read from standard input, whatever their words are.
+/// Programs that run what they read from standard input, no matter what their words are.
 const FED: &[&str] = &["at", "batch", "expect", "gdb", "lldb", "parallel", "sem"];
 
 /// Programs that start a shell, which reads standard input, where their words name nothing to run.
@@ -85,7 +85,7 @@ struct Seen {
 }
 
 impl Evaluation<'_> {
-    /// Looks into a segment that runs what its words say, whatever they are.
+    /// Looks into a segment that runs what its words say, no matter what they are.
     pub(super) fn scan(&mut self, work: &mut Work<'_>) {
         let handed = Handed::all(work.argument_words().len());
         self.look_through(work, &handed, CARRIER_LETTERS, is_fed(&work.names()));

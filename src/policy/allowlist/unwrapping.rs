@@ -78,7 +78,7 @@ impl Evaluation<'_> {
                 })
         };
         let is_of_the_shell = !typed.contains('/') && NameClass::of(typed) == NameClass::RefusedBuiltin;
-        // In a text for somebody else words that are no programs here may be anything, data too.
+        // In a text that is only looked into, words that are no programs here may be anything, data too.
         let is_nowhere = is_of_the_shell || (!self.is_aside && work.executable == Err(Unresolved::NotFound));
         let is_quiet = QUIET_WORDS.contains(&typed) && !is_evaluated;
         let is_unknown = is_nowhere && !is_quiet && !exports_plainly();

@@ -12,7 +12,7 @@ const MAX_GLOBS: usize = 64;
 /// So many of these comparisons are made in all, so that a long list of such patterns takes no long time.
 const MAX_COMPARISONS: usize = 20_000;
 
-/// Patterns that match whatever the arguments are, with their places in their list.
+/// Patterns that match any arguments, with their places in their list.
 #[derive(Debug)]
 pub(super) struct Index {
     case: PathCase,

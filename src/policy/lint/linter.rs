@@ -25,7 +25,7 @@ use crate::{
 const MAX_LOOKUPS: usize = 10_000;
 /// Globs that are tried on the usual interpreters.
 const MAX_GLOBS_TRIED: usize = 2_000;
-/// Directories that everybody may write to, whatever their mode says here (P3).
+/// Directories that everybody may write to, no matter what their mode says here (P3).
 const SHARED_DIRECTORIES: &[&str] = &["/tmp", "/var/tmp", "/dev/shm"];
 /// Where interpreters are usually found; a pattern that covers one of them covers any code.
 const USUAL_INTERPRETERS: &[&str] = &[
@@ -339,7 +339,7 @@ impl<'a> Linter<'a> {
         Some(Remark::new(RemarkCode::Shadowed, message))
     }
 
-    /// An entry before this place that covers everything whatever the arguments, and includes as much of an open input.
+    /// An entry before this place that covers everything with any arguments, and includes as much of an open input.
     fn wider_entry(&self, subject: &Subject<'_>, before: usize, typing: Typing) -> Option<&'a str> {
         let cache = self.surroundings.cache;
         let own = self.entries.wider(subject.target(), before, cache);
@@ -370,7 +370,7 @@ impl<'a> Linter<'a> {
         found.map(|rule| rule.id)
     }
 
-    /// A deny rule, which wins whatever the order, for all that an entry or grant covers.
+    /// A deny rule, which wins in any order, for all that an entry or grant covers.
     fn denial_of(&self, subject: &Subject<'_>) -> Option<Remark> {
         let cache = self.surroundings.cache;
         let found_in = |linter: &Self| {

@@ -241,7 +241,7 @@ fn an_entry_behind_a_wider_one_is_shadowed() {
     // Links of directories are followed on both sides, and what a pattern's own link leads to counts.
     check(&[("/bin/gi*", None), ("/usr/bin/git", None)], &[]);
     check(&[("/bin/git", None), ("/usr/bin/git", None)], &[]);
-    // Not before it, not all of it, or not whatever the arguments.
+    // Not before it, not all of it, or not for all arguments.
     check(&[("/opt/tools/build", None), ("/opt/tools/*", None)], &[]);
     check(&[("/opt/tools/*", None), ("/opt/tools/**", None)], &[]);
     check(&[("git", Some("^x$")), ("git", None)], &[]);

@@ -183,7 +183,7 @@ fn equal(pattern: &str, target: &str, case: PathCase) -> bool {
     }
 }
 
-/// What follows the last wildcard; whatever a glob matches ends with it.
+/// What follows the last wildcard; anything that a glob matches ends with it.
 fn literal_end(glob: &str) -> &str {
     glob.rsplit(['*', '?']).next().unwrap_or_default()
 }

@@ -5,7 +5,7 @@
 //!
 //! globset reads bytes, so its own `?` takes one byte: `/opt/?` would miss `/opt/☕`. Ours takes one character. For that,
 //! globset sees glob and path with a [`MARK`] before each character but `/`, and reads `?` as a mark and the bytes up to
-//! the next one. Whatever follows a `?` begins with a mark or a `/`, or is a `*` or the end, so `?` takes neither a part of
+//! the next one. What follows a `?` begins with a mark or a `/`, or is a `*` or the end, so `?` takes neither a part of
 //! a character nor two.
 
 use globset::{GlobBuilder, GlobMatcher};
