@@ -1,6 +1,6 @@
 //! Wakes those who wait for a person's answer, and knows whether anybody is there to answer.
 //!
-//! The ledger alone decides; a wake-up is a hint to look there again. Whoever waits subscribes first and
+//! The ledger alone decides; a wake-up is a hint to look there again. A caller that waits subscribes first and
 //! reads afterwards, so that no change falls between the two.
 
 use std::{
@@ -31,7 +31,7 @@ pub struct Subscription {
     changes: Option<watch::Receiver<u64>>,
 }
 
-/// Held while somebody who may approve is connected.
+/// Held while an approver is connected.
 #[derive(Debug)]
 #[must_use]
 pub struct ApproverGuard(Arc<Broker>);
@@ -50,7 +50,7 @@ impl Broker {
         }
     }
 
-    /// Wakes whoever waits for a run.
+    /// Wakes every caller that waits for a run.
     pub fn touch(&self, run_id: &RunId) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = waiting.get(run_id) {
@@ -58,7 +58,7 @@ impl Broker {
         }
     }
 
-    /// Whether somebody waits inline for a run.
+    /// Whether a caller waits inline for a run.
     pub fn is_awaited(&self, run_id: &RunId) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.contains_key(run_id)

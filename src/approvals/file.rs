@@ -48,7 +48,7 @@ pub(super) enum Glance {
 }
 
 impl Glance {
-    /// Whether both are of one file with one content, whatever happened to its names and mode.
+    /// Whether both are of one file with one content, no matter what happened to its names and mode.
     pub(super) fn is_same_content(self, other: Self) -> bool {
         match (self, other) {
             (Self::File(one), Self::File(other)) => {

@@ -1,6 +1,6 @@
 //! The lock file beside the document, shared with the product (`docs/spec/approvals-store.md#10-writing`).
 //!
-//! Whoever creates the file holds the lock. A lock whose holder is dead is an error and never taken over: the
+//! The writer that creates the file holds the lock. A lock whose holder is dead is an error and never taken over: the
 //! product does not either, and of two programs that both conclude "dead" one would delete the other's new lock.
 
 use std::{
@@ -107,7 +107,8 @@ impl FileLock {
 }
 
 impl Drop for FileLock {
-    /// Releases only what is still ours: somebody may have removed the file by hand and taken the lock since.
+    /// Releases only what is still ours: a person may have removed the file by hand, and another writer may have taken
+    /// the lock since.
     fn drop(&mut self) {
         let ours = identify(&self.path).is_ok_and(|file| file == self.file)
             && sys_fs::read_bounded(&self.path, MAX_LOCK_BYTES)
@@ -127,10 +128,11 @@ impl Drop for FileLock {
     }
 }
 
-/// Tells the holder of the lock that somebody waits: a shared `flock` on the directory, for as long as this lives.
+/// Tells the holder of the lock that another writer waits: a shared `flock` on the directory, for as long as this
+/// lives.
 ///
-/// Whoever releases the lock and wants it again at once would get it nearly always, since it need not look for it.
-/// The product knows nothing of this, and nothing but fairness depends on it.
+/// A writer that releases the lock and wants it again at once would get it nearly always, since it need not look
+/// for it. The product knows nothing of this, and nothing but fairness depends on it.
 struct Waiting {
     _directory: OwnedFd,
 }

@@ -46,7 +46,7 @@ impl Snapshot {
         }
     }
 
-    /// What could be read: the content, which is refused whatever it says if the file itself is.
+    /// What could be read: the content. If the file itself is refused, so is the content, no matter what it says.
     pub(super) fn of_content(bytes: &[u8], file_refused: Option<RefusalReason>, loose: bool) -> Self {
         let hash = sha256(bytes);
         if let Some(reason) = file_refused {

@@ -40,7 +40,7 @@ const TOKEN_BYTES: usize = 24;
 /// Which content a change was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Base<'a> {
-    /// Whatever is there: the change adds to it.
+    /// Any content: the change adds to it.
     Any,
     /// Only this content.
     Hash(&'a str),
@@ -385,7 +385,7 @@ impl DocumentStore {
                     }
                     stamp => Glance::Refused(reason, stamp),
                 },
-                // Whatever kept us from reading may end without a trace in the stamp.
+                // What kept us from reading may end without a trace in the stamp.
                 settled: false,
                 bytes: None,
                 loose: false,

@@ -1,4 +1,4 @@
-//! Replacing a whole document by one that somebody sent
+//! Replacing a whole document by one that a client sent
 //! (`docs/spec/approvals-store.md#9-snapshot-hash-compare-and-swap`).
 //!
 //! What was sent wins for everything that its sender can know. The rest is carried over, so that a program

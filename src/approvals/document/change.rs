@@ -103,7 +103,7 @@ impl Document {
             }
         }
         let (mut widened, mut narrowed) = (Allowances::default(), Allowances::default());
-        // The socket is where answers come from: whoever names another one could be the one who answers.
+        // Answers come from the socket: anyone who names another one could be the one who answers.
         if !has_same_socket(self, later) {
             widened.add("approvals are answered over another socket or with another token".to_owned());
         }

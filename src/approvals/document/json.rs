@@ -395,7 +395,7 @@ fn first_duplicate(members: &[(String, Json)]) -> Option<String> {
 }
 
 impl Json {
-    /// Whether both say the same: numbers by value, members whatever their order.
+    /// Whether both say the same: numbers by value, members in any order.
     pub(super) fn is_same_value(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number(one), Self::Number(other)) => one.is_same_value(other),

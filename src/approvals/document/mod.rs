@@ -2,8 +2,8 @@
 //! `docs/spec/approvals-store.md#6-resolving-a-policy` and `docs/spec/approvals-store.md#10-writing`).
 //!
 //! [`Document::parse`] is the only way in from bytes and refuses everything that two readers could take for
-//! different policies. [`Document::print`] is the only way out. In between, whatever other programs put
-//! there and we do not know is kept. Nothing here touches a file or a clock.
+//! different policies. [`Document::print`] is the only way out. In between, anything that other programs put there and
+//! that we do not know is kept. Nothing here touches a file or a clock.
 
 mod carry;
 mod change;

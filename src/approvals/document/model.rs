@@ -349,7 +349,7 @@ impl Document {
     }
 }
 
-/// The agents of a document by name, for whoever asks about many of them.
+/// The agents of a document by name, for a caller that asks about many of them.
 pub(super) struct ByName<'a> {
     document: &'a Document,
     agents: HashMap<&'a str, &'a Agent>,

@@ -48,7 +48,7 @@ vocabulary! {
         NotRegularFile = "not-regular-file",
         /// Writable by group or others.
         UnsafeMode = "unsafe-mode",
-        /// Owned by somebody else.
+        /// Owned by another user.
         WrongOwner = "wrong-owner",
         /// Any other read error.
         Io = "io",
