@@ -55,7 +55,8 @@ const HOUSEKEEPING: &[&str] = &[
 ];
 
 impl Finding {
-    /// Whether an audit of the security names it: every error, and whatever else may let more happen than it should.
+    /// Whether an audit of the security names it: every error, and every other finding that may let more happen than it
+    /// should.
     pub fn is_risk(&self) -> bool {
         self.severity == Severity::Error || !HOUSEKEEPING.contains(&self.id)
     }

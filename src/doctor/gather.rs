@@ -650,7 +650,7 @@ mod tests {
         let ids = ids(&snapshot);
         assert!(ids.contains(&"document-refused"), "{ids:?}");
         assert!(ids.contains(&"file-not-private"), "{ids:?}");
-        // A refused document denies whatever the configuration allows.
+        // A refused document denies all that the configuration allows.
         assert!(!ids.contains(&"everything-runs"), "{ids:?}");
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`gather()`] looks at the state directory, the settings and the approvals document and changes nothing;
 //! [`findings()`] judges what it saw and is pure. A finding has a stable id, and its fix names the exact key or
-//! command. Whoever shows the findings may apply a [`Repair`]; nothing here does.
+//! command. A caller that shows the findings may apply a [`Repair`]; nothing here does.
 
 mod finding;
 mod findings;
