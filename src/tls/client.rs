@@ -66,7 +66,7 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What a client trusts: only the certificate with this fingerprint, or whatever the machine's authorities vouch for.
+/// What a client trusts: only the certificate with this fingerprint, or all that the machine's authorities vouch for.
 ///
 /// # Errors
 /// When the machine has no authorities that can be read.
@@ -87,8 +87,8 @@ pub fn client_config(pinned: Option<Fingerprint>) -> Result<Arc<ClientConfig>, E
     Ok(Arc::new(config))
 }
 
-/// Takes one certificate, whoever issued it and whatever its name: it was compared by a person. That the other side has
-/// its key is checked as always.
+/// Takes one certificate, no matter who issued it and what its name is: a person compared it. The handshake still
+/// checks that the other side has its key.
 #[derive(Debug)]
 struct Pinned {
     fingerprint: Fingerprint,

@@ -62,7 +62,7 @@ impl LiveTls {
         match self.watched.try_lock() {
             Ok(mut watched) => self.follow(&mut watched),
             Err(TryLockError::Poisoned(poisoned)) => self.follow(&mut poisoned.into_inner()),
-            // Somebody else is looking.
+            // Another thread is looking.
             Err(TryLockError::WouldBlock) => {}
         }
     }

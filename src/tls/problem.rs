@@ -16,7 +16,7 @@ pub enum TlsProblem {
         #[source]
         source: io::Error,
     },
-    /// Somebody else could exchange it.
+    /// Another user could exchange it.
     #[error("[tls] {key}: {} belongs to user {owner}, neither to us nor to root", path.display())]
     ForeignOwner {
         /// The key.
