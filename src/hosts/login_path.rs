@@ -8,7 +8,7 @@ use std::{
 
 use crate::{command::env_policy, runner::LoginShell, sys::process::TextError};
 
-/// Before the answer, since profiles may print whatever they like.
+/// Before the answer, since profiles may print anything.
 const MARK: &str = "countersign-login-path=";
 
 /// The shell did not tell.

@@ -7,8 +7,9 @@ use crate::{
     runner::wire::{Action, PatchOrder, Step},
 };
 
-/// The only step of a run that applies a patch to its working directory; `None` for anything but a patch. `called` is the
-/// absolute path by which whoever wrote the patch knows that directory: its own path, or inside of a sandbox the workdir there.
+/// The only step of a run that applies a patch to its working directory; `None` for anything but a patch. `called` is
+/// the absolute path by which the author of the patch knows that directory: its own path, or inside of a sandbox the
+/// workdir there.
 pub(super) fn patching(bound: &Bound, called: &Path) -> Option<Step> {
     let Bound::Patch {
         text,

@@ -55,7 +55,7 @@ impl Hidden {
             kept: kept.filter_map(identified).collect(),
             covered: Vec::new(),
         };
-        // What lies below another cover is not there inside, whatever becomes of it outside.
+        // What lies below another cover is not there inside, no matter what becomes of it outside.
         let places = plan.masks.iter().map(|mask| &mask.at);
         let exposed = places.filter(|at| at.parent().is_some_and(|above| !hidden.hides(above)));
         hidden.covered = exposed.filter_map(identified).collect();

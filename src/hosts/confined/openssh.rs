@@ -99,7 +99,7 @@ fn includes(text: &str, base: &Base<'_>) -> Vec<PathBuf> {
         .filter(|pattern| !pattern.is_empty())
         .filter_map(|pattern| match pattern.strip_prefix("~/") {
             Some(below) => Some(base.home?.join(below)),
-            // Of somebody else.
+            // Of another user.
             None if pattern.starts_with('~') => None,
             None => Some(base.relative.join(pattern)),
         })

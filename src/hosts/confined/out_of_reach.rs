@@ -1,6 +1,6 @@
 //! Programs that cannot do their work when confined, told by their file or by their name.
 //!
-//! Nothing is decided here: whoever wonders why a command failed is told what is known about its programs.
+//! This module decides nothing. It tells anyone who wonders why a command failed what is known about its programs.
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 

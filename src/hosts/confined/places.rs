@@ -221,7 +221,7 @@ pub fn replaceable_link(path: &Path, uid: u32) -> Option<PathBuf> {
     None
 }
 
-/// The last one first. An absolute path begins with the root, which replaces whatever it is pushed to.
+/// The last one first. An absolute path begins with the root, which replaces any path that it is pushed to.
 fn components(path: &Path) -> Vec<OsString> {
     let names = path.components().rev();
     names.map(|name| name.as_os_str().to_owned()).collect()
@@ -242,7 +242,7 @@ fn may_replace(entry: &Path, uid: u32) -> bool {
     !is_sticky || of_account(directory) || of_account(entry)
 }
 
-/// Whoever owns a subvolume of btrfs may take a snapshot of it, with everything in it that is no subvolume itself.
+/// The owner of a subvolume of btrfs may take a snapshot of it, with everything in it that is no subvolume itself.
 fn forbid_snapshots(state: &Path, uid: u32) -> Result<(), Obstacle> {
     const BTRFS: rustix::fs::FsWord = 0x9123_683e;
     const SUBVOLUME: u64 = 256;
@@ -265,7 +265,7 @@ fn forbid_snapshots(state: &Path, uid: u32) -> Result<(), Obstacle> {
     Ok(())
 }
 
-/// `/run`: what listens there comes and goes, and whatever comes later must not be there inside. So all of it is
+/// `/run`: what listens there comes and goes, and anything that comes later must not be there inside. So all of it is
 /// covered, and what does no harm is put back.
 fn runtime_masks(uid: u32) -> Result<Vec<Mask>, Obstacle> {
     let mut masks = Vec::new();
@@ -333,10 +333,10 @@ fn private_places(uid: u32) -> [PathBuf; 2] {
     [format!("/tmp/tmux-{uid}"), format!("/tmp/emacs{uid}")].map(PathBuf::from)
 }
 
-/// Makes the directories that have to be there to be covered or kept, as whoever needs them would make them.
+/// Makes the directories that have to be there to be covered or kept, as the programs that need them would make them.
 ///
 /// # Errors
-/// [`Obstacle::Unreadable`] for one in the state directory. One in `/tmp` that cannot be made is somebody else's,
+/// [`Obstacle::Unreadable`] for one in the state directory. One in `/tmp` that cannot be made belongs to another user,
 /// and its program refuses it.
 pub(super) fn make_directories(uid: u32, open: &[PathBuf]) -> Result<(), Obstacle> {
     let mut private = fs::DirBuilder::new();

@@ -1,7 +1,7 @@
 //! The process under the account of the commands: opens what it is asked for and hands the descriptors over.
 //!
-//! It holds no secret, decides nothing and keeps nothing. It can be stopped or killed by whatever runs under the same
-//! account; the server then sees nothing, which is what it must not mistake for something.
+//! It holds no secret, decides nothing and keeps nothing. Anything that runs under the same account can stop or kill
+//! it. The server then sees nothing, and must not mistake that for something.
 
 use std::{
     io,
@@ -41,14 +41,14 @@ pub fn main_if_asked() {
 
 fn run() -> io::Result<()> {
     process::forbid_dumping()?;
-    // Root sees everything: whoever starts these eyes forgot to become somebody else first.
+    // Root sees everything: the process that started these eyes forgot to change its account first.
     if rustix::process::geteuid().is_root() || rustix::process::getuid().is_root() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     process::reset_dispositions()?;
     let [socket] = process::inherited_descriptors(3)?;
     rustix::thread::set_no_new_privs(true)?;
-    // Pins no directory that somebody may want to unmount.
+    // Pins no directory that an operator may want to unmount.
     rustix::process::chdir("/")?;
     rustix::thread::set_name(c"countersign-eye")?;
     serve(socket.as_fd())

@@ -83,8 +83,8 @@ impl Remote {
         *self.is_connected.borrow()
     }
 
-    /// Waits until there is no connection: whoever keeps the process then starts another one, ends the old one, which
-    /// may be stopped, and connects again.
+    /// Waits until there is no connection. The caller, which keeps the process, then starts another one, ends the old
+    /// one, which may be stopped, and connects again.
     ///
     /// # Cancel safety
     /// Nothing is lost.
@@ -240,14 +240,14 @@ fn is_answered(socket: &OwnedFd, patience: Duration) -> io::Result<bool> {
 pub(super) struct Sight {
     /// Can be handed on; it cannot be read.
     pub(super) descriptor: OwnedFd,
-    /// Its real path at the moment of the look, whatever was asked for.
+    /// Its real path at the moment of the look, for any path that was asked for.
     pub(super) real: String,
     pub(super) stat: Stat,
     /// The directory in which it really lies.
     pub(super) directory: Option<(String, DirectoryTrust)>,
 }
 
-/// What the kernel says of an open file, without asking whoever serves its file system.
+/// What the kernel says of an open file, without asking the program that serves its file system.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stat {
     pub(super) is_regular: bool,

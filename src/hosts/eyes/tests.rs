@@ -31,11 +31,11 @@ fn honest() -> Arc<Remote> {
     remote(ours)
 }
 
-/// One that answers this to whatever it is asked first, and then hangs up.
+/// One that gives this answer to the first question, of any kind, and then hangs up.
 fn liar(answer: impl AsRef<[u8]>, descriptors: &[OwnedFd]) -> Arc<Remote> {
     let (ours, theirs) = socket::frame_pair().unwrap();
     let descriptors_of: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-    // It waits in the socket until somebody asks.
+    // The answer waits in the socket until the other end asks.
     socket::send_frame(theirs.as_fd(), answer.as_ref(), &descriptors_of).unwrap();
     let remote = remote(ours);
     std::thread::spawn(move || {

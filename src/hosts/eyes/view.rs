@@ -69,7 +69,7 @@ impl View {
         }))
     }
 
-    /// Whether a look failed because nobody looked: then whatever was concluded is worth nothing.
+    /// Whether a look failed because nobody looked: then all that was concluded is worth nothing.
     pub(in crate::hosts) fn is_blind(&self) -> bool {
         match self {
             Self::Direct => false,

@@ -251,7 +251,7 @@ impl GatewayHost {
     }
 
     /// The same for a runner under another account, whose supervisors wait for a server in the directory `attach`. No
-    /// run of it keeps more than `max_run_bytes` of output, whatever it writes.
+    /// run of it keeps more than `max_run_bytes` of output, however much it writes.
     #[must_use]
     pub fn with_account(self, uid: u32, attach: PathBuf, max_run_bytes: u64) -> Self {
         Self {
@@ -339,7 +339,7 @@ impl GatewayHost {
             if let Some(run_id) = run_id {
                 spools.push(StoredSpool {
                     run_id,
-                    // While it is written to, its length is the word of whoever runs commands.
+                    // While it is written to, its length is the word of the account that runs commands.
                     bytes: metadata.len().min(longest),
                     written_ms: metadata.mtime().saturating_mul(1000) + metadata.mtime_nsec() / 1_000_000,
                 });
@@ -362,7 +362,7 @@ impl GatewayHost {
         }
     }
 
-    /// Where the exact output of a run goes, for whoever follows the run.
+    /// Where the exact output of a run goes, for the caller that follows the run.
     pub(super) fn kept(&self, run_id: &RunId) -> Kept {
         Kept {
             run_file: self.run_file(run_id),

@@ -1,7 +1,7 @@
 //! What a supervisor executes, as it goes over the wire, with the programs that it starts as descriptors.
 //!
 //! Everything that a run was judged by is looked at once more here, and what can be started from a descriptor is opened
-//! here: whatever its path means from now on, the supervisor starts this file or nothing.
+//! here. The supervisor starts this file or nothing, even if the path means something else from now on.
 
 use std::{
     ffi::{CString, OsStr, OsString},
@@ -74,7 +74,7 @@ pub(super) fn prepare(spec: &LaunchSpec, files: &Files) -> Result<(Opened, Vec<u
         }
         Bound::Patch { .. } => vec![patching(&spec.bound, &spec.cwd).ok_or(StartError::NotPassable)?],
     };
-    // What is left of the scripts and the programs is opened by its path by somebody else.
+    // Another program opens what is left of the scripts and the programs, by its path.
     let mut judged = preparation.judged;
     judged.retain(|file| !steps.iter().any(|step| names(step, file)));
     let own = &programs.identities;

@@ -129,7 +129,7 @@ impl GatewayHost {
     /// Attaches again to what a run left running when it ended, if that still goes on.
     pub async fn attach_leftovers(&self, run_id: &RunId) -> Option<Supervised> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
-        // Whoever holds the file of a run that has ended stays with its leftovers, or is about to go.
+        // A process that holds the file of a run that has ended stays with its leftovers, or is about to go.
         while self.inspect(run_id).is_ok_and(|inspected| inspected.is_locked) {
             if let Some((stream, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
                 let kept = self.kept(run_id);
@@ -193,7 +193,7 @@ impl GatewayHost {
     }
 }
 
-/// Connects to a socket of this account, and to nothing else that may lie there: whoever runs commands can put links
+/// Connects to a socket of this account, and to nothing else that may lie there: anyone who runs commands can put links
 /// and sockets of other programs where the server looks. The socket itself is opened, looked at, and then connected to
 /// by its descriptor, since the path of a state directory may be longer than a socket address can be, too.
 async fn connect(socket: &Path, owner: u32) -> io::Result<UnixStream> {

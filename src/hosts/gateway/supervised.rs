@@ -302,8 +302,8 @@ impl Drop for RunControl {
         if !self.link.lets_go.load(Ordering::Relaxed) {
             self.link.send(&ToSupervisor::Kill(KillCause::Cancelled));
         }
-        // Its supervisor need not wait any longer for somebody to say that the output is stored. Both halves are
-        // gone then or this half only; the other still reads what was sent.
+        // Its supervisor need not wait any longer for the server to say that the output is stored. Both halves are gone
+        // then or this half only; the other still reads what was sent.
         self.link.input_room.close();
     }
 }
@@ -368,7 +368,7 @@ impl RunEvents {
                     continue;
                 }
                 Ok(None) => {}
-                // No supervisor writes such a thing. Whoever does is not listened to any longer.
+                // No supervisor writes such a thing. The server does not listen any longer to a peer that does.
                 Ok(Some(_)) => {
                     tracing::error!(run.id = %self.run_id, "a supervisor's report is out of place");
                     self.closed();

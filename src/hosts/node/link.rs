@@ -29,7 +29,7 @@ pub struct NodeInfo {
     pub node_id: String,
     /// Its name for people.
     pub display_name: Option<String>,
-    /// Whether somebody here gave it that name; else it is the one that it had when it was approved.
+    /// Whether a client of this server gave it that name; else it is the one that it had when it was approved.
     pub is_labelled: bool,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,

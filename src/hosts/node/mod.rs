@@ -1,8 +1,8 @@
 //! Commands on other machines, by way of the Bridge.
 //!
-//! This layer knows nodes as values and calls them through [`NodeLink`]; the Bridge server implements it, and tells
-//! of what nodes say on their own through [`NodeSink`]. What is sent ([`calls`]) and what an answer means ([`answers`]) is
-//! pure; whatever a node says is bounded and believed about its own machine alone.
+//! This layer knows nodes as values and calls them through [`NodeLink`]; the Bridge server implements it, and tells of
+//! what nodes say on their own through [`NodeSink`]. What is sent ([`calls`]) and what an answer means ([`answers`]) is
+//! pure; all that a node says is bounded and believed about its own machine alone.
 
 pub mod answers;
 pub mod calls;

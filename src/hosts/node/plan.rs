@@ -47,7 +47,7 @@ pub enum UnusablePlan {
     /// It is larger than any honest one.
     #[error("the node's plan of the command is too large")]
     TooLarge,
-    /// It is for somebody else.
+    /// It is for another agent or session.
     #[error("the node's plan is for another agent or session")]
     Foreign,
 }
@@ -95,7 +95,7 @@ impl Coverage {
 }
 
 impl CoverageWire {
-    /// Whether it covers the command, with patterns that somebody would read.
+    /// Whether it covers the command, with patterns that a person would read.
     fn is_offered(&self) -> bool {
         self.complete && self.patterns.len() <= MAX_PATTERNS && self.patterns.iter().all(Coverage::is_short)
     }

@@ -248,7 +248,7 @@ struct Inner {
 struct Known {
     answer: Result<Backend, Unusable>,
     at: Instant,
-    /// Somebody looks again.
+    /// A task looks again.
     looking: bool,
 }
 
@@ -284,7 +284,7 @@ impl SandboxHost {
     async fn look(&self, image: &str) -> Result<Backend, Unusable> {
         let inner = &self.0;
         let _turn = inner.turn.lock().await;
-        // Somebody else may have looked while this waited.
+        // Another task may have looked while this one waited.
         if let Some(known) = inner.fresh(image) {
             return known;
         }
@@ -402,8 +402,8 @@ impl Inner {
         (known.at.elapsed() < FRESH).then(|| known.answer.clone())
     }
 
-    /// What was found lately. A backend that was there is used while somebody looks whether it still is; one that was
-    /// not there may be by now, so whoever wants it waits.
+    /// What was found lately. A backend that was there is used while a task looks whether it still is. One that was not
+    /// there may be by now, so a caller that wants it waits.
     fn remembered(self: &Arc<Self>, image: &str) -> Option<Result<Backend, Unusable>> {
         let mut all = self.lock();
         let known = all.get_mut(image)?;
@@ -436,7 +436,7 @@ impl Inner {
         );
     }
 
-    /// No sandbox is shown the files of the server, whatever the settings mount, nor the workspaces of others.
+    /// No sandbox is shown the files of the server or the workspaces of others, no matter what the settings mount.
     fn check_shown(&self, enclosure: &Enclosure) -> Result<(), Unusable> {
         let workspaces = enclosure
             .workspaces()

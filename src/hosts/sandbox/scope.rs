@@ -104,7 +104,7 @@ mod tests {
             key(SandboxScope::Session, "a", "shared", None),
             key(SandboxScope::Session, "a", "agent:a", None),
             key(SandboxScope::Session, "a", "s", None),
-            // The same name of a session, said by somebody else.
+            // The same name of a session, said by another agent.
             key(SandboxScope::Session, "b", "s", None),
             key(SandboxScope::Session, "a", "s/", None),
             key(SandboxScope::Session, "a", "s-", None),

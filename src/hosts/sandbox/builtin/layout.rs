@@ -271,7 +271,7 @@ fn limits(settings: &DockerSettings) -> Result<Vec<ProcessLimit>, Unusable> {
         soft: number,
         hard: number,
     };
-    // The kernel starts the machine's handler of crashes, as root, whatever the limit; but not with this one.
+    // The kernel starts the machine's handler of crashes, as root, with any limit but this one.
     let mut limits = vec![both(CORE, 1)];
     // The first process inside counts, too.
     let processes = settings.pids_limit.unwrap_or(PROCESSES).saturating_add(1);

@@ -17,7 +17,7 @@ const CLOSED_TREES: [&str; 4] = ["/proc", "/sys", "/dev", "/boot"];
 /// What is never seen inside as a whole.
 const CLOSED_PLACES: [&str; 7] = ["/", "/etc", "/root", "/home", "/run", "/var", "/var/run"];
 
-/// Whoever reaches one of these has the machine.
+/// Anyone who reaches one of these has the machine.
 const ENGINES: [&str; 9] = [
     "/run/docker.sock",
     "/run/docker",

@@ -122,7 +122,7 @@ async fn refusal(stream: UnixStream, mut body: Vec<u8>) -> String {
     message.unwrap_or_else(|| text.trim().to_owned())
 }
 
-/// Takes the frames of a stream apart, whatever pieces they arrive in. It holds no more than the head of one.
+/// Takes the frames of a stream apart, no matter in which pieces they arrive. It holds no more than the head of one.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
     head: Vec<u8>,

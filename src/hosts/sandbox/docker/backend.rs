@@ -31,13 +31,13 @@ use crate::domain::{RunId, TerminalSize};
 /// What is behind the name of a container that is not set up yet.
 const UNFINISHED: &str = "-new";
 
-/// Whoever prepared a container this recently is about to use it, though nothing runs in it yet.
+/// A caller that prepared a container this recently is about to use it, though nothing runs in it yet.
 const ABOUT_TO: Duration = Duration::from_secs(5);
 
 /// Nothing that was used this recently is removed for its age.
 const RECENTLY: Duration = Duration::from_mins(1);
 
-/// How often somebody else may be faster.
+/// How often another client of the engine may be faster.
 const ATTEMPTS: usize = 5;
 
 /// Most bytes of the output of a failed setup that are told.
@@ -178,7 +178,7 @@ impl DockerBackend {
     /// Kills what is left inside of a run whose client died, if anything is.
     pub async fn sweep(&self, run_id: &RunId) {
         let Ok(engine) = self.connect().await else {
-            // The containers of an engine that is gone are gone with it, or are swept by whoever finds them.
+            // The containers of an engine that is gone are gone with it, or the process that finds them sweeps them.
             return;
         };
         for container in self.containers(&engine, true).await.unwrap_or_default() {
@@ -331,7 +331,7 @@ impl DockerBackend {
         made
     }
 
-    /// Takes away what somebody of this owner left half-made.
+    /// Takes away what a process of this owner left half-made.
     async fn clear(&self, engine: &Engine, unfinished: &str) -> Result<(), Unusable> {
         let state = match engine.api.inspect_container(unfinished, None).await {
             Ok(state) => state,
@@ -348,7 +348,7 @@ impl DockerBackend {
             .map_err(|error| Unusable(words(&error)))
     }
 
-    /// Creates and starts a container; its number, or `None` when somebody else has the name.
+    /// Creates and starts a container; its number, or `None` when another container has the name.
     async fn create(
         &self,
         engine: &Engine,
@@ -454,8 +454,8 @@ impl Shared {
         used.entry(name.to_owned()).or_insert_with(Instant::now).elapsed()
     }
 
-    /// Whether somebody may have prepared an outdated container a moment ago. One that is asked for all the time is made
-    /// anew nevertheless.
+    /// Whether a caller may have prepared an outdated container a moment ago. One that callers ask for all the time is
+    /// made anew nevertheless.
     fn is_about_to_be_used(&self, name: &str) -> bool {
         let mut outdated = self.outdated.lock().unwrap_or_else(PoisonError::into_inner);
         let since = *outdated.entry(name.to_owned()).or_insert_with(Instant::now);

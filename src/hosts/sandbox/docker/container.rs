@@ -78,7 +78,7 @@ impl Wanted {
         };
         let mut body = ContainerCreateBody {
             image: Some(settings.image.clone()),
-            // Whatever the image starts by itself, this is started.
+            // This is started in place of anything that the image starts by itself.
             entrypoint: Some(custody::keeper()),
             cmd: Some(Vec::new()),
             user: Some(user),

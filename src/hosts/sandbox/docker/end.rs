@@ -23,7 +23,8 @@ pub enum ClientEnd {
     NotStarted,
     /// The engine went away, or stopped the container, while the command ran. How it ended is not known: the run is lost.
     EngineLost,
-    /// Somebody killed the client. The run is lost, and [`sweep`](super::DockerBackend::sweep) kills what is left.
+    /// Something other than its supervisor killed the client. The run is lost, and
+    /// [`sweep`](super::DockerBackend::sweep) kills what is left.
     Vanished,
 }
 

@@ -57,7 +57,7 @@ impl Instructions {
     }
 }
 
-/// How a run is ended, which only whoever starts it knows.
+/// How a run is ended. Only the host that starts the run knows this.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::hosts) struct Terms {
     /// From `SIGTERM` to `SIGKILL` inside; zero kills straight away.

@@ -8,10 +8,10 @@ use std::{
 use super::{super::Unusable, custody::text_of};
 use crate::settings::BindMount;
 
-/// Nobody mounts these, nor anything in them: whoever has them has the machine.
+/// Nobody mounts these, nor anything in them: anyone who has them has the machine.
 const SYSTEM: [&str; 5] = ["/proc", "/sys", "/dev", "/etc", "/boot"];
 
-/// Whoever can write to one of these is root. Neither they nor a directory above them is mounted.
+/// Anyone who can write to one of these is root. Neither these nor a directory above them is mounted.
 const ENGINES: [&str; 6] = [
     "/run/docker.sock",
     "/run/containerd",

@@ -174,7 +174,7 @@ impl Run {
         if input == Input::Terminal {
             make_raw()?;
         }
-        // From here on something may run inside, whatever becomes of this.
+        // From here on something may run inside, no matter what becomes of this client.
         let attached = match engine.start(&exec, self.has_terminal(input)).await {
             Ok(attached) => attached,
             Err(AttachError::Refused(why)) => return Ok(End::NotStarted(why)),
@@ -276,7 +276,7 @@ impl Run {
         };
         match (engine.code(exec).await, copied) {
             (Some(code), _) => {
-                // Whoever kills the shell above the command keeps it from ending what is left.
+                // A process that kills the shell above the command keeps that shell from ending what is left.
                 if code >= FIRST_SIGNAL && self.terms.leftovers == Leftovers::Kill {
                     self.kill(engine).await;
                 }
@@ -302,7 +302,7 @@ impl Run {
 struct Stop {
     terminate: Signal,
     hang_up: Signal,
-    /// Whoever reads the output may be gone; that is noticed otherwise.
+    /// The reader of the output may be gone; the client notices that in another way.
     _pipe: Signal,
 }
 

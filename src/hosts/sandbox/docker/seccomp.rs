@@ -544,7 +544,7 @@ mod tests {
             ("openat", &[0, 0, creating, 0o4755], false),
             ("openat", &[0, 0, nameless, 0o6755], false),
             ("openat", &[0, 0, nameless, 0o755], true),
-            // The mode of a file that is not made is whatever the register holds.
+            // When no file is made, the mode is what the register happens to hold.
             ("openat", &[0, 0, number(libc::O_DIRECTORY), u64::MAX], true),
             ("clone", &[thread], true),
             ("clone", &[17], true),
