@@ -15,7 +15,7 @@ pub struct CaptureLimits {
     pub tail_chars: usize,
 }
 
-/// Collects what a command writes. Memory is bounded by the limits, whatever the command does.
+/// Collects what a command writes. The limits bound its memory, no matter what the command does.
 #[derive(Debug, Clone)]
 pub struct Capture {
     limits: CaptureLimits,

@@ -1,4 +1,5 @@
-//! What whoever applied a patch says of it: one line of JSON, in ASCII alone, so that nothing on its way changes it.
+//! What the process that applied a patch says of it: one line of JSON, in ASCII alone, so that nothing on its way
+//! changes it.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! Accounts of this machine, and becoming one of them.
 //!
-//! Whoever changes its account here has one thread, or the others would keep theirs.
+//! A process that changes its account here has one thread, or its other threads would keep theirs.
 #![expect(
     unsafe_code,
     reason = "the tables of accounts and the session keyring have no safe wrapper in rustix"
@@ -254,8 +254,8 @@ impl Identity {
         Ok(done)
     }
 
-    /// Makes this process one of that account, with no way back and no privilege left, and nothing of the session
-    /// of whoever it was. What it starts may still gain privileges as anything of that account may.
+    /// Makes this process one of that account, with no way back and no privilege left, and nothing of the session of
+    /// its former account. What it starts may still gain privileges as anything of that account may.
     ///
     /// # Errors
     /// What the kernel answers; then this process must end.
@@ -269,7 +269,7 @@ impl Identity {
         new_keyring();
         // A change of account may have taken it back.
         process::forbid_dumping()?;
-        // Whatever odd mode the process was started in (`SECBIT_NO_SETUID_FIXUP` for one): root is not to come back.
+        // Root must not come back in any odd mode in which the process was started (`SECBIT_NO_SETUID_FIXUP` for one).
         let mut wanted = self.clone();
         let mut now = Self::of_this_process()?;
         wanted.groups.sort_unstable();
@@ -321,7 +321,7 @@ fn set_groups(groups: &[u32]) -> io::Result<()> {
     Ok(rustix::thread::set_thread_groups(&groups)?)
 }
 
-/// Whoever shares a session's keyring can read what is in it, whatever its account.
+/// A process that shares a session's keyring can read what is in it, under any account.
 fn new_keyring() {
     const JOIN_SESSION_KEYRING: c_int = 1;
     let no_name = ptr::null::<c_char>();

@@ -1,7 +1,7 @@
 //! Files found from a directory on, without leaving it, and changed without a moment in which they are half of anything.
 //!
-//! A [`Place`] is an open directory and a name in it: whatever its path means a moment later, what is done there is done
-//! there, and never through a link of that name.
+//! A [`Place`] is an open directory and a name in it. Its path may mean something else a moment later: what is done
+//! there is done there, and never through a link of that name.
 
 use std::{
     ffi::{CString, OsStr, OsString},
@@ -122,7 +122,7 @@ impl Root {
         })
     }
 
-    /// Opens a file to read it. Whatever else is there is not opened, and nothing is waited for.
+    /// Opens a regular file to read it. It opens nothing else that is there, and waits for nothing.
     ///
     /// # Errors
     /// [`NotFound`]
@@ -418,7 +418,7 @@ mod tests {
                 "{circle}"
             );
         }
-        // The deepest directory that is there, whatever the rest would be.
+        // The deepest directory that is there, no matter what the rest would be.
         let place = root.find(Path::new("a/x/y/z"), LastLink::Meant).unwrap();
         assert_eq!(place.missing, ["x", "y"]);
     }

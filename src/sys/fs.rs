@@ -380,7 +380,7 @@ impl FileStamp {
         latest + step < i128::from(now_ms) * 1_000_000
     }
 
-    /// Whether both stamps are of the same file, whatever its content.
+    /// Whether both stamps are of the same file, no matter what its content is.
     pub fn is_same_file(&self, other: &Self) -> bool {
         self.dev == other.dev && self.ino == other.ino
     }

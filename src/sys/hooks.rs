@@ -73,7 +73,7 @@ pub const POLICY_POINTS: &[&str] = &[
 /// The kill points of a run on a node, in their order.
 pub const NODE_POINTS: &[&str] = &["node.before-send", "node.sent", "node.answered"];
 
-/// The kill points of whoever applies a patch, in their order.
+/// The kill points of the process that applies a patch, in their order.
 pub const PATCH_POINTS: &[&str] = &["patch.staged", "patch.placed", "patch.finished"];
 
 /// The variable that names the directory of [`pause`].

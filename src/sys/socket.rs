@@ -170,8 +170,8 @@ pub fn listens_for_connections(socket: impl AsFd) -> bool {
         && sockopt::socket_acceptconn(socket) == Ok(true)
 }
 
-/// Who came to a socket that listens and does not block; `None` when nobody did, or whoever did left again. The end
-/// blocks.
+/// The peer that came to a socket that listens and does not block; `None` when no peer did, or when it left again. The
+/// end that is returned blocks.
 ///
 /// # Errors
 /// What the kernel answers.

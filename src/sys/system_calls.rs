@@ -26,7 +26,7 @@ macro_rules! calls {
     ($($call:ident),* $(,)?) => { &[$((stringify!($call), libc::$call)),*] };
 }
 
-/// Refused with `EPERM`, whatever the arguments.
+/// Refused with `EPERM` for any arguments.
 const REFUSED: &[Call] = calls![
     SYS_acct,
     SYS_add_key,
@@ -140,7 +140,7 @@ const DEVICES: &[(i64, u8)] = &[(libc::SYS_mknodat, 2), (libc::SYS_mknod, 1)];
 #[cfg(not(target_arch = "x86_64"))]
 const DEVICES: &[(i64, u8)] = &[(libc::SYS_mknodat, 2)];
 
-/// Rights that whoever runs a file has by it.
+/// Rights that a file gives to anyone who runs it.
 pub const RIGHTS: [libc::mode_t; 2] = [libc::S_ISUID, libc::S_ISGID];
 
 /// Flags with which opening makes a file.
@@ -164,7 +164,7 @@ pub const FAMILIES: [libc::c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_I
 /// Personalities that there are: the usual one, and the question which it is.
 pub const PERSONALITIES: [u64; 2] = [0, 0xffff_ffff];
 
-/// Requests that type into a terminal for somebody, who may be somebody else; the second one is for consoles.
+/// Requests that type into a terminal in place of its user, who may be another person; the second one is for consoles.
 pub const TYPING: [u64; 2] = [libc::TIOCSTI, libc::TIOCLINUX];
 
 /// The names of the calls that do not exist.
@@ -172,7 +172,7 @@ pub fn missing() -> impl Iterator<Item = &'static str> {
     names(MISSING)
 }
 
-/// The names of the calls that are refused, whatever the arguments.
+/// The names of the calls that are refused for any arguments.
 pub fn refused() -> impl Iterator<Item = &'static str> {
     names(REFUSED).chain(names(REFUSED_HERE))
 }

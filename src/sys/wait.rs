@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The longest that [`pause`] waits, whatever it is asked for.
+/// The longest that [`pause`] waits, even if the caller asks for more.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Blocks the calling thread, at most one second.

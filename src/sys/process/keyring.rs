@@ -3,7 +3,8 @@
 
 use std::io;
 
-/// Leaves the keyring of the session that this process was started in, with whatever a login put into it, for a new one.
+/// Leaves the keyring of the session that this process was started in, with all that a login put into it, for a new
+/// one.
 ///
 /// # Errors
 /// What the kernel answers. One that has no keyrings, or lets nobody use them, is no error: then there is nothing to leave.

@@ -67,7 +67,8 @@ impl fmt::Debug for Strings {
 pub struct Launch<'a> {
     /// Path of the program.
     pub program: &'a CStr,
-    /// The program, opened and checked before. Then it is started from here, whatever the path means by now.
+    /// The program, opened and checked before. When set, it is started from here, even if the path means something else
+    /// by now.
     pub executable: Option<BorrowedFd<'a>>,
     /// What the program must still be at the last moment before it is started.
     pub judged: Judged<'a>,
@@ -139,7 +140,7 @@ impl Judged<'_> {
     }
 }
 
-/// A file that somebody else will open by its path.
+/// A file that another program will open by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedFile {
     /// The path.

@@ -64,7 +64,7 @@ pub fn become_subreaper() -> io::Result<()> {
     ))?)
 }
 
-/// Leaves the terminal and the process group of whoever started this process.
+/// Leaves the terminal and the process group of the process that started this one.
 ///
 /// # Errors
 /// What the kernel answers, e.g. when it leads a group already.
@@ -109,7 +109,7 @@ pub fn allow_dumping() -> io::Result<()> {
     )?)
 }
 
-/// Takes over descriptors that whoever started this program left open at agreed numbers.
+/// Takes over descriptors at agreed numbers. The process that started this program left them open.
 ///
 /// # Errors
 /// When one of them is not open.
