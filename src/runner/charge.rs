@@ -1,4 +1,4 @@
-//! What whoever starts runners keeps for one server: a runner, eyes, and what another one of each is made from.
+//! What a process that starts runners keeps for one server: a runner, eyes, and what another one of each is made from.
 //!
 //! The keeper and the runner's unit both answer the same two questions with it, which have no parameter.
 
@@ -133,7 +133,8 @@ impl Charge {
     pub(super) fn release(self) -> impl Iterator<Item = SpawnedProcess> {
         let Self { runner, eyes, .. } = self;
         if let Some(eyes) = &eyes {
-            // Whatever runs under its account may have stopped it, and then it would never see that its server is gone.
+            // Anything that runs under its account may have stopped it, and then it would never see that its server is
+            // gone.
             process::signal_process(eyes.pid(), rustix::process::Signal::KILL);
         }
         runner.into_iter().chain(eyes)
@@ -141,7 +142,7 @@ impl Charge {
 
     fn eyes(&mut self) -> io::Result<(Pid, OwnedFd)> {
         if let Some(before) = self.eyes.take() {
-            // Not waited for alone: whatever runs under its account may have stopped it.
+            // Not waited for alone: anything that runs under its account may have stopped it.
             process::signal_process(before.pid(), rustix::process::Signal::KILL);
             before.wait()?;
         }

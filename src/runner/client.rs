@@ -175,7 +175,7 @@ struct RunnerProcess {
     pid: Pid,
     /// Becomes readable when it ended.
     pidfd: OwnedFd,
-    /// `None` for one that somebody else reaps.
+    /// `None` for one that another process reaps.
     child: Option<SpawnedProcess>,
     /// The connection to the unit that started it. When that is gone, so is the runner for us.
     line: Option<OwnedFd>,
@@ -641,7 +641,7 @@ impl WatchedProcess {
     }
 }
 
-/// Waits until the other end is gone. What it answers is for whoever asked it something.
+/// Waits until the other end is gone. What it answers is for the caller that asked it something.
 async fn hung_up(line: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     let Some(line) = line else {
         return std::future::pending().await;

@@ -4,9 +4,9 @@
 //! namespace, and neither the server nor the runner may live in one. The process sends back two descriptors, which
 //! keep the namespaces alive, and ends. Supervisors put commands inside (`sys::namespace`).
 //!
-//! What is covered is decided by whoever calls [`Confinement::make`]; this module does exactly that or fails. It
-//! covers directories, never single files: replacing a file from outside takes its cover away. A file can be fixed where
-//! it is, as long as it is not replaced outside.
+//! The caller of [`Confinement::make`] decides what is covered; this module does exactly that or fails. It covers
+//! directories, never single files: replacing a file from outside takes its cover away. A file can be fixed where it
+//! is, as long as it is not replaced outside.
 
 use std::{
     ffi::{CString, OsStr, OsString},
@@ -97,7 +97,7 @@ pub enum ConfineError {
     Refused(String),
 }
 
-/// The two namespaces. They last as long as this, and as whatever still runs in them.
+/// The two namespaces. They last as long as this, and as anything that still runs in them.
 #[derive(Debug)]
 pub struct Confinement {
     user: OwnedFd,
@@ -264,7 +264,7 @@ fn failed_at(what: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     failed(format!("{what} {}", path.display()))
 }
 
-/// The maker: makes the namespaces, sends them to whoever started it, and ends.
+/// The maker: makes the namespaces, sends them to the process that started it, and ends.
 pub(super) fn main(arguments: &[OsString]) -> ! {
     let made = process::inherited_descriptors(3).map(|[socket]| {
         let made = make(arguments);
@@ -293,8 +293,8 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
     namespace::unshare().map_err(failed("user namespaces are not available"))?;
     namespace::map_account(uid.as_raw(), gid.as_raw())
         .map_err(failed("the account cannot be mapped into a user namespace"))?;
-    // Whoever has the account could take hold of this process while it makes the place; not from here on. Not
-    // earlier either: the files of the map belong to root then.
+    // Any process of the account could take hold of this process while it makes the place, but not from here on. This
+    // cannot come earlier: from here on the files of the map belong to root.
     process::forbid_dumping().map_err(failed("the maker cannot be protected"))?;
     namespace::keep_mounts_to_ourselves().map_err(failed("mounts cannot be made private"))?;
     if !hooks::protection_off("pins") {
@@ -318,7 +318,7 @@ fn make(arguments: &[OsString]) -> Result<[OwnedFd; 2], Failure> {
     Confines::of_this_process().map_err(failed("the namespaces cannot be held"))
 }
 
-/// What something is mounted on can be neither renamed nor removed by whoever sees the mount.
+/// A process that sees a mount can neither rename nor remove its mount point.
 fn pin(path: &Path) -> io::Result<()> {
     let held = namespace::hold(path)?;
     namespace::put(held.as_fd(), path)

@@ -7,7 +7,8 @@ use std::{
 
 use rustix::io::Errno;
 
-/// What waits to be read by the command. Bounded by the server's credit (`INPUT_BYTES`), and by whoever adds to it here.
+/// What waits to be read by the command. The server's credit (`INPUT_BYTES`) bounds what the server adds, and the
+/// supervisor bounds what it adds itself.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     /// `None`: closed, or never open.
@@ -84,8 +85,8 @@ impl Input {
         }
     }
 
-    /// Types the character that ends the input of whoever reads a terminal line by line. Within a line it only hands
-    /// that over, and ends the input when it comes again.
+    /// Types the character that ends the input of a program that reads a terminal line by line. Within a line the first
+    /// character only hands the line over, and a second one ends the input.
     pub(super) fn type_end(&mut self, character: u8) {
         if std::mem::take(&mut self.is_within_line) {
             self.push_own(&[character]);

@@ -50,7 +50,7 @@ impl Keeper {
         descriptors: [BorrowedFd<'_>; 2],
     ) -> io::Result<Self> {
         let (ours, theirs) = socket::frame_pair()?;
-        // Whoever asks waits for the answer.
+        // The asker waits for the answer.
         rustix::io::ioctl_fionbio(&ours, false)?;
         socket::set_receive_timeout(ours.as_fd(), Some(PATIENCE))?;
         let account = account.to_string();
@@ -107,7 +107,7 @@ pub(super) fn run(words: &[String]) -> io::Result<()> {
     process::forbid_dumping()?;
     process::reset_dispositions()?;
     let [socket, supervisors_end, attach] = process::inherited_descriptors(3)?;
-    // Whatever root's shell had open is not for the runner.
+    // The runner gets nothing that root's shell had open.
     process::close_on_exec_from(3 + DESCRIPTORS);
     rustix::process::chdir("/")?;
     rustix::thread::set_name(c"countersign-keep")?;

@@ -233,7 +233,7 @@ fn run(settings: &Settings) -> io::Result<()> {
     };
     settings.limits.apply()?;
     process::become_subreaper()?;
-    // Pins no directory that somebody may want to unmount.
+    // Pins no directory that an operator may want to unmount.
     rustix::process::chdir("/")?;
     rustix::thread::set_name(c"countersign-run")?;
     let mut pool = Pool {

@@ -11,7 +11,7 @@
 //! The flags of an exit are 1 for leftovers that were killed, and what the limits did from 2 on
 //! ([`LimitReport::to_bits`]).
 //!
-//! A supervisor locks it for as long as it lives, so a free lock means that nobody supervises the run. Whoever
+//! A supervisor locks it for as long as it lives, so a free lock means that nobody supervises the run. A process that
 //! finds it locked, or not empty, must not start anything: that is what makes a run happen at most once. A line
 //! that is not whole counts as the worst that it could have meant.
 

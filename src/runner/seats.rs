@@ -41,7 +41,7 @@ impl Seats {
     }
 
     pub(super) fn clear_bell(&self) {
-        // Nothing to read is fine: somebody else's ring was taken together with this one.
+        // Nothing to read is fine: the ring of another supervisor was taken together with this one.
         rustix::io::read(&self.bell, &mut [0; 8]).unwrap_or(0);
     }
 

@@ -208,7 +208,7 @@ fn start_and_watch(
     start: &Start,
     buffer: &mut [u8],
 ) -> Result<(), NotStarted> {
-    // Whoever wanted it is gone, or has thought better of it: the file stays empty, and nothing is lost.
+    // The server that wanted it is gone, or has thought better of it: the file stays empty, and nothing is lost.
     if is_called_off(&start.control) {
         return Err(NotStarted::Cancelled);
     }
@@ -295,7 +295,7 @@ fn start_and_watch(
                 ends,
                 terminal,
             } = wiring;
-            // Whoever reads must see the end once the command is gone.
+            // A reader must see the end once the command is gone.
             drop(ends);
             let command = Command {
                 process,

@@ -30,7 +30,7 @@ pub enum KillLevel {
 /// could not see yet.
 const MAX_PASSES: usize = 64;
 
-/// How long looks may follow upon each other before whoever looks does something else for a moment.
+/// How long looks may follow upon each other before the caller does something else for a moment.
 const LOOKING_TIME: Duration = Duration::from_millis(10);
 
 /// What [`kill_descendants_except`] came upon.
@@ -38,7 +38,7 @@ const LOOKING_TIME: Duration = Duration::from_millis(10);
 pub(super) enum Struck {
     /// The last look found nobody but who had been struck before.
     All,
-    /// There was somebody new each time.
+    /// Each look found a new process.
     NotAll,
 }
 

@@ -1,9 +1,10 @@
 //! The runner's unit: what a keeper does, without root, for a server that cannot start anything under another account.
 //!
-//! It is a process of the account of the commands that somebody else started, a service manager for example, and serves
-//! one server at a time at a Unix socket. Who comes must be of the server's account; the kernel says so. It holds no
-//! secret and decides nothing. When the server goes, what runs goes on as it does without a unit: runners live as long as
-//! their supervisors, and the next server gets a runner of its own. Entry point: [`serve`].
+//! It is a process of the account of the commands. Another program started it, a service manager for example. It serves
+//! one server at a time at a Unix socket. A client must be of the server's account; the kernel says whether
+//! it is. The unit holds no secret and decides nothing. When the server goes, what runs goes on as it does without a
+//! unit: runners live as long as their supervisors, and the next server gets a runner of its own. Entry point:
+//! [`serve`].
 
 use std::{
     ffi::OsStr,
@@ -57,7 +58,7 @@ pub enum UnitSocket {
     At(PathBuf),
 }
 
-/// Something that happened, for the log of whoever started the unit.
+/// Something that happened, for the log of the program that started the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnitNotice {
     /// It can be connected to.
@@ -66,7 +67,7 @@ pub enum UnitNotice {
     Served,
     /// It is gone.
     Left,
-    /// Somebody of this account came, and was sent away.
+    /// A process of this account came, and was sent away.
     Foreign(u32),
     /// A second server came, and was sent away.
     Second,
@@ -127,7 +128,7 @@ pub fn serve(options: &UnitOptions, tell: &mut dyn FnMut(UnitNotice)) -> Result<
         return Err(UnitError::Same);
     }
     account::drop_capabilities()?;
-    // Whatever whoever started this had open is not for runners.
+    // Runners get nothing that the program that started this unit had open.
     process::close_on_exec_from(FIRST_PASSED.unsigned_abs());
     process::reset_dispositions()?;
     process::leave_session_keyring()?;
@@ -135,7 +136,7 @@ pub fn serve(options: &UnitOptions, tell: &mut dyn FnMut(UnitNotice)) -> Result<
         UnitSocket::Passed => take_over()?,
         UnitSocket::At(path) => listen(path, own)?,
     };
-    // Pins no directory that somebody may want to unmount.
+    // Pins no directory that an operator may want to unmount.
     rustix::process::chdir("/")?;
     rustix::thread::set_name(c"countersign-unit")?;
     tell(UnitNotice::Ready);
@@ -229,7 +230,7 @@ impl Unit<'_> {
         loop {
             let (is_asked, has_visitor) = self.wait()?;
             self.reap()?;
-            // First: whoever comes may come because the one before is gone.
+            // First: a server that comes may come because the one before is gone.
             if is_asked && let Some(connection) = &mut self.connection {
                 match connection.serve(&mut frame, self.limits, self.server) {
                     Next::GoOn => {}
@@ -247,7 +248,7 @@ impl Unit<'_> {
         }
     }
 
-    /// Waits until the server asks or leaves, somebody comes, or something ended.
+    /// Waits until the server asks or leaves, a process comes, or something ended.
     fn wait(&self) -> io::Result<(bool, bool)> {
         let mut descriptors = vec![PollFd::new(&self.listener, PollFlags::IN)];
         descriptors.extend(

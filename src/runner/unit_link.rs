@@ -53,7 +53,7 @@ pub enum UnitProblem {
     /// Something else is there, a link for example.
     #[error("{0} is no socket")]
     NoSocket(PathBuf),
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{path} belongs to user {owner}; it must be root's or of the account of the commands")]
     Owner {
         /// The socket.
@@ -64,10 +64,10 @@ pub enum UnitProblem {
     /// Everybody may connect to it.
     #[error("{0} is open to everybody; its mode must be 0660 or less")]
     Open(PathBuf),
-    /// Somebody else could put another one there.
+    /// Another user could put another socket there.
     #[error("{0} can be replaced by others than root, the server and the account of the commands")]
     Replaceable(PathBuf),
-    /// Whoever listens is of another account.
+    /// The process that listens is of another account.
     #[error("user {0} answers there; it must be the account of the commands")]
     Peer(u32),
     /// It serves another server.
@@ -236,7 +236,7 @@ impl RunnerUnit {
         match exchange(socket.as_fd(), question, descriptors, patience) {
             Ok((answer, descriptors)) => read(&answer, descriptors),
             Err(error) => {
-                // Whoever watches the connection is to notice at once.
+                // The task that watches the connection is to notice at once.
                 rustix::net::shutdown(socket, rustix::net::Shutdown::Both).unwrap_or(());
                 *line = None;
                 Err(error)

@@ -38,7 +38,7 @@ pub(super) const DONE: &[u8] = b"d";
 /// Asks a unit of another version to end, so that its service manager starts the one that is installed now.
 pub(super) const OUTDATED: &[u8] = b"outdated";
 
-/// What a unit says to whoever came, before anything else.
+/// What a unit says to a client that came, before anything else.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Welcome {
     /// It serves; this is its version.

@@ -44,7 +44,7 @@ pub(super) const READ_BYTES: usize = 128 * 1024;
 /// The size that the pipes of a command get once it writes much, so that it is woken less often.
 const LARGE_PIPE_BYTES: usize = 512 * 1024;
 
-/// Most bytes read after the end from pipes that somebody still writes to.
+/// Most bytes read after the end from pipes that a process still writes to.
 const MAX_LAST_BYTES: usize = 4 * 1024 * 1024;
 
 /// How often the tree is struck again while it dies.
@@ -354,7 +354,7 @@ impl<'a> Watch<'a> {
         };
     }
 
-    /// Kills whatever there is of the run, `interval` after the last time.
+    /// Kills all that there is of the run, `interval` after the last time.
     fn strike(&self, interval: Option<Duration>) -> Struck {
         self.signal_group(Signal::KILL);
         let struck = tree::kill_descendants_except(&[]);
@@ -653,7 +653,7 @@ impl<'a> Watch<'a> {
         self.read_the_rest();
         let leftovers_run = !self.is_empty;
         if self.server.stream.is_none() {
-            // Whoever finds the record must find the output too.
+            // A server that finds the record must find the output too.
             self.retained.spool();
         }
         let exit = self.exit();
@@ -731,7 +731,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Reaps what the run left, and reads what that writes, until it ended or somebody wants it killed. It goes on
+    /// Reaps what the run left, and reads what that writes, until it ended or a server wants it killed. It goes on
     /// without a server, like a daemon.
     fn stay_with_leftovers(&mut self) {
         self.leftovers_until = None;

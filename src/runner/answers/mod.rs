@@ -115,9 +115,9 @@ impl Answers {
         self.scripts.copiers.push(identity);
     }
 
-    /// Answers in a thread of its own until nothing is left that could ask: a caller can make whoever reads its memory wait,
-    /// and a supervisor never waits. To be called when nothing of the run is forked here any more. Where no thread can be had
-    /// every call of the run fails that waits.
+    /// Answers in a thread of its own until nothing is left that could ask. A caller can make a thread that reads its
+    /// memory wait, and a supervisor never waits. To be called when nothing of the run is forked here any more. Where
+    /// no thread can be had, every call of the run that waits fails.
     pub(super) fn begin(mut self) -> Option<Answering> {
         let (ends, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok()?;
         let thread = thread::Builder::new().spawn(move || {

@@ -185,7 +185,8 @@ impl Scripts {
         })
     }
 
-    /// A file, whatever is there by now. What the run did to its mode and times is seen as long as it is that file.
+    /// The file that was judged, even if something else is there by now. What the run did to its mode and times is seen
+    /// as long as that file is there.
     fn look(
         &mut self,
         caller: &Caller<'_>,

@@ -49,7 +49,7 @@ pub(super) struct Scripts {
     pub(super) programs: Vec<Identity>,
     /// Those of them that copy files.
     pub(super) copiers: Vec<Identity>,
-    /// Directories that are told by what they are, whatever they are called by now.
+    /// Directories that are told by what they are, under any name that they have by now.
     pub(super) directories: Vec<(Identity, Vec<u8>)>,
     /// The last parts of all names.
     endings: HashSet<Vec<u8>>,

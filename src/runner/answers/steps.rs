@@ -41,7 +41,7 @@ const ATTEMPTS: usize = 50;
 const MOMENT: Duration = Duration::from_millis(1);
 /// Directories in which processes stood astray: more are only made on purpose.
 const MAX_ASTRAY: usize = 1024;
-/// Where a path may lead to what a process has open already, whatever that is called.
+/// Where a path may lead, under any name, to what a process has open already.
 const LINKS: [&[u8]; 2] = [b"/proc", b"/dev/fd"];
 
 /// The steps of all processes of a run.
@@ -153,7 +153,7 @@ impl Steps {
                 self.open.insert(thread, step);
             }
         }
-        // Whatever they started is gone as well.
+        // All that they started is gone as well.
         if !self.left.is_empty() && !self.lineage.has_orphans() {
             self.left.clear();
         }

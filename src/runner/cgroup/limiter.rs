@@ -73,7 +73,7 @@ pub(in crate::runner) struct Limiter<'a> {
 #[derive(Debug)]
 struct Group {
     path: PathBuf,
-    /// Whoever writes 0 to it is in the group.
+    /// A process that writes 0 to it is in the group.
     members: OwnedFd,
     version: Version,
     controllers: Vec<Controller>,

@@ -141,7 +141,7 @@ impl Home {
             Some(rustix::fs::Gid::from_raw(gid)),
         );
         for directory in self.directories() {
-            // Whoever moves a process needs the right to write to both groups and the one above them.
+            // An account that moves a process needs the right to write to both groups and the one above them.
             for path in [directory.to_owned(), directory.join("cgroup.procs")] {
                 // Refused, there are no groups: every run that wants limits says so.
                 rustix::fs::chown(&path, owner.0, owner.1).unwrap_or(());

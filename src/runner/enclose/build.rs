@@ -72,7 +72,7 @@ pub(super) fn first_process(enclosed: &Enclosed, held: Held, built: &OwnedFd, li
         }
         Err(failure) => say(built, Err(failure)),
     }
-    // Whoever is left dies with it.
+    // Every process that is left dies with this one.
     process::exit_now(0)
 }
 

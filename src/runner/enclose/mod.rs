@@ -234,7 +234,7 @@ fn hear(reported: &OwnedFd) -> Result<Pid, Failure> {
 
 const MESSAGE_BYTES: usize = 5;
 
-/// One write of a few bytes: whole or not at all. Whoever reads waits for it, or is gone and so is this process soon.
+/// One write of a few bytes: whole or not at all. The reader waits for it; if it is gone, so is this process soon.
 fn say(report: &OwnedFd, said: Result<Pid, Failure>) {
     let (code, number) = match said {
         Ok(pid) => (0, pid),
@@ -291,7 +291,7 @@ impl Prepared {
         Ok(())
     }
 
-    /// The map by which the files of whoever owns this belong to the command.
+    /// The map by which the files of the owner of `opened` belong to the command.
     fn map_of(&self, opened: BorrowedFd<'_>, nobody: (u32, u32)) -> Result<Option<BorrowedFd<'_>>, Failure> {
         let owner = owner(opened)?;
         if owner == nobody {

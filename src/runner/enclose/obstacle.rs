@@ -9,7 +9,7 @@ use rustix::io::Errno;
 pub enum Obstacle {
     /// A process or a pipe.
     Process,
-    /// Becoming somebody without rights, and whose files are whose.
+    /// Becoming a user without rights, and whose files are whose.
     Account,
     /// New namespaces.
     Namespaces,

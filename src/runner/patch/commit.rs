@@ -292,7 +292,7 @@ impl<'a> Work<'a> {
                 let (user, group) = (Uid::from_raw(like.owner.0), Gid::from_raw(like.owner.1));
                 rustix::fs::fchown(&file, Some(user), Some(group)).map_err(|_errno| Trouble::Owner)?;
             }
-            // Bits that give the rights of the owner to whoever starts the file go, as with any change of it.
+            // Bits that give the rights of the owner to anyone who starts the file go, as with any change of it.
             let mode = std::fs::Permissions::from_mode(like.mode & 0o777);
             file.set_permissions(mode).map_err(failed)?;
         }
@@ -314,7 +314,7 @@ impl<'a> Work<'a> {
         }
         self.discard_temporary();
         for (directory, name) in self.made.drain(..).rev() {
-            // Somebody else may have put something there meanwhile.
+            // Another process may have put something there meanwhile.
             rustix::fs::unlinkat(&*directory, &name, AtFlags::REMOVEDIR).unwrap_or(());
         }
         not_restored
@@ -326,7 +326,7 @@ impl<'a> Work<'a> {
             Undo::Unlink(place, entry) => {
                 let is_ours = beneath::entry(&*place.0, &place.1)
                     .is_ok_and(|now| now.is_some_and(|now| (now.dev, now.ino) == (entry.dev, entry.ino)));
-                // Somebody else took it away or put something in its place: that is theirs.
+                // Another process took it away or put something in its place: what is there is not ours.
                 if !is_ours {
                     return Ok(());
                 }

@@ -241,7 +241,7 @@ fn planned(place: &Place, body: &str) -> super::plan::Changes {
     tree.into_changes().unwrap()
 }
 
-/// What somebody else does between the look and the change, and where the patch then fails.
+/// What another process does between the look and the change, and where the patch then fails.
 type Meddling = (&'static str, fn(&Place), &'static str, &'static str);
 
 #[test]

@@ -77,7 +77,7 @@ pub(crate) struct PatchOrder {
     pub(crate) text: String,
     /// It stays beneath the working directory.
     pub(crate) workspace_only: bool,
-    /// Absolute paths by which the working directory is known to whoever wrote the patch.
+    /// Absolute paths by which the author of the patch knows the working directory.
     pub(crate) called: Vec<Vec<u8>>,
     /// Files and directories that no patch changes, as real paths.
     pub(crate) off_limits: Vec<Vec<u8>>,
