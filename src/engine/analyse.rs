@@ -89,7 +89,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) protected: &'a Protected,
     pub(super) trusted_dirs: &'a TrustedDirs,
-    /// The files of this machine, whatever of them the analysis sees.
+    /// The files of this machine, also those that the analysis does not see.
     pub(super) system: &'a dyn Fn() -> SystemLookup,
 }
 

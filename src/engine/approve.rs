@@ -429,7 +429,7 @@ impl Engine {
         }
     }
 
-    /// Who a run goes on for that somebody was asked about.
+    /// Who a run goes on for after a person was asked about it.
     pub(super) fn holder_after_asking(&self, is_awaited: bool, is_keyed: bool) -> Holder {
         match (is_awaited, is_keyed) {
             (false, _) => Holder::Session(self.new_session_id()),
@@ -490,7 +490,7 @@ impl Engine {
             let is_seen = seen.is_ok();
             let now = seen.unwrap_or_else(|_away| self.policy_now());
             let effective = self.effective_for(approval, &now);
-            // Whatever became stricter since it was asked counts, and entries and grants that have gone do not.
+            // Everything that became stricter since the question counts. Entries and grants that have gone do not.
             let covering = self.still_covering(card, &now, &spent);
             let security = card.security.min(effective.security.value);
             let input = GateInput {
@@ -558,7 +558,8 @@ impl Engine {
             {
                 Ok(ExpireOutcome::Launched { permit, approval }) => {
                     if let Some(slot) = slot {
-                        // Whoever waits for it under a key may leave and join again; not knowing is no reason to kill.
+                        // A caller who waits for it under a key may leave and join again. Not knowing is no reason to
+                        // kill.
                         let is_awaited = self.broker.is_awaited(&approval.run_id);
                         let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
                         let custody = Custody {
@@ -590,7 +591,7 @@ impl Engine {
         self.broker.touch(&approval.run_id);
     }
 
-    /// Ends a question about a command that somebody else starts. What its fallback says is theirs to find out.
+    /// Ends a question about a command that its asker starts. The asker finds out what its own fallback says.
     async fn expire_question(&self, approval: &Approval) {
         let expire = Expire {
             approval: approval.id.clone(),

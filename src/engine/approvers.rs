@@ -74,7 +74,7 @@ impl Engine {
         })
     }
 
-    /// What a question takes about a command that somebody else starts: nobody here sees what that runs.
+    /// What a question takes about a command that its asker starts: this server does not see what that runs.
     pub(super) fn demand_of_other(&self, agent: &AgentId, host: Host, settings: &Settings) -> Demand {
         self.demand(agent, host, settings, |_lookup| Programs::Unknown)
     }

@@ -1,11 +1,11 @@
-//! Questions about commands that somebody else starts: a peer of the approvals socket (`docs/spec/ipc.md#4-messages`,
-//! type `request`), a client of the Bridge (`exec.approval.request`).
+//! Questions about commands that the asker starts itself: a peer of the approvals socket
+//! (`docs/spec/ipc.md#4-messages`, type `request`), a client of the Bridge (`exec.approval.request`).
 //!
 //! Such a question is an ordinary approval with a run of its own record: it is listed, told of, answered and withdrawn
-//! like any other. What sets it apart is what it is bound to, [`Bound::Elsewhere`]: nothing that this server could start.
-//! An allowing answer ends the run in the same transaction as `lost` with [`Reason::RunElsewhere`], so that neither a
-//! launch nor a recovery ever finds it, and stays there to be used up once ([`Engine::use_answer`]). Silence never
-//! allows: the fallback of somebody else's command is theirs to apply.
+//! like any other. What sets it apart is what it is bound to, [`Bound::Elsewhere`]: nothing that this server could
+//! start. An allowing answer ends the run in the same transaction as `lost` with [`Reason::RunElsewhere`], so that
+//! neither a launch nor a recovery ever finds it, and stays there to be used up once ([`Engine::use_answer`]). Silence
+//! never allows: the asker applies the fallback of its own command.
 
 use std::{sync::Arc, time::Duration};
 
@@ -58,14 +58,14 @@ pub struct AskRequest {
     pub timeout: Option<Duration>,
     /// Who wants to know and why, for the person.
     pub detail: String,
-    /// Whether somebody must be there to answer.
+    /// Whether an approver must be there to answer.
     pub route: Route,
 }
 
-/// Whether a question needs somebody who is there to answer it.
+/// Whether a question needs an approver who is there to answer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Route {
-    /// It waits for whoever comes.
+    /// It waits for any approver who comes.
     Waits,
     /// It expires at once, as `no-route`, when no approver is there besides so many that are the asker itself.
     Needs {
@@ -115,7 +115,7 @@ impl AskRequest {
             agent: self.agent.clone(),
             session: self.session.clone(),
             command: self.command.clone(),
-            // The answer is theirs alone: the same question of somebody else has another digest.
+            // The answer is the asker's alone: the same question of another asker has another digest.
             bound: Bound::Elsewhere {
                 asked_by: Some(format!("{}:{}", self.asked_by.kind.as_str(), self.asked_by.id)),
             },
@@ -299,7 +299,7 @@ impl Engine {
                 Ok(*approval)
             }
             Admission::New(AskOutcome::TooManyPending) => Err(AskError::TooManyPending),
-            // Somebody else chose it in between.
+            // Another question took it in between.
             Admission::New(AskOutcome::IdTaken) => Err(AskError::IdTaken),
             // Only a call with an idempotency key can be known.
             Admission::Known(_) | Admission::Mismatch => Err(StorageTrouble::Unavailable.into()),
@@ -358,7 +358,7 @@ impl Engine {
         }
     }
 
-    /// Withdraws a pending question of somebody who no longer wants the answer. `false` when it was not pending.
+    /// Withdraws a pending question whose asker no longer wants the answer. `false` when it was not pending.
     ///
     /// # Errors
     /// [`StorageTrouble`] when the ledger cannot be written.
@@ -448,7 +448,7 @@ mod tests {
             |r| r.host = Host::Node,
             |r| r.agent = AgentId::parse("other").unwrap(),
             |r| r.session = SessionKey::parse("s").unwrap(),
-            // And with whoever asks, for the answer is theirs.
+            // And with the asker, for the answer is the asker's.
             |r| r.asked_by.kind = ActorKind::Token,
             |r| r.asked_by.id = "uid-2".to_owned(),
         ];

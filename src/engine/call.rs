@@ -1,5 +1,5 @@
 //! From a request to a call that can be judged: where it would run, in which directory, with which
-//! overrides. Whatever cannot be meant is refused here, before policy is looked at.
+//! overrides. Anything that cannot be meant is refused here, before policy is looked at.
 
 use std::{
     path::{Path, PathBuf},

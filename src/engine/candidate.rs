@@ -80,7 +80,7 @@ pub struct RecordedCommand {
     pub input: CommandInput,
 }
 
-/// What a policy says to a command, whoever could be asked at the moment.
+/// What a policy says to a command, no matter who could be asked at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Foreseen {
     /// It runs.

@@ -1,9 +1,10 @@
 //! Calls that another gateway delivers to this machine: what a node host hands to the engine.
 //!
-//! They go the way of every call, with four differences. They run on this machine, whatever the settings say about
-//! hosts. Each has the id of its invocation, which stands for one run or one refusal for ever: whoever delivers it again
-//! gets what became of the first. Who answers a question about it is known beforehand. And after a crash nothing is
-//! started for them that had not started: whoever delivered them asks, and is told that it never will.
+//! They go the way of every call, with four differences. They run on this machine, no matter what the settings say
+//! about hosts. Each has the id of its invocation, which stands for one run or one refusal for ever: a gateway that
+//! delivers it again gets what became of the first. Who answers a question about it is known beforehand. And after a
+//! crash the server starts nothing for them that had not started: the gateway that delivered them asks, and is told
+//! that it never will start.
 //! Entry point: [`Engine::exec_delivered`].
 
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::{
 
 /// Whose keys the ids of invocations are. No token has this id.
 const OWNER: &str = "node-invoke";
-/// Every delivery of an id means the first one, whatever else it says.
+/// Every delivery of an id means the first one, no matter what else it says.
 const ANY_BODY: &str = "";
 /// The status under which a refusal is kept. Nothing reads it.
 const REFUSED: u16 = 410;
@@ -40,7 +41,7 @@ const REFUSED: u16 = 410;
 pub enum Answers {
     /// Approvers of this server, if any can be reached.
     Approvers,
-    /// Somebody whose answer is at hand, or will be.
+    /// A person whose answer is at hand, or will be.
     Promised,
     /// Nobody, and that is known: the fallback counts at once.
     Fallback,
@@ -164,7 +165,7 @@ pub enum InvocationState {
     Refused(String),
 }
 
-/// What a call would be here, for a plan that somebody shows to a person before it is run.
+/// What a call would be here, for a plan that the other gateway shows to a person before it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
     /// Effective security.
@@ -211,8 +212,8 @@ pub struct PreviewRule {
 }
 
 impl Engine {
-    /// Runs what was delivered, asks for it, or refuses it. `request.host` is not looked at, nor are the members that say
-    /// how long somebody waits.
+    /// Runs what was delivered, asks for it, or refuses it. `request.host` is not looked at, nor are the members that
+    /// say how long a caller waits.
     ///
     /// # Errors
     /// [`ExecError`] says why nothing was run; a [denial](ExecError::Denied) is kept under the invocation, others are

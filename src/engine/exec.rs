@@ -49,7 +49,7 @@ pub struct IdempotencyKey {
     pub leaving: Leaving,
 }
 
-/// How long whoever follows a run waits.
+/// How long a caller who follows a run waits.
 #[derive(Debug, Clone, Copy)]
 struct Patience {
     /// For a person's answer.
@@ -60,7 +60,7 @@ struct Patience {
     leaving: Leaving,
 }
 
-/// How long whoever follows a run waits for its end, once it started.
+/// How long a caller who follows a run waits for its end, once it started.
 #[derive(Debug, Clone, Copy)]
 enum RunWait {
     /// As long as it takes.
@@ -169,7 +169,7 @@ impl Engine {
             return Err(ExecError::ShuttingDown);
         }
         let known = match (self.stopped(), self.known_run(key.as_ref()).await) {
-            // What is known is told again; nothing begins, whatever it is and wherever it would run.
+            // What is known is told again. Nothing begins, no matter what it is and where it would run.
             (Some(standing), Ok(None) | Err(_)) => {
                 return Err(ExecError::Stopped(Arc::clone(&standing.stop)));
             }
@@ -752,7 +752,7 @@ fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
     }
 }
 
-/// Somebody who waits for a run wherever it stands. When they leave, a run that was started for them meanwhile
+/// A caller who waits for a run wherever it stands. When they leave, a run that was started for them meanwhile
 /// ends with them, or goes on alone: nobody else knows of it.
 struct Follower<'a> {
     engine: &'a Arc<Engine>,
@@ -789,7 +789,7 @@ impl Drop for Follower<'_> {
     }
 }
 
-/// Somebody who waits for a run under this server's care.
+/// A caller who waits for a run under this server's care.
 struct Waiting<'a> {
     engine: &'a Arc<Engine>,
     /// There until the wait is over.
@@ -857,7 +857,7 @@ struct Untaken(Option<Orphan>);
 enum Orphan {
     /// A run that is killed.
     Killed(Arc<LiveRun>),
-    /// A run that somebody has to come back for.
+    /// A run that its caller has to come back for.
     Lapsing(Arc<Engine>, RunId, Held),
 }
 

@@ -59,7 +59,7 @@ pub struct Explanation {
     pub outcome: Outcome,
     /// Whether nobody but a person may allow it.
     pub needs_person: bool,
-    /// Whether somebody could be asked now.
+    /// Whether an approver could be asked now.
     pub approver_reachable: bool,
     /// How many people it would take to allow it, and whose; `None` where nobody would be asked.
     pub quorum: Option<Quorum>,
@@ -79,7 +79,7 @@ pub struct Explanation {
     pub diverted: bool,
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     pub not_diverted: Option<String>,
-    /// Why nothing starts now, whatever the rest says.
+    /// Why nothing starts now, no matter what the rest says.
     pub stopped: Option<Arc<Stop>>,
 }
 
@@ -322,7 +322,7 @@ impl Engine {
     /// asked nothing.
     ///
     /// # Errors
-    /// What [`Engine::exec`] answers to such a call, whatever its command is.
+    /// What [`Engine::exec`] answers to such a call with any command.
     pub async fn barred_from_node(
         &self,
         caller: &Principal,
@@ -432,7 +432,7 @@ fn outcome(judged: &Judgement, approver_reachable: bool) -> Outcome {
     }
 }
 
-/// Why the command can never be started, whatever policy says.
+/// Why the command can never be started, no matter what policy says.
 fn bad_command(command: &Command) -> Option<Finding> {
     let invalid = command.check().err()?;
     let of_text = match command {

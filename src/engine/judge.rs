@@ -325,7 +325,7 @@ impl Engine {
         }
         let input = gate_input(&effective, analysis.as_ref(), tool_denied);
         let verdict = gate::gate(&input);
-        // Whatever a shell reads at its start must not come from the request (`docs/spec/command-analysis.md#e3`).
+        // Nothing that a shell reads at its start may come from the request (`docs/spec/command-analysis.md#e3`).
         let env = match &analysis {
             Some(analysis) if analysis.shell_payload => env_policy::harmless_only(&call.env),
             Some(_) | None => call.env.clone(),

@@ -1,9 +1,10 @@
 //! Questions that wait are judged again when the policy changed.
 //!
 //! What the policy lets run now without asking anybody ends as allowed by a rule and runs, as after a person's
-//! allow-once; what it forbids ends as denied. Everything else waits on: whatever cannot be judged as a fresh call would be,
-//! or is no longer what was shown, is for people. One task does it, however many questions wait and however often the policy
-//! changes. Entry points: [`Engine::judge_again`], which wakes it, and [`Engine::judge_again_in_time`], the task.
+//! allow-once; what it forbids ends as denied. Everything else waits on: people answer what cannot be judged as a fresh
+//! call would be, or is no longer what was shown. One task does it, however many questions wait and however often the
+//! policy changes. Entry points: [`Engine::judge_again`], which wakes it, and [`Engine::judge_again_in_time`], the
+//! task.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -331,7 +332,7 @@ impl Engine {
                 self.ledger.outlives_caller(run_id.clone()).await?;
             }
             hooks::reach("engine.before-launch-by-rule");
-            // On a thread of its own: whatever else this one has to do goes on.
+            // On a thread of its own, so that the other work of this one goes on.
             #[cfg(feature = "test-hooks")]
             drop(tokio::task::spawn_blocking(|| hooks::pause("engine.judged-again")).await);
             let settle = SettleByRule {
@@ -575,7 +576,7 @@ const fn is_judged_here(asker: &Actor, host: Host) -> bool {
     by_token && matches!(host, Host::Gateway | Host::Node)
 }
 
-/// Whether a reason is a rule that somebody made, and neither a passing trouble nor that nobody is to be asked.
+/// Whether a reason is a rule that a person made, and neither a passing trouble nor that nobody is to be asked.
 fn is_forbidden(reason: Reason) -> bool {
     matches!(
         reason,

@@ -1,4 +1,4 @@
-//! What is odd about the rules of an approvals document, for whoever writes it and for doctor.
+//! What is odd about the rules of an approvals document, for its author and for doctor.
 //!
 //! The judgement is `policy::lint`'s; this hands it the document, the files of the machine and the uses that the
 //! ledger counted. Nothing here decides about a command. Entry points: [`document_remarks`] for a whole document,
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     /// What is odd about the rules of the document, one line for each kind. Nothing that keeps these lines from being
-    /// made is a reason to fail whoever asks: they come with the answer to another question.
+    /// made fails the caller's request: they come with the answer to another question.
     pub async fn rule_warnings(self: &Arc<Self>) -> Vec<EntryWarning> {
         let remarks = match self.remarks_on_document().await {
             Ok(remarks) => remarks,

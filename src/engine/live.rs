@@ -39,7 +39,7 @@ pub(super) struct LiveRun {
     terminal: Mutex<Option<TerminalSize>>,
     /// When it last wrote something or was written to.
     active_at: AtomicI64,
-    /// Whether somebody wants what it leaves running to end.
+    /// Whether what it leaves running is to be killed.
     leftovers_killed: AtomicBool,
 }
 
@@ -286,7 +286,7 @@ impl LiveRun {
         self.control.kill(cause);
     }
 
-    /// Whether somebody ended what it left running.
+    /// Whether a kill ended what it left running.
     pub(super) fn were_leftovers_killed(&self) -> bool {
         self.leftovers_killed.load(Ordering::SeqCst)
     }
@@ -300,7 +300,7 @@ impl LiveRun {
             .push(stream, bytes);
         self.touch(now);
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        // Last: whoever is woken by it finds the bytes.
+        // Last: a task that this wakes finds the bytes.
         let before = *self.seen.borrow();
         self.seen.send_modify(|seen| *seen = seen.saturating_add(length));
         before

@@ -1,5 +1,5 @@
-//! Which rule of a policy refuses a command: that of this machine, for a gateway that delivered the command, and that of a
-//! node, for whoever asked for the command here.
+//! Which rule of a policy refuses a command: that of this machine, for a gateway that delivered the command, and that
+//! of a node, for the caller who asked for the command here.
 
 use crate::{
     domain::{Ask, Reason},

@@ -20,7 +20,7 @@ use crate::{
     settings::Tool,
 };
 
-/// How long whoever sends a patch waits for its end, once it may be applied.
+/// How long the sender of a patch waits for its end, once it may be applied.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// One patch on its way to be applied.
@@ -143,7 +143,8 @@ impl Engine {
         }
     }
 
-    /// A patch that stays in the workspace begins in it as well: whoever names the directory must not choose another one.
+    /// A patch that stays in the workspace begins in it as well: a caller who names the directory must not choose
+    /// another one.
     pub(super) fn expect_in_workspace(&self, call: &Call, now: &PolicyView) -> Result<(), ExecError> {
         if !matches!(call.command, Command::Patch(_)) || !now.keeps_patches_in(&call.agent) {
             return Ok(());

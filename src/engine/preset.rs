@@ -274,8 +274,8 @@ impl Engine {
         }
     }
 
-    /// Finishes a preset that an earlier server had begun to apply. A file that somebody else changed since stays as
-    /// it is. Blocks; call it before anything looks at the policy.
+    /// Finishes a preset that an earlier server had begun to apply. A file that a person or another program changed
+    /// since stays as it is. Blocks; call it before anything looks at the policy.
     pub(super) fn finish_preset(&self) {
         let journal = match Journal::read(&self.settings.state_dir().preset_journal()) {
             Ok(None) => return,

@@ -1,7 +1,7 @@
-//! Another UI that people answer at, besides page, stream and Bridge: where somebody else hosts the approvals socket,
+//! Another UI that people answer at, besides page, stream and Bridge: where another program hosts the approvals socket,
 //! its UI is asked along with them, and the first answer counts (`docs/spec/exec-tool.md#3-whether-it-runs`).
 //!
-//! The engine owns the seam and knows nothing of sockets; whoever joins the server hands in a [`Prompter`].
+//! The engine owns the seam and knows nothing of sockets; the code that joins the server hands in a [`Prompter`].
 
 use std::{fmt::Debug, future::Future, pin::Pin, sync::Arc};
 
@@ -10,7 +10,7 @@ use crate::{
     engine::{Engine, approve::Expiry, reply::Answer},
 };
 
-/// A future that somebody else waits for.
+/// A future that the caller waits for.
 pub type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A way to another UI.
@@ -52,13 +52,13 @@ impl Engine {
         self.prompter.get()?.reach().await
     }
 
-    /// Asks the other UI and takes its answer, unless somebody else is first.
+    /// Asks the other UI and takes its answer, unless another answer comes first.
     pub(super) fn ask_prompt(self: &Arc<Self>, prompt: Box<dyn Prompt>, approval: Approval) {
         let engine = Arc::clone(self);
         self.tasks.spawn(async move {
             let answered = tokio::select! {
                 answered = prompt.ask(&approval) => answered,
-                // Whatever the ledger says of it; the UI is told by the end of its connection.
+                // What the ledger says of it does not matter here. The end of its connection tells the UI.
                 _elsewhere = engine.answer_to(&approval.id) => return,
             };
             match answered {
@@ -85,8 +85,9 @@ impl Engine {
         }
     }
 
-    /// The UI went away without an answer: whoever else is there may still give one, and if nobody is, nobody could be
-    /// reached. Where somebody has answered and others are missing, somebody was: they have until its deadline.
+    /// The UI went away without an answer. Any other approver who is there may still give one; if none is, nobody could
+    /// be reached. Where one approver has answered and others are missing, one was reached: the others have until the
+    /// deadline of the approval.
     async fn miss_answer(self: &Arc<Self>, approval: &Approval) {
         if self.is_approver_reachable(&self.settings.current()) {
             return;

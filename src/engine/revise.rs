@@ -1,7 +1,7 @@
 //! An approver changes the command of a pending approval (`docs/spec/http-api.md#resources`).
 //!
-//! The changed command is analysed and judged anew, for the same asker in the same place. It waits for an answer
-//! whatever the allowlist covers, and nothing but an answer lets it run.
+//! The changed command is analysed and judged anew, for the same asker in the same place. It waits for an answer no
+//! matter what the allowlist covers, and nothing but an answer lets it run.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Engine {
         }
     }
 
-    /// The approval, if it waits. Whatever becomes of it later, the ledger says so in the end.
+    /// The approval, if it waits. In the end the ledger says what became of it later.
     async fn pending(&self, caller: &Principal, id: &ApprovalId) -> Result<Approval, ReviseError> {
         let found = self.approval(caller, id).await?;
         let approval = found.ok_or(DecideError::NotFound)?;
@@ -129,14 +129,14 @@ impl Engine {
             command,
             env: env.unwrap_or_default(),
             asked,
-            // Whatever the first call tightened stays tight.
+            // All that the first call tightened stays tight.
             wanted: Wanted {
                 security: Some(old.card.security),
                 ask: Some(old.card.ask),
             },
             // Its node makes another plan of another command.
             node: place.node.as_ref().map(|node| node.for_another_command().into()),
-            // It is asked about whatever the policy says.
+            // It is asked about no matter what the policy says.
             pins_scripts: true,
             ..place
         };

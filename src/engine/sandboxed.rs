@@ -71,12 +71,12 @@ pub(super) enum Diversion {
     Into(Box<Call>),
 }
 
-/// Whether whatever a sandbox needs is made.
+/// Whether all that a sandbox needs is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Making {
     /// So that the command can start at once.
     Everything,
-    /// Somebody only wants to know.
+    /// The caller only wants to know.
     Nothing,
 }
 

@@ -41,7 +41,7 @@ impl Engine {
         self.draining.load(Ordering::SeqCst)
     }
 
-    /// Takes nothing new, tells whoever listens, and then ends the streams.
+    /// Takes nothing new, tells all listeners, and then ends the streams.
     async fn stop_taking(&self) {
         self.draining.store(true, Ordering::SeqCst);
         let grace = self.settings.current().server.shutdown.grace;
@@ -147,7 +147,7 @@ impl Engine {
         self.cancel_for(id, &caller.actor).await
     }
 
-    /// Cancels a run in the name of somebody who may.
+    /// Cancels a run in the name of an actor who may.
     pub(super) async fn cancel_for(self: &Arc<Self>, id: &RunId, by: &Actor) -> Result<Run, CancelError> {
         let mut changes = self.broker.subscribe(id);
         loop {

@@ -12,7 +12,7 @@ use crate::{
     ledger::{NewLoginLink, NewSignIn, SignInBy, StoredSignIn},
 };
 
-/// What somebody shows to sign a browser in.
+/// What a person shows to sign a browser in.
 #[derive(Debug, Clone)]
 pub enum Shown {
     /// The code of a one-time link.

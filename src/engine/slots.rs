@@ -1,8 +1,9 @@
 //! How many processes run at once, in all and per agent, and who waits for a place
 //! (`docs/spec/settings.md#2-countersigntoml`).
 //!
-//! Whoever comes first is served first: a place that is freed goes to the head of the queue, and nobody who comes later
-//! takes it away. Only what its own agent's share holds up is passed over, since others have to do nothing with that.
+//! The call that comes first is served first: a place that is freed goes to the head of the queue, and no later call
+//! takes it away. The queue passes over only a call that its own agent's share holds up, since that share does not
+//! concern the others.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -182,7 +183,7 @@ impl Slots {
         (state.running, state.queue.len())
     }
 
-    /// Takes a place for something that runs already, whatever the limits say (a run found at start).
+    /// Takes a place for something that runs already, no matter what the limits say (a run found at start).
     pub(super) fn take(self: &Arc<Self>, agent: &AgentId) -> Slot {
         self.occupy(&mut self.lock(), agent)
     }

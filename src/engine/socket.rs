@@ -3,7 +3,7 @@
 //!
 //! The whole flow is that of every other call, under the policy of this server. What is different: the asker takes this
 //! server for its UI, so a person is asked even if nobody is connected at the moment, and silence never lets anything
-//! start, whatever `askFallback` says (`docs/spec/ipc.md#6-what-the-server-checks-in-order`).
+//! start, no matter what `askFallback` says (`docs/spec/ipc.md#6-what-the-server-checks-in-order`).
 
 use std::sync::{
     Arc,
@@ -63,7 +63,7 @@ pub(super) struct SocketState {
 }
 
 impl Engine {
-    /// What happened at the socket, for whoever counts and whoever shows it.
+    /// What happened at the socket. The socket's host counts it, and the metrics show it.
     pub const fn socket_counts(&self) -> &Arc<SocketCounts> {
         &self.socket.counts
     }
@@ -78,8 +78,8 @@ impl Engine {
         self.socket.is_missing.load(Ordering::Relaxed)
     }
 
-    /// What the document in force says of the socket; `None` while the document is refused. Of an edit that is held
-    /// nothing counts: whoever could name another socket could answer at it.
+    /// What the document in force says of the socket; `None` while the document is refused. Nothing of an edit that is
+    /// held counts: an attacker who could name another socket could answer at it.
     pub fn named_socket(&self) -> Option<NamedSocket> {
         let standing = self.look_at_policy();
         match &standing.document.status {
@@ -148,7 +148,8 @@ impl Engine {
 }
 
 impl Call {
-    /// Whether its asker takes this server for the UI: then a person is asked, whoever is connected, or nothing runs.
+    /// Whether its asker takes this server for the UI: then a person is asked, no matter who is connected, or nothing
+    /// runs.
     pub(super) const fn is_of_peer(&self) -> bool {
         matches!(self.requested_by.kind, ActorKind::Ipc)
     }

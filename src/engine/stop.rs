@@ -159,7 +159,7 @@ impl Engine {
     /// [`StorageTrouble`] when the ledger cannot be written; then everything stays stopped.
     pub async fn resume(&self, by: &Actor, reason: String) -> Result<ResumeOutcome, StorageTrouble> {
         if self.stopped().is_some_and(|standing| !standing.is_durable) {
-            // Whoever waits for a question that this ends is told, too.
+            // A caller who waits for a question that this ends is told, too.
             self.try_write_stop().await?;
         }
         let resume = Resume {

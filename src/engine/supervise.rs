@@ -296,7 +296,7 @@ impl Engine {
                 Some(Voided::Locked | Voided::TooLate(_)) => {}
             }
             match self.gateway.recover(run_id).await {
-                // Whoever held the file has let it go.
+                // The supervisor that held the file has let it go.
                 Ok(Recovered::NotStarted | Recovered::Voided) => {}
                 Ok(Recovered::Exited { exit, spool: _ }) => {
                     return Elsewhere::Ended(gateway::EndedRun {
@@ -428,7 +428,7 @@ impl Engine {
             leftovers: leftovers_run.then(|| self.new_session_id()),
         };
         self.finish(live, end, remains).await;
-        // Whoever waits for the answer goes first.
+        // A caller who waits for the answer goes first.
         tokio::task::yield_now().await;
         live.control().stored();
     }
@@ -475,7 +475,7 @@ impl Engine {
         outcome::end_without_exit(reason, detail, summary, self.clock.now())
     }
 
-    /// Records the end, as often as it takes, and tells whoever waits.
+    /// Records the end, as often as it takes, and tells all who wait.
     pub(super) async fn finish(&self, live: &Arc<LiveRun>, end: RunEnd, remains: Remains) {
         let run_id = &live.run_id;
         let Remains {

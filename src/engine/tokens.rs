@@ -73,7 +73,7 @@ impl InvalidToken {
 }
 
 impl TokenRequest {
-    /// Whether a token can have these texts and lists, at whatever door they came in.
+    /// Whether a token can have these texts and lists, no matter by which door they came in.
     ///
     /// # Errors
     /// [`InvalidToken`] with the first member that it cannot have.
@@ -167,7 +167,7 @@ struct TokenFiles {
 /// Why a token was not replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RotateTokenError {
-    /// Its secret would make its owner's rights those of somebody else.
+    /// Its secret would give its owner's rights to another owner.
     #[error("the token belongs to another owner, and only an admin of that owner replaces it")]
     OfOtherOwner,
     /// There is none that opens anything.
@@ -287,7 +287,7 @@ impl Tokens {
     /// [`StorageTrouble`] when the ledger cannot be read.
     pub async fn list(&self, page: Page) -> Result<Listing<Token>, StorageTrouble> {
         let mut tokens = self.ledger.tokens(page).await?;
-        // The ledger is told behind, with whatever is written next; a reader need not wait for that.
+        // The ledger is told later, with the next write; a reader need not wait for that.
         let uses = self.keyring.noted_uses();
         for token in &mut tokens.items {
             token.last_used_at = token.last_used_at.max(uses.get(&token.id).copied());

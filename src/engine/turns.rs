@@ -118,7 +118,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Turns of which no more than so many are taken at once, whoever takes them.
+    /// Turns of which no more than so many are taken at once, by all askers together.
     pub fn among(at_once: usize) -> Self {
         Self {
             askers: Mutex::default(),

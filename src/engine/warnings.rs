@@ -80,8 +80,8 @@ fn worded(code: &str) -> Option<Warning> {
     })
 }
 
-/// The reason of an end in words, with what limits and confinement may have had to do with it: whoever was not there to get the
-/// answer reads the record.
+/// The reason of an end in words, with what limits and confinement may have had to do with it: a caller who was not
+/// there to get the answer reads the record.
 pub(super) fn explain(detail: Option<String>, codes: &[String]) -> Option<String> {
     let explaining = [MEMORY_LIMIT, PROCESS_LIMIT, CONFINED_SETUID, CONFINED_SERVICE];
     let explanations = codes

@@ -38,7 +38,7 @@ pub(super) struct PolicySeen(Mutex<Told>);
 #[derive(Debug, Default)]
 struct Told {
     seen: Option<Seen>,
-    /// Contents that are about to be put in place, and were told of by whoever changes them.
+    /// Contents that are about to be put in place; the code that changes them has told of them.
     announced_document: Option<String>,
     announced_config: Option<String>,
     /// What was there when only a note was announced, and the content with it: nothing is judged differently by that.

@@ -784,7 +784,7 @@ fn gone(care: &Care, said: Option<RunEvent>, lost: &'static str) -> NodeEnd {
     }
 }
 
-/// Waits until somebody wants the run to end.
+/// Waits until the run is to be killed.
 async fn killed(kill: &mut watch::Receiver<Option<KillCause>>) {
     if kill.wait_for(Option::is_some).await.is_err() {
         // Nobody can want it any more.

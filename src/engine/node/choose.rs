@@ -12,8 +12,9 @@ use crate::{
 };
 
 impl Engine {
-    /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy that has
-    /// to let the call through must lead to the same node. It may be away: whoever calls it looks.
+    /// The node of a call. `session` is the session's own choice, which takes the place of the agent's. Every policy
+    /// that has to let the call through must lead to the same node. The node may be away: the code that calls the node
+    /// looks.
     pub(in crate::engine) fn choose_node(
         &self,
         agent: &AgentId,

@@ -90,7 +90,8 @@ impl Engine {
         if run.status != RunStatus::Lost || run.node_id.as_deref() != Some(node_id) {
             return None;
         }
-        // What somebody else started there on a person's answer was never sent to it: it has nothing to say of that.
+        // The asker of a question may start a run there itself, on a person's answer. This server never sent such a run
+        // to the node, so the node has nothing to say of it.
         let launch = self.ledger.node_launch(run_id).now_or_never()?.ok()??;
         (launch.node_id == node_id).then_some(run)
     }

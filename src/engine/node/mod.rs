@@ -332,8 +332,8 @@ impl Engine {
         Ok(call)
     }
 
-    /// The policy of this moment for something that was bound earlier; on a node, with what the node says now to whoever asked
-    /// for it then.
+    /// The policy of this moment for something that was bound earlier; on a node, with what the node says now to the
+    /// caller who asked for it then.
     ///
     /// # Errors
     /// [`ExecError::NodeUnavailable`] while the node is away.
@@ -391,7 +391,7 @@ fn name_of(node: &NodeInfo) -> String {
     }
 }
 
-/// Whether somebody binds an agent to a node, for messages.
+/// Says that a source binds an agent to a node, for messages.
 fn agent_key(agent: &AgentId, source: &str) -> String {
     format!("{source} binds agent {agent} to a node")
 }

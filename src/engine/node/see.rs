@@ -30,7 +30,7 @@ use crate::{
     policy::gate::Verdict,
 };
 
-/// The longest that a call waits for one of these answers, whatever `[bridge] invoke_timeout_ms` says.
+/// The longest that a call waits for one of these answers, no matter what `[bridge] invoke_timeout_ms` says.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the document of a node that keeps no fence is believed. A node of ours is asked every time.
 const DOCUMENT_AGE: Duration = Duration::from_secs(5);
@@ -48,7 +48,7 @@ const ROUNDS: usize = 4;
 pub(in crate::engine) enum Purpose {
     /// A call that is to run there.
     Call,
-    /// Somebody wants to know: a node that is away is no error.
+    /// A caller wants to know: a node that is away is no error.
     Explanation,
     /// What was allowed earlier is about to run.
     Again,
@@ -181,7 +181,8 @@ impl Engine {
             (Some(away), Purpose::Explanation) => {
                 node.document = NodeDocument::Unknown(away.detail.clone());
             }
-            // What could not even be asked is not the node's silence: whoever sends it too much does not get round its document.
+            // What could not even be asked is not the node's silence: a caller who sends the node too much does not get
+            // round its document.
             (None, Purpose::Call | Purpose::Again) => {
                 let document = self.see_document(&node, &now).await;
                 node.document = document.map_err(|full| ExecError::NodeUnavailable {
@@ -288,7 +289,7 @@ impl Engine {
         } else {
             None
         };
-        // Whatever is not found is a miss, and is not asked about once more.
+        // A name that is not found is a miss, and is not asked about once more.
         let fresh = answers::programs_found(answer.as_ref().unwrap_or(&Value::Null), asked);
         if answer.is_some() {
             self.seen_nodes.keep_programs(&node.info, &fresh);
@@ -323,7 +324,7 @@ impl Engine {
                     Err(unusable) => refused(Reason::NodeRefused, unusable.to_string()),
                 }
             }
-            // Nothing ran, whatever the node calls it.
+            // Nothing ran, no matter what the node calls it.
             Err(Unanswered::Node(error)) => match answers::refusal(&error) {
                 (reason, why) if is_denial(reason) => refused(reason, why),
                 (_, why) => refused(Reason::NodeRefused, why),
@@ -376,7 +377,7 @@ impl Engine {
     ) -> Option<answers::RunState> {
         let timeout = self.settings.current().server.bridge.invoke_timeout.min(PATIENCE);
         let params = calls::status_params(run_id);
-        // What became of a run is this server's own question, whoever asked for the run.
+        // What became of a run is this server's own question, no matter who asked for the run.
         let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;
         match answer.map(answers::RunState::of) {
             Ok(Ok(state)) => Some(state),

@@ -83,7 +83,7 @@ impl NodeView {
 }
 
 impl Engine {
-    /// The policy of an agent's calls on nodes that name none, with what the node says to whoever asks. `session` is the
+    /// The policy of an agent's calls on nodes that name none, with what the node says to the asker. `session` is the
     /// session's own choice.
     pub(in crate::engine) async fn look_at_node(
         &self,
@@ -95,7 +95,7 @@ impl Engine {
         let node = match self.choose_node(agent, session, None, &now) {
             Ok(info) => self.seen(info, asker, &now).await,
             Err(why) => {
-                // Whatever a node says, the deny rules of this machine and the configured layers count.
+                // No matter what a node says, the deny rules of this machine and the configured layers count.
                 return (now.without_document(), NodeView::nobody(&why));
             }
         };

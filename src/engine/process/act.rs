@@ -19,7 +19,7 @@ const PAGE: u32 = 500;
 /// Most sessions in one answer, far above the runs that an agent may have.
 const MOST_LISTED: usize = 5_000;
 
-/// Whose sessions somebody sees.
+/// Whose sessions a caller sees.
 #[derive(Debug)]
 pub(super) struct Sight<'a> {
     /// Only this agent's.

@@ -35,7 +35,7 @@ pub enum OutputForm {
     Bytes,
 }
 
-/// Somebody who follows a session.
+/// A caller who follows a session.
 #[derive(Debug)]
 pub struct SessionFollower {
     engine: Arc<Engine>,

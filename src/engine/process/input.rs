@@ -26,7 +26,7 @@ pub enum Input {
         /// Whether nothing follows: the standard input is closed.
         ends: bool,
     },
-    /// What somebody types.
+    /// What a person would type.
     Keys {
         /// Text, first.
         literal: Option<String>,

@@ -14,7 +14,7 @@ use crate::{
     ledger::ProcessSession,
 };
 
-/// How far somebody has been told the output of a session. Two polls at once must not tell the same twice.
+/// How far a party has been told the output of a session. Two polls at once must not tell the same twice.
 #[derive(Debug, Default)]
 pub(super) struct Polled(Mutex<OutputReader>);
 

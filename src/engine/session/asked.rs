@@ -18,7 +18,7 @@ use crate::{
 /// What lies between the configuration and the members of a call. Nothing for a session that overrides nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::engine) struct Asked {
-    /// What the session overrides; its elevation only while whoever chose it may be elevated.
+    /// What the session overrides; its elevation only while the sender who chose it may be elevated.
     overrides: Overrides,
     /// The level of a call that is elevated itself.
     level: Option<ElevatedLevel>,
@@ -166,7 +166,7 @@ pub(super) fn sender_of(actor: &Actor) -> Sender {
     }
 }
 
-/// An elevation lasts as long as whoever chose it may be elevated.
+/// An elevation lasts as long as the sender who chose it may be elevated.
 fn while_allowed(overrides: Overrides, agent: &AgentId, now: &PolicyNow) -> Overrides {
     let is_allowed = overrides.elevated.as_ref().is_none_or(|elevated| {
         now.views()

@@ -1,4 +1,4 @@
-//! Chat text that somebody relays: its directives are obeyed, the rest is handed back.
+//! Chat text that a caller relays: the engine obeys its directives and hands back the rest.
 
 use std::sync::Arc;
 
@@ -186,7 +186,7 @@ impl Engine {
     }
 
     /// The approval with this whole id, or whose id begins so; one that waits before those that do not. A short id is a
-    /// beginning like any other: whoever chose it must not get the answer that was meant for another one.
+    /// beginning like any other: an asker who chose it must not get the answer that was meant for another approval.
     async fn approval_named(&self, caller: &Principal, named: &str) -> Result<Found, StorageTrouble> {
         if let Ok(id) = ApprovalId::parse(named)
             && id.is_uuid()

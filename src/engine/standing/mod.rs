@@ -3,9 +3,9 @@
 //!
 //! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
 //! edit from outside that allows more than what was accepted is held, and any change that does where nobody may widen
-//! alone (`[approvals] widening`): whoever judges asks the accepted policy and the edited one, and the stricter answer
-//! counts. What was accepted is kept in private files beside the ledger, so that a restart accepts nothing. This owns
-//! those files and the memory of what is ours; it never decides about a command.
+//! alone (`[approvals] widening`). While one is held, each judgement asks the accepted policy and the edited one, and
+//! the stricter answer counts. What was accepted is kept in private files beside the ledger, so that a restart accepts
+//! nothing. This owns those files and the memory of what is ours; it never decides about a command.
 //! Entry point: [`PolicyHold::look`].
 
 mod kept;
@@ -107,7 +107,7 @@ pub(super) enum Accepted {
     Yes,
     /// There is no such edit.
     NoSuchEdit,
-    /// It takes somebody else than those who proposed it.
+    /// It takes a person other than those who proposed it.
     OwnProposal,
 }
 
@@ -130,7 +130,7 @@ struct State {
     began: bool,
     /// When that was.
     quiet_since: i64,
-    /// Deny rules and grants that somebody else's writing took out of the document and that nobody missed yet.
+    /// Deny rules and grants that an edit from outside took out of the document and that nobody missed yet.
     lost: Vec<LostRules>,
     revision: u64,
     standing: Option<Arc<Standing>>,
@@ -303,7 +303,7 @@ impl PolicyHold {
         };
         if is_held {
             if file == PolicyFile::Document {
-                // Whoever accepts it answers for what it lacks.
+                // The person who accepts it answers for what it lacks.
                 state.lost.clear();
             }
             state.revision += 1;
@@ -318,7 +318,7 @@ impl PolicyHold {
         }
     }
 
-    /// Whether what is held takes somebody else than this one.
+    /// Whether what is held takes a person other than this one.
     pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
         self.is_own(&self.lock(), file, by)
     }
@@ -442,7 +442,7 @@ impl PolicyHold {
                 state.revision += 1;
             }
             if state.document.hold.accepted().is_none() {
-                // Whatever comes later allows more than this.
+                // Anything that comes later allows more than this.
                 let nothing = Snapshot::of_accepted(Some(b""), String::new());
                 state.document.hold = Hold::of(Some(Content {
                     hash: nothing.hash.clone(),
@@ -578,8 +578,8 @@ impl State {
         true
     }
 
-    /// From here on only runs that begin later count, unless one is under way or something is held. Whoever begins one
-    /// has its place before it looks here, so that none comes in between.
+    /// From here on only runs that begin later count, unless one is under way or something is held. A call that begins
+    /// one has its place before it looks here, so that none comes in between.
     fn calm_down(&mut self, is_idle: impl FnOnce() -> bool, now: i64) {
         if is_idle() && !self.is_held() {
             self.began = false;

@@ -32,7 +32,7 @@ pub(super) struct Announced {
     pub(super) by: Option<Actor>,
     /// Whether the token of the socket in it was drawn for it.
     pub(super) drew_token: bool,
-    /// Whoever writes it says when that is done; `None` for one of an earlier server.
+    /// The thread that writes it says when that is done; `None` for one of an earlier server.
     pub(super) writer: Option<ThreadId>,
 }
 
