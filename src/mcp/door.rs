@@ -10,7 +10,7 @@ use super::AskingTool;
 
 /// Does calls for the [`Server`](super::Server).
 pub trait Door: Debug + Send + Sync + 'static {
-    /// Somebody who proved who they are.
+    /// A caller who proved who they are.
     type Caller: Debug + Clone + Send + Sync;
 
     /// Who sent a request, from what its transport noted on it.

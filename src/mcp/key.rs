@@ -6,7 +6,7 @@
 //! * So is a call with the same arguments as one that still waits for a person (see [`super::waiting`]).
 //! * Everything else is a call of its own.
 //!
-//! How long somebody wants to wait does not change what is run, so `approvalWaitMs` and `yieldMs` do not count as
+//! How long a caller wants to wait does not change what is run, so `approvalWaitMs` and `yieldMs` do not count as
 //! arguments here. A key opens nothing that its token could not do with an `Idempotency-Key`: keys of different tokens
 //! never meet, and one that comes with other arguments is refused.
 

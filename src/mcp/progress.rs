@@ -12,7 +12,7 @@ use rmcp::{
     service::RequestContext,
 };
 
-/// How often somebody who waits hears that they do.
+/// How often a client that waits is told that it does.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Where progress goes.
@@ -28,7 +28,7 @@ struct Channel {
 }
 
 impl Progress {
-    /// To whoever sent the request, if they want to hear of it.
+    /// Goes to the client that sent the request, if it asked for progress.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
         Self(context.meta.get_progress_token().map(|token| Channel {
             peer: context.peer.clone(),

@@ -303,7 +303,7 @@ impl<D: Door> Conduct<'_, D> {
 
     fn remember(&self, call: &ExecCall, outcome: &Outcome) {
         if self.context.meta.get(KEY_META).is_some() {
-            // Whoever names the key remembers it.
+            // A client that names the key remembers it.
             return;
         }
         let expires = outcome
@@ -353,7 +353,7 @@ impl<D: Door> Conduct<'_, D> {
         }
     }
 
-    /// How the call stands while somebody waits for a person and then for the command.
+    /// How the call stands while the client waits for a person and then for the command.
     async fn describe(&self, answer: &Value) -> String {
         let run_id = self.asked.get().map(String::as_str).unwrap_or_default();
         let status = self.server.door.status(&self.origin.caller, run_id).await;
@@ -400,7 +400,7 @@ impl<D: Door> Conduct<'_, D> {
         }
     }
 
-    /// Ends what runs for a call that was taken back. A question stays: somebody may be reading it.
+    /// Ends what runs for a call that was taken back. A question stays: an approver may be reading it.
     async fn stop(&self) {
         let Some(run_id) = self.asked.get() else { return };
         let door = &self.server.door;

@@ -2,8 +2,8 @@
 //! (`docs/spec/exec-tool.md#5-sessions-exec-elevated`).
 //!
 //! A directive is a word of its own and takes what it needs from the rest of its line. Quoted lines (`> …`) and code
-//! blocks are somebody else's words and hold none. What cannot be meant is a directive that says so and changes
-//! nothing; it is never taken for ordinary text, because a typing error must not make a rule laxer.
+//! blocks are another author's words and hold no directive. A directive that cannot be meant says so and changes
+//! nothing. It is never taken for ordinary text, because a typing error must not make a rule laxer.
 
 use std::{fmt, ops::Range, str::FromStr};
 

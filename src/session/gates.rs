@@ -78,7 +78,7 @@ pub fn level_of_call(
             why: "is off in this session; /elevated on lifts that".to_owned(),
         }]);
     }
-    // A level lasts as long as whoever chose it may be elevated.
+    // A level lasts as long as the sender who chose it may be elevated.
     if let Some(elevated) = chosen.filter(|elevated| closed(policy, agent, &elevated.sender).is_empty()) {
         return Ok(elevated.level);
     }

@@ -38,7 +38,7 @@ impl ExecOverrides {
 pub struct Overrides {
     /// What `/exec` set.
     pub exec: ExecOverrides,
-    /// The level that somebody chose; `None` where nobody did.
+    /// The level that a sender chose; `None` where none did.
     pub elevated: Option<Elevated>,
     /// Who changed it last, and when.
     pub set: Option<(SetBy, UnixMillis)>,
@@ -73,7 +73,7 @@ struct Covers {
 }
 
 impl Elevated {
-    /// A level that somebody chose just now.
+    /// A level that a sender chose just now.
     pub const fn new(level: ElevatedLevel, sender: Sender) -> Self {
         let is_up = !matches!(level, ElevatedLevel::Off);
         Self {

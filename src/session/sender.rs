@@ -16,7 +16,7 @@ const MAX_CHARS: usize = 256;
 /// Fewer digits are no phone number.
 const MIN_DIGITS: usize = 5;
 
-/// Somebody who sent a text or a call, as whoever relays it says.
+/// The sender of a text or a call, as its relay says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sender {
     provider: String,
@@ -59,7 +59,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`InvalidSender`] for a member that is blank, too long or holds a control character, and for the provider of
-    /// calls by token: whoever relays a text is not asked for its sender.
+    /// calls by token: a relay cannot say that its sender came in by a door of this server.
     pub fn relayed(told: Told) -> Result<Self, InvalidSender> {
         let Told {
             provider,

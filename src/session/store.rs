@@ -1,8 +1,8 @@
 //! All sessions that something is remembered of, at most so many (`[limits] max_sessions`).
 //!
-//! When there are too many the one goes that was idle for longest. What a session overrides may make its rules
-//! stricter, so whoever can only cause system events must not be able to push overrides out: for a session that has
-//! none, one without overrides goes or nothing is remembered.
+//! When there are too many, the one that was idle for longest goes. What a session overrides may make its rules
+//! stricter, so a party that can only cause system events must not be able to push overrides out. A session without
+//! overrides takes the place of another one without overrides, or nothing of it is remembered.
 
 use std::collections::{BTreeMap, HashMap};
 

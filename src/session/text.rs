@@ -103,7 +103,7 @@ pub fn exec_bad(bad: &BadOption) -> String {
     }
 }
 
-/// Answers `/elevated`: the level that somebody chose, else that of calls that ask to be elevated.
+/// Answers `/elevated`: the level that a sender chose, else that of calls that ask to be elevated.
 pub fn elevated_shown(chosen: Option<ElevatedLevel>, default: ElevatedLevel) -> String {
     match chosen {
         Some(level) => format!("Elevated is {level} in this session. Change with /elevated {LEVELS}."),
@@ -164,7 +164,7 @@ pub enum Answered {
     },
     /// The same was answered before.
     Again(ApprovalDecision),
-    /// Somebody answered otherwise.
+    /// A different answer was given before.
     Otherwise(ApprovalDecision),
     /// It came too late.
     Expired,

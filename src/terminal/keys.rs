@@ -1,8 +1,8 @@
 //! Keys by the names that tmux gives them, as the bytes that xterm sends for them
 //! (`docs/spec/exec-tool.md#8-the-process-tool`).
 //!
-//! The names are data (`NAMED`); how modifiers change a key depends only on its `Code`. Whatever comes in, what
-//! goes out is bounded ([`MAX_BYTES`], [`MAX_WARNINGS`]).
+//! The names are data (`NAMED`); how modifiers change a key depends only on its `Code`. What goes out is bounded for
+//! any input ([`MAX_BYTES`], [`MAX_WARNINGS`]).
 
 /// Most bytes that one call may make.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -30,7 +30,7 @@ pub enum CursorKeys {
 pub struct KeyInput {
     /// What the program reads.
     pub bytes: Vec<u8>,
-    /// What was sent otherwise than it was written, in sentences for whoever wrote it.
+    /// What was sent otherwise than it was written, in sentences for the caller who wrote it.
     pub warnings: Vec<String>,
 }
 
@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn modifiers_change_keys_with_sequences_by_their_parameter() {
-        // Whatever the order, and the mode does not count any more.
+        // In any order, and the mode does not count any more.
         let every = [
             ("S-", 2),
             ("M-", 3),

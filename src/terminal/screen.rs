@@ -1,7 +1,7 @@
 //! The screen behind a pseudo-terminal that nobody looks at: programs ask where the cursor is, and wait for the answer.
 //!
-//! It exists for the answers alone. They are made from numbers of ours, never from a program's text, since a program
-//! that prints a file of somebody else would otherwise type what stands in it.
+//! It exists for the answers alone. They are made from numbers of ours, never from a program's text. Otherwise a
+//! program that prints another person's file would type what stands in it.
 
 use std::{
     fmt,
@@ -45,7 +45,7 @@ impl Screen {
         }
     }
 
-    /// The most bytes that should be given at a time, so that whoever gives them is not held up by what they do.
+    /// The most bytes that a caller should give at a time, so that drawing them does not hold it up.
     pub fn portion(&self) -> usize {
         let cells = usize::from(self.size.rows()) * usize::from(self.size.cols());
         (CELLS_AT_A_TIME / cells).clamp(*PORTION.start(), *PORTION.end())
@@ -105,7 +105,7 @@ impl Screen {
         }
     }
 
-    /// The drawing follows whatever any program writes. Should that make it fail, the run goes on without it.
+    /// The drawing follows anything that any program writes. If that makes it fail, the run goes on without it.
     fn change(&mut self, change: impl FnOnce(&mut vt100::Parser)) {
         let Some(mut drawing) = self.drawing.take() else {
             return;
