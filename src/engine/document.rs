@@ -54,7 +54,7 @@ pub struct Hashed<T> {
 pub enum Acceptance {
     /// The content with this hash counts, and did before if nothing was held.
     InForce(Box<DocumentView>),
-    /// The caller proposed it, and nobody widens the policy alone (`[approvals] widening = "ask"`).
+    /// An owner proposed it whose token this is, and nobody widens the policy alone (`[approvals] widening = "ask"`).
     OwnProposal,
     /// No such content is there.
     Other {

@@ -107,7 +107,7 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
         idempotency_key,
     } = call;
     session.must(invoke_opens(&command))?;
-    // A stop holds for every command: this server does not see what a node does with it.
+    // A stop applies to every command: this server does not see what a node does with it.
     let engine = session.bridge.engine();
     engine
         .expect_going()
