@@ -121,7 +121,7 @@ callers! {
     /// A caller who proved who they are, holds one of the scopes of `S`, and is bound to no agents: for what belongs to
     /// no agent.
     Caller;
-    /// A caller who proved who they are and holds one of the scopes of `S`. They may be bound to agents: whatever the
+    /// A caller who proved who they are and holds one of the scopes of `S`. They may be bound to agents: all that the
     /// handler does must go through an engine call that takes them as its caller.
     AgentCaller;
     /// A caller who proved who they are, holds one of the scopes of `S`, and has authority over the agent in the path;

@@ -15,7 +15,7 @@ pub(in crate::http) enum Presented<'a> {
     Nothing,
     /// Its value.
     One(&'a str),
-    /// Somebody added one of the same name, as anybody on another port of this host can; none counts then.
+    /// There are several of this name: a server on another port of this host can add one. None counts then.
     Several,
 }
 

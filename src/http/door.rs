@@ -1,8 +1,8 @@
 //! What every request must pass before a route is looked up: the `Host` header, then its rate. Credentials
 //! are recognised here, since the rate depends on them, and judged by [`crate::http::caller::Caller`].
 //!
-//! A browser's cookie is sent by the browser whoever asks it to, so it counts only together with the second
-//! secret that our own page keeps, and never on behalf of a foreign page.
+//! A browser sends its cookie for any page that asks it to. So the cookie counts only together with the second secret
+//! that our own page keeps, and never on behalf of a foreign page.
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
@@ -100,7 +100,7 @@ pub(in crate::http) enum Pass {
     Preflight,
 }
 
-/// What the door puts on the answer, whatever it is.
+/// What the door puts on the answer to a request, also on a refusal.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Notes {
     standing: Option<Standing>,
@@ -236,7 +236,7 @@ impl Door {
         &self.ids
     }
 
-    /// A token counts before a cookie: whoever shows one has no need of the browser's.
+    /// A token counts before a cookie: a caller who shows a token has no need of the browser's cookie.
     async fn recognise(&self, headers: &HeaderMap, site: Site) -> Result<Credentials, Problem> {
         if let Some(token) = caller::presented(headers) {
             let key = self.tokens.authenticate(token).await?;

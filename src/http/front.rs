@@ -133,7 +133,7 @@ impl Front {
         let took = monotonic().saturating_sub(began);
         self.requests.count(route, response.status(), took);
         let response = finish(response, &uri, &request_id, notes);
-        // No path and no query: they may carry what somebody searched for.
+        // No path and no query: they may carry what the caller searched for.
         tracing::debug!(%method, status = response.status().as_u16(), "answered");
         response
     }

@@ -14,7 +14,7 @@ use crate::tls::LiveTls;
 /// The first byte of every TLS connection: a record of the type "handshake".
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// To somebody who speaks plain HTTP. Says nothing that a scan of the port would not show.
+/// To a client that speaks plain HTTP. Says nothing that a scan of the port would not show.
 const WRONG_SCHEME: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
     Content-Length: 44\r\nConnection: close\r\n\r\nThis port speaks HTTPS: use an https:// URL\n";
 
@@ -51,7 +51,7 @@ async fn shake_hands(stream: TcpStream, tls: &LiveTls) -> io::Result<Option<TlsS
         refuse_plain(stream).await?;
         return Ok(None);
     }
-    // The certificate is looked at now that somebody wants it, and not while the client was thinking.
+    // Looks at the certificate now that the client wants it, and not while the client was thinking.
     TlsAcceptor::from(tls.current()).accept(stream).await.map(Some)
 }
 

@@ -1,9 +1,9 @@
 //! The listeners: TCP, inside TLS when there is a certificate, and the API's Unix socket, which is plain always.
 //!
 //! Every connection is a tracked task with a place of its own, its TLS handshake included; when all places are
-//! taken, new connections wait in the kernel's queue. Each listener has its own places: whoever fills those of the port
-//! leaves those of the socket to the operator of this machine. Stopping is soft first (streams end, requests finish), then
-//! hard.
+//! taken, new connections wait in the kernel's queue. Each listener has its own places: clients that fill those of the
+//! port leave those of the socket to the operator of this machine. Stopping is soft first (streams end, requests
+//! finish), then hard.
 
 use std::{
     convert::Infallible,
@@ -136,8 +136,8 @@ pub struct Bound {
     header_timeout: Duration,
 }
 
-/// Opens the listeners; `passed` is one that somebody opened at the address already. The caller holds the ledger's lock,
-/// so a socket file that is in the way is a leftover.
+/// Opens the listeners; `passed` is one that another process opened at the address already. The caller holds the
+/// ledger's lock, so a socket file that is in the way is a leftover.
 ///
 /// # Errors
 /// [`ListenError`] names the listener that failed; nothing stays open then.

@@ -59,7 +59,7 @@ impl Endpoint {
         .url()
     }
 
-    /// Whether other machines can reach it and whoever is on the way can read along.
+    /// Whether other machines can reach it and anyone on the way can read along.
     pub fn is_open(&self) -> bool {
         self.transport == Transport::Plain && is_open_address(self.address)
     }

@@ -115,7 +115,7 @@ impl AppState {
     }
 
     /// Makes a one-time link that signs a browser in. Its code is behind `#`, so that no server and no log sees
-    /// it before somebody presses the button on the sign-in page. Returns its URL and when it ends.
+    /// it before a person presses the button on the sign-in page. Returns its URL and when it ends.
     ///
     /// # Errors
     /// [`LoginLinkError`]; there is no link then.
@@ -155,8 +155,7 @@ impl AppState {
         shared.metrics.render(&shared.engine, streams, format).await
     }
 
-    /// Where somebody else finds a path of this server: under `[http] public_url`, else at the address that was
-    /// bound.
+    /// Where a client finds a path of this server: under `[http] public_url`, else at the address that was bound.
     fn absolute_link(&self, path: &str) -> String {
         if self.0.link_base.is_empty() {
             format!("{}{path}", self.0.endpoint.local_url())

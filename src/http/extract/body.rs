@@ -28,8 +28,8 @@ use crate::{
 /// How long a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_mins(1);
 
-/// Largest body where little is to be said, or somebody says it whom nobody knows yet: strangers must not make the
-/// server hold more.
+/// Largest body where there is little to say, or where the server does not know the caller yet: strangers must not
+/// make the server hold more.
 const SHORT: usize = 16 * 1024;
 
 /// Bodies above this size are read one at a time of each caller.
@@ -60,7 +60,7 @@ impl BodyLimit {
 #[derive(Debug)]
 pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
 
-/// A JSON body of somebody who may be anybody: a short one.
+/// A short JSON body, of a caller who may be anybody.
 #[derive(Debug)]
 pub(in crate::http) struct ShortJson<T>(pub(in crate::http) T);
 
@@ -193,7 +193,7 @@ async fn read_large(request: Request, limit: &BodyLimit) -> Result<Bytes, Proble
         .map(|origin| &origin.credentials)
     {
         Some(Credentials::Valid(key)) => Some(key.principal().actor.clone()),
-        // They get no further than to be refused, whatever they send.
+        // Such a caller is only refused, no matter what it sends.
         Some(_) | None => None,
     };
     let turns = caller.map(|caller| (&limit.turns, caller));
@@ -259,8 +259,8 @@ async fn collect(body: Limited<Body>, turns: Option<(&Arc<Turns>, Actor)>) -> Re
     Ok(bytes.freeze())
 }
 
-/// A caller's turn to send a large body, which goes on for as long as its bytes may take, whatever becomes of it: so nobody
-/// keeps the machine busy with nothing but taking in bodies.
+/// A caller's turn to send a large body. The turn goes on for as long as the bytes of the body may take, no matter what
+/// becomes of the body: so nobody keeps the machine busy with nothing but taking in bodies.
 struct Pace {
     turn: Option<Turn>,
     begun: Instant,

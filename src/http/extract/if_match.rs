@@ -2,7 +2,7 @@
 //!
 //! * The tags of all `If-Match` lines count as one list; one that fits is enough.
 //! * Comparison is strong: a weak tag (`W/"…"`) fits nothing.
-//! * `*` fits whatever can be read, and so never a document that is refused.
+//! * `*` fits any content that can be read, and so never a document that is refused.
 //! * A hash without quotes is taken as if it had them: that is how problem documents spell `currentHash`.
 
 use axum::{

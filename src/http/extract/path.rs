@@ -84,7 +84,8 @@ impl PathParameters for ProcessSessionName {
     }
 }
 
-/// A node, by its whole id. Any other text names none: what is chosen by a name or a beginning is chosen by whoever asks.
+/// A node, by its whole id. Any other text names none: a caller who has only a name or the beginning of an id chooses
+/// the node itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct NodeName(pub(in crate::http) String);
 

@@ -47,12 +47,12 @@ impl Metrics {
         }
     }
 
-    /// For whoever answers requests.
+    /// For the code that answers requests.
     pub(in crate::http) fn requests(&self) -> Requests {
         self.requests.clone()
     }
 
-    /// For whoever accepts connections.
+    /// For the code that accepts connections.
     pub(in crate::http) fn connections(&self) -> Connections {
         self.connections.clone()
     }

@@ -1,4 +1,4 @@
-//! What is looked at when somebody asks, and not counted as it happens.
+//! What is looked at when a client asks, and not counted as it happens.
 
 use std::{
     sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
@@ -22,7 +22,7 @@ const SPOOLS_EVERY: Duration = Duration::from_secs(30);
 /// A gauge of a whole number that cannot be negative.
 type Level = Gauge<u64, AtomicU64>;
 
-/// A counter that somebody else counts.
+/// A counter that another part of the server counts.
 type Told = Counter<u64, AtomicU64>;
 
 /// The figures of one moment.
@@ -193,7 +193,7 @@ impl Now {
             config,
             // How often one died is counted; that none is there passes in a moment.
             runner: _,
-            // Known only once somebody wanted one; doctor looks.
+            // Known only once a command wanted one; doctor looks.
             sandbox: _,
             ipc,
             draining,

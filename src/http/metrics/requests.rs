@@ -88,7 +88,7 @@ impl Requests {
     }
 }
 
-/// Notes on an answer which route made it, for whoever counts outside of the routes.
+/// Notes on an answer which route made it, for the code that counts outside of the routes.
 pub(in crate::http) async fn note_route(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut response = next.run(request).await;

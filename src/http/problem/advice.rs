@@ -3,7 +3,7 @@
 use super::Code;
 
 impl Code {
-    /// What whoever meets it can do, in one or two sentences; backticks enclose code.
+    /// What a caller who meets it can do, in one or two sentences; backticks enclose code.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::InvalidRequest => {

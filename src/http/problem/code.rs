@@ -31,7 +31,7 @@ vocabulary! {
         ElevatedUnavailable = "elevated-unavailable",
         /// Tool policy forbids the tool.
         ToolDenied = "tool-denied",
-        /// Whoever asks cannot answer.
+        /// The asker cannot answer.
         OwnRequest = "own-request",
         /// The emergency stop is in effect.
         Stopped = "stopped",
@@ -49,7 +49,7 @@ vocabulary! {
         NotAcceptable = "not-acceptable",
         /// Several nodes match.
         NodeAmbiguous = "node-ambiguous",
-        /// Somebody else decided otherwise.
+        /// An earlier decision says otherwise.
         ApprovalAlreadyResolved = "approval-already-resolved",
         /// The approvals document is not readable and is not overwritten.
         DocumentRefused = "document-refused",
@@ -77,7 +77,7 @@ vocabulary! {
         UnsupportedMediaType = "unsupported-media-type",
         /// Nothing of the resource lies in the range.
         RangeNotSatisfiable = "range-not-satisfiable",
-        /// The `Host` header names somebody else.
+        /// The `Host` header names another server.
         MisdirectedRequest = "misdirected-request",
         /// The idempotency key was used with another body.
         IdempotencyMismatch = "idempotency-mismatch",
@@ -105,7 +105,7 @@ vocabulary! {
         ShuttingDown = "shutting-down",
         /// The server has all it can carry.
         Overloaded = "overloaded",
-        /// Somebody else holds the lock of the approvals document.
+        /// Another program holds the lock of the approvals document.
         DocumentLocked = "document-locked",
         /// The ledger cannot be used.
         StorageUnavailable = "storage-unavailable",

@@ -70,7 +70,7 @@ pub(super) fn upgrade(
     state.bridge().spawn(async move {
         match upgraded.await {
             Ok(stream) => bridge.serve(TokioIo::new(stream), caller).await,
-            // Whoever leaves before the answer was written is no fault.
+            // A client that leaves before the answer was written is no fault.
             Err(error) => tracing::debug!(%error, "a connection ended before its upgrade"),
         }
     });

@@ -174,7 +174,7 @@ fn start(query: &EventsQuery, known: Option<i64>) -> Result<Start, Problem> {
     })
 }
 
-/// Whether somebody answers where a stream is read.
+/// Whether a person answers where a stream is read.
 fn presence(caller: &Principal, said: Option<bool>) -> Result<Presence, Problem> {
     match (said, caller.has(Scope::Approve)) {
         (Some(true), true) => Ok(Presence::Declared),

@@ -1,7 +1,7 @@
 //! The pages for people: approvals, the sign-in, and the files they are made of.
 //!
-//! A page itself is the same for everybody and tells nothing; what it shows it fetches with the credentials of
-//! whoever looks. The redirect to the sign-in is a courtesy for people, not a check.
+//! A page itself is the same for everybody and tells nothing; it fetches what it shows with the credentials of
+//! the person who looks. The redirect to the sign-in is a courtesy for people, not a check.
 
 use axum::{
     Extension,

@@ -137,7 +137,7 @@ async fn readyz(State(state): State<AppState>, _query: QueryOf<()>) -> Response 
             document: document.into(),
             config: config.into(),
             bridge,
-            // Whoever reads this came through a listener; a draining one takes nobody else in.
+            // The client that reads this came through a listener; a draining one takes no other client in.
             listener: CheckBody {
                 ok: !draining,
                 detail: draining.then(|| "draining".to_owned()),

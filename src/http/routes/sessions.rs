@@ -125,7 +125,7 @@ struct NewOverridesBody {
     elevated: Option<ElevatedLevel>,
 }
 
-/// A text that somebody wrote in a chat.
+/// A text that a person wrote in a chat.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SessionCommand)]
@@ -259,8 +259,8 @@ async fn clear(
 
 /// Obeys the directives in a text of a person (`/exec`, `/elevated`, `/approve`) and hands back the rest.
 ///
-/// The token vouches for the sender. Whoever may not use directives changes nothing, and reads so in `reply`. A text with
-/// `/approve` needs a token with scope `approve` besides, whoever the sender is.
+/// The token vouches for the sender. A sender who may not use directives changes nothing, and reads so in `reply`. A
+/// text with `/approve` needs a token with scope `approve` besides, no matter who the sender is.
 #[utoipa::path(
     post, path = "/v1/sessions/{sessionKey}/commands", tag = "sessions", operation_id = "post_session_command",
     params(("sessionKey" = SessionKey, Path), OwnerQuery),

@@ -42,13 +42,13 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = LoginLink)]
 struct LoginLinkBody {
-    /// Opens the sign-in page. Its code is behind `#`, so that no server and no log sees it before somebody
+    /// Opens the sign-in page. Its code is behind `#`, so that no server and no log sees it before a person
     /// presses the button there.
     url: String,
     expires_at_ms: UnixMillis,
 }
 
-/// What somebody shows to sign in: exactly one of the two.
+/// What a person shows to sign in: exactly one of the two.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Login)]
@@ -227,8 +227,8 @@ async fn session(
     }))
 }
 
-/// A request that no page but ours sent: signing somebody else's browser in would make them act under a name that
-/// is not theirs.
+/// A request that no page but ours sent: a page that signed another person's browser in would make that person act
+/// under a name that is not theirs.
 struct OwnPage(Origin);
 
 impl<State: Send + Sync> FromRequestParts<State> for OwnPage {

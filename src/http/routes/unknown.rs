@@ -1,4 +1,4 @@
-//! Paths and methods that do not exist. Under `/v1/` only somebody with a token learns so.
+//! Paths and methods that do not exist. Under `/v1/` only a caller with a token learns so.
 
 use axum::http::Uri;
 

@@ -119,7 +119,7 @@ struct VoteBody {
     reason: Option<String>,
 }
 
-/// Why somebody is asked.
+/// Why a person is asked.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Why)]
 struct WhyBody {

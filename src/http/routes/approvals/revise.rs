@@ -33,7 +33,7 @@ pub(super) struct RevisionBody {
 /// Puts a changed command in the place of a pending one, for the same asker in the same place.
 ///
 /// The old approval ends `denied` with `revisedBy`, and so does its run; the new one waits and is decided like any
-/// other. It never runs without an answer, whatever the allowlist covers. A command that policy denies is refused and
+/// other. It never runs without an answer, even if the allowlist covers it. A command that policy denies is refused and
 /// leaves the old approval pending.
 #[utoipa::path(
     post, path = "/v1/approvals/{id}/revision", tag = "approvals", operation_id = "revise_approval",

@@ -77,7 +77,7 @@ pub(in crate::http) struct ExplanationBody {
     pub(in crate::http) reason: Option<&'static str>,
     /// Whether nobody but a person may allow it.
     needs_person: bool,
-    /// Whether somebody could be asked now; where not, the fallback has decided already.
+    /// Whether an approver could be asked now; where not, the fallback has decided already.
     approver_reachable: bool,
     /// How many different people would have to allow it, whether or not they could be asked now; absent where policy
     /// alone decides.
@@ -118,7 +118,8 @@ pub(in crate::http) struct ExplanationBody {
     /// Why it would be asked about although the settings let a miss run in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_diverted: Option<String>,
-    /// Who stopped everything, when and why; absent while nothing is stopped. Then nothing starts, whatever the rest says.
+    /// Who stopped everything, when and why; absent while nothing is stopped. During a stop nothing starts, no
+    /// matter what the rest says.
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<StopBody>,
 }

@@ -229,7 +229,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A browser names the page behind a request. No page of anybody else has business here, whatever token it holds.
+/// A browser names the page behind a request. A page of another origin has no business here, no matter which token it
+/// holds.
 fn refuse_foreign_origin(headers: &HeaderMap) -> Result<(), Problem> {
     let Some(origin) = headers.get(header::ORIGIN) else {
         return Ok(());

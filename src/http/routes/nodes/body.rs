@@ -17,7 +17,7 @@ use crate::{
 pub(super) struct NodeBody {
     /// Its device id: 64 lower-case hexadecimal digits.
     node_id: String,
-    /// Its name for people; it chose it, unless somebody renamed it.
+    /// Its name for people. The node chose it, unless an admin renamed the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
     /// As it says.

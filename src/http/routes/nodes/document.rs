@@ -88,7 +88,7 @@ async fn replace(
     // A document that we would refuse has nothing that could be sent back to it.
     let known = parse_sent(present.file.to_string().as_bytes()).unwrap_or_default();
     expect_known(&document, &known)?;
-    // The node compares once more, so that nothing is lost that somebody writes in between.
+    // The node compares once more, so that a change that another writer makes in between is not lost.
     let base = match expected {
         Precondition::Any | Precondition::OneOf(_) => present.hash,
     };

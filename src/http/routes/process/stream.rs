@@ -28,10 +28,10 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// The output of a process session as it comes.
 ///
-/// Events `output` with `offset`, `stream` and `text`, and when the session has ended `end` with the session. The `id:` of
-/// an `output` is the number of bytes up to its end: sent back as `Last-Event-ID` the stream goes on there, and nothing
-/// is lost or repeated. Sessions that have ended can be read like this, too. With `encoding=base64` an `output` has
-/// `base64` instead of `text`: the exact bytes, for whoever shows a terminal.
+/// Events `output` with `offset`, `stream` and `text`, and when the session has ended `end` with the session. The `id:`
+/// of an `output` is the number of bytes up to its end: sent back as `Last-Event-ID` the stream goes on there, and
+/// nothing is lost or repeated. Sessions that have ended can be read like this, too. With `encoding=base64` an `output`
+/// has `base64` instead of `text`: the exact bytes, for a client that shows a terminal.
 #[utoipa::path(
     get, path = "/v1/process/{sessionId}/stream", tag = "process", operation_id = "stream_process_session",
     params(
