@@ -127,7 +127,7 @@ impl Job for Denial {
     }
 
     fn needs_reserve(&self) -> bool {
-        // Nothing begins, but whoever is refused can come again as often as they like.
+        // Nothing begins, but a caller who is refused can come again as often as they like.
         true
     }
 

@@ -27,7 +27,7 @@ pub struct ApprovalFilter {
     pub agent: Option<crate::domain::AgentId>,
     /// Of this session.
     pub session: Option<SessionKey>,
-    /// Whose id begins with this, whatever the case.
+    /// Whose id begins with this, in upper or lower case.
     pub id_prefix: Option<String>,
     /// Of an agent that the reader has authority over.
     pub authority: Authority,

@@ -346,7 +346,7 @@ fn is_taken(tx: &Tx<'_>, id: &ApprovalId) -> Result<bool, Fault> {
 
 /// Inserts an approval that waits, with the values of its environment sealed.
 pub(super) fn insert_pending(tx: &mut Tx<'_>, run: &NewRun, approval: &NewApproval) -> Result<(), Fault> {
-    // Nothing here is started with the values of somebody else's command.
+    // The asker starts the command itself, so this server starts nothing with these values.
     let env_sealed = match approval.card.binding.bound {
         Bound::Elsewhere { .. } => None,
         Bound::Exec { .. }
@@ -368,7 +368,7 @@ pub(super) fn requested(run: &NewRun, approval: &NewApproval, now: UnixMillis) -
     EventKind::ApprovalRequested {
         input: card.binding.input,
         slug: approval.id.slug().to_owned(),
-        // Somebody may answer from what they read here.
+        // An approver may answer from what they read here.
         command: match &run.command {
             Command::Shell(_) | Command::Argv(_) => quoting::line(&run.command),
             Command::Patch(_) => run.command.to_short_text(),

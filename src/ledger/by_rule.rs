@@ -41,7 +41,7 @@ pub struct SettleByRule {
 pub enum Ruling {
     /// It runs, and nobody has to be asked.
     Run(LaunchTerms),
-    /// It does not run, whoever answers.
+    /// It does not run, no matter who answers.
     Deny {
         /// The policy it was judged under.
         stamp: PolicyStamp,

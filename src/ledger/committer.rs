@@ -1,8 +1,8 @@
 //! What commits batches: the writing connection and everything that belongs to it.
 //!
-//! The writer's thread and callers with a single cheap job share it behind one lock ([`Shared`]). Whoever holds
-//! the lock commits, publishes and answers before letting go of it, so that events come out in the order of their
-//! numbers, whoever wrote them. Nothing waits while it holds the lock but for the disk.
+//! The writer's thread and callers with a single cheap job share it behind one lock ([`Shared`]). The thread that holds
+//! the lock commits, publishes and answers before it lets go of it. So events come out in the order of their numbers,
+//! no matter which thread wrote them. While a thread holds the lock, it waits for nothing but the disk.
 
 use std::{
     sync::{
@@ -144,7 +144,7 @@ impl Shared {
         held.as_mut().map(work)
     }
 
-    /// Takes the committer away for good, whatever state it is in; waits until nobody uses it.
+    /// Takes the committer away for good, in any state; waits until nobody uses it.
     pub(super) fn close(&self) -> Option<Committer> {
         self.committer
             .lock()
@@ -578,7 +578,7 @@ fn transact(
 }
 
 impl Rollback {
-    /// BEGIN and COMMIT concern everybody, whatever the code.
+    /// A failure of BEGIN or COMMIT concerns every job, no matter what its code is.
     fn of_begin(error: rusqlite::Error) -> Self {
         Self::Storage(LedgerError::unavailable(error))
     }

@@ -62,7 +62,7 @@ pub enum DecideOutcome {
         /// The record.
         approval: Box<Approval>,
     },
-    /// Somebody decided otherwise before.
+    /// An earlier decision says otherwise.
     Conflict(Box<Approval>),
     /// Its deadline passed before.
     Expired(Box<Approval>),
@@ -73,7 +73,7 @@ pub enum DecideOutcome {
     Cancelled(Box<Approval>),
     /// This answer is not open.
     NotAllowedDecision(NotAllowed),
-    /// Whoever asked cannot answer.
+    /// The asker cannot answer.
     OwnRequest,
     /// It is for approvers of other groups to allow it.
     NotEntitled(Box<Approval>),
@@ -342,7 +342,7 @@ impl ChosenPattern {
     }
 }
 
-/// The token that somebody answers with, whose groups are theirs. Nobody else is in any.
+/// The token that an approver answers with, whose groups are theirs. An approver without a token is in none.
 fn token_of(tx: &Tx<'_>, by: &Actor) -> Result<Option<Token>, Fault> {
     match by.token() {
         Some(id) => tokens::fetch_token(tx.connection, &id),
@@ -384,7 +384,7 @@ pub(super) fn tell_resolved(
     tell(tx, approval, kind, by.unwrap_or(&system))
 }
 
-/// Tells whoever may see the run of an approval.
+/// Tells everyone who may see the run of an approval.
 fn tell(tx: &mut Tx<'_>, approval: &Approval, kind: EventKind, by: &Actor) -> Result<(), Fault> {
     let subject = runs::brief(tx.connection, &approval.run_id)?
         .map(|run| run.subject)

@@ -1,4 +1,4 @@
-//! Answers about commands that somebody else starts: each may be used up once.
+//! Answers about commands that another program starts: each may be used up once.
 
 use std::time::Duration;
 

@@ -124,7 +124,7 @@ impl From<Fault> for LedgerError {
 }
 
 impl LedgerError {
-    /// The storage failed, whatever the code says.
+    /// The storage failed, no matter what the code says.
     pub(super) fn unavailable(error: rusqlite::Error) -> Self {
         match Self::from_sql(error) {
             Self::Refused(fault) => Self::Unavailable(fault),

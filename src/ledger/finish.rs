@@ -131,8 +131,9 @@ impl Job for Finish {
     }
 }
 
-/// Tells the session of a run that it has ended, and asks for its agent's attention if nobody waits for the run. Of one that
-/// somebody waits for it is told only where a node has it, whose every run is told of (`docs/spec/bridge.md#13-ours`).
+/// Tells the session of a run that the run has ended, and asks for its agent's attention if nobody waits for the run.
+/// Of a run that a caller waits for, the session is told only if the run is on a node: every run there is told of
+/// (`docs/spec/bridge.md#13-ours`).
 fn tell_session(tx: &mut Tx<'_>, id: &RunId, text: &str, is_session: bool) -> Result<(), Fault> {
     let run = runs::brief(tx.connection, id)?;
     let Some(run) = run.filter(|run| is_session || run.subject.host == Some(Host::Node)) else {
@@ -277,8 +278,8 @@ pub(super) fn deny_run(
     )?;
     exactly_one(denied)?;
     forget_env(tx, &run)?;
-    // Whoever was answered that it waits or runs hears in this way only that it does not.
-    // What a node refuses once it has the run, the engine tells.
+    // A caller who was answered that the run waits or runs hears only in this way that it does not.
+    // When a node refuses a run that it has, the engine tells.
     let is_of_node = run.subject.host == Some(Host::Node)
         && matches!(run.status, RunStatus::Launching | RunStatus::Running);
     let is_told =

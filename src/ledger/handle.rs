@@ -311,7 +311,7 @@ impl Ledger {
         self.queue.submit(Cancel { run_id, reason, by }).await
     }
 
-    /// Uses up an allowing answer about a command that somebody else starts; `None` when there is none.
+    /// Uses up an allowing answer about a command that another program starts; `None` when there is none.
     ///
     /// # Errors
     /// When the ledger cannot be written; then it was not used.

@@ -76,7 +76,8 @@ pub struct PermitParts {
     pub binding: Binding,
     /// The accepted environment overrides.
     pub env: EnvOverrides,
-    /// The level that the run's record names, and whoever allowed it saw: it runs at this one or not at all.
+    /// The level that the run's record names, and that an approver who allowed it saw: it runs at this one or not at
+    /// all.
     pub isolation: Isolation,
     /// The start-by: after it the run must not start any more.
     pub not_after: UnixMillis,
@@ -260,7 +261,7 @@ pub(super) struct LaunchColumns {
 
 impl Ready {
     /// Draws a launch id for a run that is about to be written. This is where a stop counts: there is no permit without
-    /// one of these, and whoever stops waits until the transactions that did not see it are over.
+    /// one of these, and the caller who stops waits until the transactions that did not see the stop are over.
     ///
     /// # Errors
     /// [`Fault::Stopped`] while everything is stopped; call it before anything is written.

@@ -111,7 +111,7 @@ impl NewRun {
         self.insert_by(tx, entrance, &self.requested_by)
     }
 
-    /// The same as the deed of somebody else than the asker.
+    /// The same, as the deed of an actor who may be another than the asker.
     pub(super) fn insert_by(
         &self,
         tx: &mut Tx<'_>,

@@ -21,8 +21,8 @@ const MOST_ASKED: u32 = 200;
 pub struct NodeLaunch {
     /// What is kept of it.
     pub kept: NodeRun,
-    /// Whether the node's own approvals document was known when the run was judged. It is for whoever sends the call, which
-    /// happens once and soon, so it is not kept.
+    /// Whether the node's own approvals document was known when the run was judged. Only the code that sends the call
+    /// needs this. It sends the call once and soon, so this is not kept.
     pub document_known: bool,
 }
 

@@ -23,7 +23,7 @@ use super::{
     tx::{Committed, Tx, fetch, list},
 };
 
-/// Devices that may wait for a person at once. Whoever has the shared secret can make up any number.
+/// Devices that may wait for a person at once. A holder of the shared secret can make up any number.
 const MOST_WAITING: i64 = 200;
 
 /// The SHA-256 of a node's tokens, lower-case hex.

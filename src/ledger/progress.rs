@@ -53,7 +53,7 @@ pub(super) fn apply_started(tx: &mut Tx<'_>, note: &Started) -> Result<(), Fault
         session_id: session_id.clone(),
         diverted: run.diverted,
     };
-    // Nobody waits for an answer about it. Of a run on a node the engine tells, whoever waits.
+    // Nobody waits for an answer about it. Of a run on a node the engine tells, no matter who waits.
     let is_told =
         run.subject.host != Some(Host::Node) && run.subject.approval_id.is_some() && session_id.is_some();
     let told = is_told.then(|| run.subject.clone());

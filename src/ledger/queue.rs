@@ -55,7 +55,7 @@ pub(super) trait Job: Send + 'static {
     fn committed(self, draft: Self::Draft, proof: &Committed) -> Self::Answer;
 }
 
-/// A job together with whoever waits for it.
+/// A job together with the caller that waits for it.
 pub(super) trait Ticket: Send {
     fn durability(&self, tuning: &Tuning) -> Durability;
     fn is_long(&self) -> bool;
@@ -175,7 +175,7 @@ impl Queue {
 
     /// Gives the job back when it is for the writer's thread.
     fn write_here(&self, job: Box<dyn Ticket>) -> Option<Box<dyn Ticket>> {
-        // Those that wait come first, and share a commit with whoever joins them.
+        // Jobs that wait come first, and share a commit with the jobs that join them.
         if self.depth() > 0 {
             return Some(job);
         }

@@ -115,7 +115,7 @@ pub(super) fn open_at_rest(path: &Path) -> Result<Connection, LedgerError> {
     Connection::open_with_flags(address, flags).map_err(LedgerError::unavailable)
 }
 
-/// A place in a list; opaque to whoever gets it.
+/// A place in a list; opaque to the client that gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor(i64);
 

@@ -41,7 +41,7 @@ pub struct Pruned {
     pub more: bool,
 }
 
-/// Removes the events above the count, a few at a time, with whatever batch comes by.
+/// Removes the events above the count, a few at a time, with any batch that comes by.
 pub(super) fn trim_events(tx: &mut Tx<'_>, retention: &Retention) -> Result<(), Fault> {
     let slack = SLACK.min(retention.events_count / 8);
     let keep = retention.events_count.max(1);
@@ -147,7 +147,7 @@ fn tell_pruned(tx: &mut Tx<'_>, count: usize, before: i64, with_approval_before:
     tx.audit(&entry)
 }
 
-/// The newest event stays whatever its age: its number must never be given again.
+/// The newest event stays, no matter how old it is: its number must never be given again.
 fn prune_events(tx: &mut Tx<'_>, before: i64) -> Result<u64, Fault> {
     let removed = tx.execute(
         "DELETE FROM events WHERE seq IN (SELECT seq FROM (SELECT seq, ts FROM events ORDER BY seq LIMIT ?2) \

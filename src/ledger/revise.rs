@@ -53,7 +53,7 @@ pub enum ReviseOutcome {
     Due(Box<Approval>),
     /// The request was withdrawn before.
     Cancelled(Box<Approval>),
-    /// Whoever asked cannot answer.
+    /// The asker cannot answer.
     OwnRequest,
     /// No such approval.
     NotFound,
@@ -165,7 +165,7 @@ impl Revise {
 
     fn ask_anew(&self, tx: &mut Tx<'_>) -> Result<(), Fault> {
         let Self { run, approval, .. } = self;
-        // In the asker's name, but recorded as the deed of whoever changed the command.
+        // In the asker's name, but recorded as the deed of the approver who changed the command.
         run.insert_by(tx, &Entrance::asked(&approval.id, false), &self.by)?;
         ask::insert_pending(tx, run, approval)?;
         let kind = ask::requested(run, approval, tx.now());

@@ -254,7 +254,7 @@ pub(super) fn brief(connection: &Connection, id: &RunId) -> Result<Option<Brief>
             };
             let (status, started_at, diverted) = (columns.word()?, columns.maybe_time()?, columns.take()?);
             let (background, keyed): (bool, bool) = (columns.take()?, columns.take()?);
-            // Whoever was asked about it has been answered already.
+            // The caller of a run that was asked about has been answered already.
             let outlives_caller = background || keyed || subject.approval_id.is_some();
             Ok(Brief {
                 subject,

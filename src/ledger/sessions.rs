@@ -22,7 +22,7 @@ pub struct ProcessSession {
     pub id: String,
     /// What it holds.
     pub kind: ProcessKind,
-    /// Whether somebody closed its standard input.
+    /// Whether a caller closed its standard input.
     pub stdin_closed: bool,
     /// How leftovers ended, once they did.
     pub leftovers_end: Option<LeftoversEnd>,
@@ -35,7 +35,7 @@ pub struct ProcessSession {
 pub struct LeftoversEnd {
     /// When.
     pub at: UnixMillis,
-    /// Whether somebody ended them.
+    /// Whether they were killed, and did not end by themselves.
     pub killed: bool,
 }
 
@@ -234,7 +234,7 @@ impl Ledger {
         self.queue.submit(ForgetSessions(ids)).await
     }
 
-    /// Notes that somebody closed the standard input of a session.
+    /// Notes that a caller closed the standard input of a session.
     ///
     /// # Errors
     /// When the ledger cannot be written.

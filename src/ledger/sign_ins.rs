@@ -27,7 +27,7 @@ const MAX_LINKS: i64 = 100;
 /// token, so that nobody with a token of their own can sign others out.
 const MAX_PER_TOKEN: i64 = 100;
 
-/// What somebody shows to sign in.
+/// What a person shows to sign in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignInBy {
     /// The code of a one-time link.
@@ -117,7 +117,7 @@ impl Ledger {
         self.queue.submit(End(id)).await
     }
 
-    /// Writes down that somebody failed to sign in.
+    /// Writes down that a sign-in failed.
     ///
     /// # Errors
     /// When the ledger cannot be written.

@@ -1,5 +1,5 @@
 //! What the ledger counts of what it records, for metrics. Only what was committed counts, and every label is a
-//! word of a closed vocabulary: never a name, an id or a text of somebody's.
+//! word of a closed vocabulary: never a name, an id or free text.
 
 use std::time::Duration;
 

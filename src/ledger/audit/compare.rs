@@ -136,7 +136,7 @@ impl Expected {
         Ok(found.0)
     }
 
-    /// Whoever takes the row away lets everything go on at the next start.
+    /// An attacker who takes the row away lets everything go on at the next start.
     fn compare_stop(&mut self, connection: &Connection, found: &mut First) -> Result<(), Fault> {
         let sql = format!("SELECT {}, at_ms FROM stop", facts::OF_STOP);
         let mut statement = connection.prepare(&sql)?;

@@ -35,15 +35,15 @@ pub enum AuditAction {
     TokenAccepted,
     /// A node got another name.
     NodeRenamed,
-    /// Somebody signed in.
+    /// A person signed in.
     Login,
-    /// Somebody failed to.
+    /// A sign-in failed.
     LoginFailed,
     /// Configuration was changed over the API.
     ConfigChanged,
     /// The approvals document was replaced as a whole.
     DocumentReplaced,
-    /// Somebody allowed a command that others have to allow, too.
+    /// An approver allowed a command that others have to allow, too.
     ApprovalVoted,
     /// During a stop, running commands were killed.
     StopKills,
@@ -203,7 +203,7 @@ impl Entry {
         }
     }
 
-    /// The record of what somebody did to a thing of this kind. Members of `detail` without a value are left out.
+    /// The record of what an actor did to a thing of this kind. Members of `detail` without a value are left out.
     pub(in crate::ledger) fn done(
         action: AuditAction,
         kind: &str,

@@ -117,8 +117,8 @@ pub fn verify(ledger: &Path, key: &Path, head: &Path) -> Result<Verification, Ve
     verify_on(&connection, &keys, &HeadFile::at(head.to_owned()))
 }
 
-/// Verifies as [`verify()`] does, and compares the chain with heads that somebody else has seen: whoever holds the key
-/// can write another history, but not one that has these.
+/// Verifies as [`verify()`] does, and compares the chain with heads that a witness has seen. A holder of the key can
+/// write another history, but not one that has these heads.
 ///
 /// # Errors
 /// As for [`verify()`].
@@ -265,7 +265,7 @@ fn follow(
     if hash_of(&stored.body) != stored.hash {
         return problem(stored.seq, ProblemKind::Edited);
     }
-    // Before its content is read: whoever made the hash anew without the key may have written anything.
+    // Before its content is read: an attacker who made the hash anew without the key may have written anything.
     if !keys.is_mac(&stored.hash, &stored.mac) {
         return problem(stored.seq, ProblemKind::Forged);
     }

@@ -1,8 +1,8 @@
-//! Heads of the chain that somebody else has seen (`docs/decisions/0010-who-may-answer.md`).
+//! Heads of the chain that a witness has seen (`docs/decisions/0010-who-may-answer.md`).
 //!
-//! Whoever holds the key can write another history that verifies. What they cannot do is change what the system log
-//! of another machine, a printed page or a colleague has already been told: the heads that were published. A chain that
-//! lacks one of them was rewritten.
+//! A holder of the key can write another history that verifies. They cannot change what the system log of another
+//! machine, a printed page or a colleague has already been told: the heads that were published. A chain that lacks one
+//! of them was rewritten.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -68,7 +68,7 @@ pub fn published(head: &SealedHead) -> String {
     format!("{MARK}{} {}", head.seq, head.hash)
 }
 
-/// Compares a chain that is whole in itself with heads that somebody else has seen.
+/// Compares a chain that is whole in itself with heads that a witness has seen.
 pub(super) fn compare(connection: &Connection, heads: &[WitnessedHead]) -> Result<Witnessed, Fault> {
     let mut found = Witnessed {
         confirmed: 0,

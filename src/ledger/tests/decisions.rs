@@ -469,7 +469,7 @@ async fn ask_several(opened: &Opened, required: u64, groups: Option<&[&str]>) ->
     opened.ask_with(asking).await
 }
 
-/// What becomes of somebody's answer.
+/// What becomes of an approver's answer.
 async fn say(opened: &Opened, asked: &Approval, token: &str, decision: ApprovalDecision) -> DecideOutcome {
     let mut decide = decision_of(&asked.id, decision);
     decide.by.id = token.to_owned();

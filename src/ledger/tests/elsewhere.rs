@@ -1,4 +1,4 @@
-//! Questions about commands that somebody else starts, and questions that nobody is there to answer.
+//! Questions about commands that another program starts, and questions that nobody is there to answer.
 
 use std::time::Duration;
 

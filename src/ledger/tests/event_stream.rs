@@ -1,4 +1,4 @@
-//! The stream of events: nothing lost, nothing twice, whatever the subscriber does.
+//! The stream of events: nothing lost, nothing twice, no matter what the subscriber does.
 
 use super::*;
 use crate::{

@@ -435,7 +435,7 @@ pub(super) fn finish(run: &RunId) -> Finish {
 }
 
 impl Opened {
-    /// The database itself, as somebody with the file could get at it.
+    /// The database itself, as another program with the file could get at it.
     pub(super) fn raw(&self) -> rusqlite::Connection {
         let connection = rusqlite::Connection::open(self.path().join("countersign.db")).unwrap();
         connection.busy_timeout(MINUTE).unwrap();
