@@ -1,5 +1,5 @@
 //! Who calls: token secrets, the scopes they may carry, the ring of keys that opens the API, and the
-//! limits that slow down whoever guesses.
+//! limits that slow down callers who guess.
 //!
 //! Owns no storage: `ledger` keeps digests, `engine::tokens` makes, lists and revokes. A secret is never
 //! stored, logged or compared other than through its digest, in constant time.

@@ -10,7 +10,7 @@ pub enum ScopeConflict {
     /// A token that may do nothing is a mistake.
     #[error("a token needs at least one scope")]
     Empty,
-    /// Whoever asks cannot answer (`docs/spec/http-api.md#authentication-and-scopes`).
+    /// A token that asks cannot answer (`docs/spec/http-api.md#authentication-and-scopes`).
     #[error("a token with exec cannot have {0} too: who asks cannot answer")]
     AsksAndAnswers(Scope),
     /// What an admin changes belongs to no agent.

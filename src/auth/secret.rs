@@ -120,7 +120,7 @@ impl SharedSecret {
         (!text.is_empty()).then(|| Self(SecretDigest::of(text)))
     }
 
-    /// Whether somebody presents it.
+    /// Whether the presented text is this secret.
     pub fn is(&self, presented: &str) -> bool {
         SecretDigest::of(presented) == self.0
     }

@@ -3,7 +3,7 @@
 use super::{Owner, SignInId, Token, TokenId, name::vocabulary};
 
 vocabulary! {
-    /// Through which door somebody came.
+    /// The door that an actor came through.
     pub enum ActorKind("token, session, bridge, ipc, cli or system") {
         /// An API token.
         Token = "token",
@@ -20,7 +20,7 @@ vocabulary! {
     }
 }
 
-/// Somebody who asks, decides or changes something, as the record names them.
+/// A person or a program that asks, decides or changes something, as the record names it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Actor {
     /// The door.
@@ -35,7 +35,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Who changes files of the state directory from outside: its owner, by whatever editor.
+    /// Who changes files of the state directory from outside: its owner, by any editor.
     pub fn state_directory() -> Self {
         Self {
             kind: ActorKind::Cli,
@@ -73,7 +73,7 @@ impl Actor {
         }
     }
 
-    /// The person behind it. Whatever has no token of another owner comes from the state directory: its files, its
+    /// The person behind it. An actor without a token of another owner comes from the state directory: its files, its
     /// sockets, its command line.
     pub fn person(&self) -> Owner {
         self.owner.clone().unwrap_or_else(Owner::operator)

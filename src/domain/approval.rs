@@ -141,7 +141,7 @@ impl ApprovalState {
     }
 }
 
-/// Why somebody is asked: which layer and rule.
+/// Why a person is asked: which layer and rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Why {
     /// Where the rule stands (`tools.exec.ask`, `exec-approvals.json#/agents/main/ask`, `default`, …).
@@ -421,7 +421,7 @@ pub enum Bound {
         #[serde(skip_serializing_if = "Option::is_none", default)]
         plan: Option<String>,
     },
-    /// A patch of files below the working directory, applied by whoever leads the run.
+    /// A patch of files below the working directory. The leader of the run applies it.
     Patch {
         /// Exactly as it was sent.
         text: String,
@@ -432,7 +432,7 @@ pub enum Bound {
         /// What lies in there and may be changed nevertheless.
         spared: Vec<String>,
     },
-    /// Nothing here: whoever asked starts it, and only the answer was wanted. No host of this server starts one.
+    /// Nothing here: the asker starts it, and only the answer was wanted. No host of this server starts one.
     Elsewhere {
         /// Whose answer it is: the door, a colon, and who came through it. Records of before do not have it.
         #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -559,14 +559,14 @@ pub struct ApprovalCard {
     /// How many people it takes to allow it, and whose.
     #[serde(skip_serializing_if = "Quorum::is_default", default)]
     pub quorum: Quorum,
-    /// What the call said itself, so that it can be judged again. Records of before do not have it, and neither has what
-    /// was asked about for somebody else: then only people allow it.
+    /// What the call said itself, so that it can be judged again. Records of before do not have it. Neither has a
+    /// question about a command that another program starts. Without it only people allow the command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub wishes: Option<CallWishes>,
 }
 
 impl ApprovalCard {
-    /// Whether only people may allow it, whatever the policy says later.
+    /// Whether only people may allow it, no matter what the policy says later.
     pub fn is_for_people(&self) -> bool {
         self.needs_person || self.quorum.is_for_more() || self.wishes.is_none()
     }
@@ -652,7 +652,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// Whether only the answer was wanted: whoever asked starts the command, this server never does.
+    /// Whether only the answer was wanted: the asker starts the command, this server never does.
     pub const fn is_run_elsewhere(&self) -> bool {
         matches!(self.card.binding.bound, Bound::Elsewhere { .. })
     }

@@ -47,24 +47,24 @@ impl Quorum {
         self.start_by_ms.map_or(otherwise, Duration::from_millis)
     }
 
-    /// Whether somebody of these groups may allow it. Whoever may answer may deny, whatever their groups.
+    /// Whether an approver of these groups may allow it. Every approver may deny it, no matter what their groups are.
     pub fn entitles(&self, groups: &BTreeSet<String>) -> bool {
         self.groups
             .as_ref()
             .is_none_or(|wanted| !wanted.is_disjoint(groups))
     }
 
-    /// By which of their groups somebody may allow it; none where anybody may.
+    /// By which of their groups an approver may allow it; none where anybody may.
     pub fn entitling(&self, groups: &BTreeSet<String>) -> BTreeSet<String> {
         self.groups
             .as_ref()
             .map_or_else(BTreeSet::new, |wanted| wanted & groups)
     }
 
-    /// Who may allow it, in words, for whoever may not.
+    /// Who may allow it, in words, for an approver who may not.
     pub fn who_may_allow(&self) -> String {
         match &self.groups {
-            // Then the only thing that keeps somebody from it.
+            // Then only a revoked token keeps an approver from it.
             None => "every approver may allow this, but not with a token that was revoked".to_owned(),
             Some(groups) if groups.is_empty() => {
                 "the parts of this command are for approvers of different groups, so nobody may allow all of it; \
@@ -105,7 +105,7 @@ impl Vote {
         self.decision != ApprovalDecision::Deny
     }
 
-    /// Whether both say the same, whoever said it and why.
+    /// Whether both say the same, no matter who said it and why.
     fn agrees_with(&self, other: &Self) -> bool {
         let holds_all = |all: &[Pattern], some: &[Pattern]| some.iter().all(|pattern| all.contains(pattern));
         self.decision == other.decision
@@ -115,7 +115,7 @@ impl Vote {
 }
 
 impl Quorum {
-    /// What a vote is beside those that are there; `groups` are those of whoever casts it.
+    /// What a vote is beside those that are there; `groups` are those of the approver who casts it.
     fn ballot(&self, votes: &[Vote], vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
         let is_own = |other: &&Vote| other.by.is_same_person(&vote.by);
         let others = votes
@@ -155,7 +155,7 @@ impl Approval {
         self.votes.iter().filter(|vote| vote.allows()).count()
     }
 
-    /// What a vote is beside those that are there; `groups` are those of whoever casts it.
+    /// What a vote is beside those that are there; `groups` are those of the approver who casts it.
     pub fn ballot(&self, vote: &Vote, groups: &BTreeSet<String>) -> Ballot {
         self.card.quorum.ballot(&self.votes, vote, groups)
     }
@@ -338,7 +338,7 @@ mod tests {
             let mut votes = Vec::new();
             for (person, decision, is_member) in said {
                 let decision = ApprovalDecision::ALL[decision];
-                // Whoever is a member is one always.
+                // The first two people are always members.
                 let is_member = is_member || person < 2;
                 let groups: BTreeSet<String> = is_member.then(|| "ops".to_owned()).into_iter().collect();
                 let kind = if is_member { ActorKind::Token } else { ActorKind::Session };

@@ -9,11 +9,11 @@ vocabulary! {
         Closed = "closed",
         /// It reads end of file although the call wanted it open: what covers the command does not include that.
         Withheld = "withheld",
-        /// Whoever may write to its session writes into a pipe.
+        /// A caller who may write to its session writes into a pipe.
         Pipe = "pipe",
         /// As [`Self::Terminal`], but what it starts to page and to edit is replaced by programs that take no commands.
         GuardedTerminal = "guarded-terminal",
-        /// Whoever may write to its session types at its terminal.
+        /// A caller who may write to its session types at its terminal.
         Terminal = "terminal",
     }
 }

@@ -74,7 +74,7 @@ pub struct NodeProfile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Approved {
-    /// Its name then: whatever it calls itself later, it is called so here.
+    /// Its name then: it is called so here, no matter what it calls itself later.
     pub display_name: Option<String>,
     /// Its platform then.
     pub platform: String,
@@ -93,7 +93,7 @@ pub struct PairedNode {
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
-    /// The name that somebody here gave it.
+    /// The name that an admin here gave it.
     pub label: Option<String>,
     /// What it said when it connected last.
     pub profile: NodeProfile,
@@ -279,8 +279,8 @@ impl PairingRequest {
         Approved::of(&self.profile) == Approved::of(profile)
     }
 
-    /// Whether a device that now asks something else may put another question in the place of this one. Each is a record
-    /// for ever, and whoever asks has proved nothing yet.
+    /// Whether a device that now asks something else may put another question in the place of this one. Each is a
+    /// record for ever, and the device that asks has proved nothing yet.
     pub fn may_be_replaced(&self, now: UnixMillis) -> bool {
         !self.is_open(now) || self.requested_at + REPLACED_AFTER <= now
     }
@@ -291,7 +291,7 @@ impl PairingRequest {
 #[error("expected 1 to {MAX_NAME} characters, not blank, none of them a control character or unseen")]
 pub struct InvalidNodeName;
 
-/// A name that somebody here gives a node; white space around it is not part of it.
+/// A name that an admin here gives a node; white space around it is not part of it.
 ///
 /// # Errors
 /// [`InvalidNodeName`] when it is blank, long, or holds what cannot be seen.

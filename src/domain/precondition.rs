@@ -3,7 +3,7 @@
 /// Which content a change was made for. Contents are named by their hash, and comparing is exact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Precondition {
-    /// Whatever is there.
+    /// Any content that is there.
     Any,
     /// One of these contents; of none of them when the list is empty.
     OneOf(Vec<String>),

@@ -24,7 +24,7 @@ vocabulary! {
         Completed = "completed",
         /// It ended otherwise.
         Failed = "failed",
-        /// Somebody ended it.
+        /// A caller or the server cancelled it.
         Cancelled = "cancelled",
         /// Nobody knows how it ended.
         Lost = "lost",

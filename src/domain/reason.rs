@@ -52,7 +52,7 @@ vocabulary! {
         ServerRestart = "server-restart",
         /// The supervisor died; the outcome is unknown.
         RunnerLost = "runner-lost",
-        /// Allowed, and whoever asked runs it: what became of it is not known here.
+        /// Allowed, and the asker runs it: what became of it is not known here.
         RunElsewhere = "run-elsewhere",
         /// Cancelled over the API or because the client left.
         Cancelled = "cancelled",

@@ -1,4 +1,4 @@
-//! What somebody asks to be run.
+//! What a caller asks the server to run.
 
 use std::{collections::BTreeMap, time::Duration};
 

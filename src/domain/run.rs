@@ -77,8 +77,8 @@ impl RunStatus {
                 to,
                 Self::Asking | Self::Launching | Self::Denied | Self::Cancelled | Self::Failed
             ),
-            // A person's yes queues the run; the launch comes after. Where only the answer was wanted there is no launch:
-            // whoever asked runs the command, and its outcome is not known here (`Reason::RunElsewhere`).
+            // A person's yes queues the run; the launch comes after. Where only the answer was wanted there is no
+            // launch: the asker runs the command, and its outcome is not known here (`Reason::RunElsewhere`).
             Self::Asking => matches!(
                 to,
                 Self::Requested
@@ -162,7 +162,7 @@ vocabulary! {
     pub enum KillCause("a kill cause") {
         /// The time limit passed.
         Timeout = "timeout",
-        /// Somebody cancelled it, or the waiting client left.
+        /// A caller cancelled it, or the waiting client left.
         Cancelled = "cancelled",
         /// The server stopped or died.
         Shutdown = "shutdown",

@@ -6,7 +6,7 @@
 
 use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Reason, RunStatus};
 
-/// What counts of an approval when somebody wants something of it.
+/// What counts of an approval when an answer, a launch or another step concerns it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApprovalStanding {
     /// Its state.
@@ -82,7 +82,7 @@ impl ApprovalStanding {
             ApprovalStatus::Allowed if self.is_consumed => Launching::AlreadyConsumed,
             ApprovalStatus::Allowed if run.advance(RunStatus::Launching).is_err() => Launching::RunEnded,
             ApprovalStatus::Allowed if start_by_passed => Launching::StartByPassed,
-            // Judged under a policy that is not the present one: whoever wants it looks again and comes back.
+            // Judged under a policy that is not the present one: the engine looks again and comes back.
             ApprovalStatus::Allowed if !is_current => Launching::Stale,
             ApprovalStatus::Allowed if !is_same => Launching::BindingMismatch,
             ApprovalStatus::Allowed => Launching::Consumes,
@@ -97,7 +97,7 @@ impl ApprovalStanding {
 /// What an answer is beside those of other people to the same question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ballot {
-    /// Whether whoever answers is one of those who may allow it.
+    /// Whether the person who answers is one of those who may allow it.
     pub is_entitled: bool,
     /// Whether they have said the same before.
     pub is_repeated: bool,
@@ -114,7 +114,7 @@ pub enum Answering {
     Settles,
     /// It is one of several that it takes; others are still missing.
     Counts,
-    /// Nothing: whoever gave it may deny, not allow.
+    /// Nothing: the person who gave it may deny, not allow.
     NotEntitled,
     /// Nothing: the same was decided before, or said by the same person.
     Repeats,
@@ -219,7 +219,7 @@ impl RunStatus {
 /// What a server that starts does about a run that another left unfinished (step 7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recovery {
-    /// Nothing: somebody is still asked.
+    /// Nothing: a person is still asked.
     Wait,
     /// The question's time ran out; nothing may start because of that.
     Expire,

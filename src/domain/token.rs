@@ -56,7 +56,7 @@ impl Token {
     }
 }
 
-/// Somebody who proved who they are.
+/// A caller who proved who they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
     /// How the record names them.

@@ -59,7 +59,7 @@ vocabulary! {
         NodeDisconnected = "node.disconnected",
         /// A device wants to be a node, or a node wants to be sent more commands.
         NodePairingRequested = "node.pairing.requested",
-        /// Somebody decided that, or took it back.
+        /// An admin decided that, or took it back.
         NodePairingResolved = "node.pairing.resolved",
         /// The server stops.
         ServerShutdown = "server.shutdown",
@@ -159,7 +159,7 @@ pub struct Resolution {
     pub decision: Option<ApprovalDecision>,
     /// Who decided.
     pub resolved_by: Option<Actor>,
-    /// Why, in the words of whoever decided.
+    /// Why, in the words of the one who decided.
     pub reason: Option<String>,
     /// Why it left `pending`.
     pub terminal_reason: Option<TerminalReason>,

@@ -23,12 +23,12 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// A run that somebody was asked about has started.
+/// A run that a person was asked about has started.
 pub fn exec_started(place: Place<'_>, run_id: &RunId) -> String {
     format!("Exec started ({place}, id={run_id})")
 }
 
-/// A run that somebody was asked about will never start.
+/// A run that a person was asked about will never start.
 pub fn exec_denied(place: Place<'_>, run_id: &RunId, reason: Reason) -> String {
     format!("Exec denied ({place}, id={run_id}, {reason})")
 }
