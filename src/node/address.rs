@@ -51,7 +51,7 @@ pub enum AddressError {
 pub enum Plaintext {
     /// Only on this machine and in private networks.
     PrivateOnly,
-    /// Everywhere: somebody said so.
+    /// Everywhere: the operator said so.
     Everywhere,
 }
 

@@ -66,7 +66,7 @@ struct AnswerError {
 /// Why a command was not run by decision, in the words of both generations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
-    /// Nothing may run, or not this, whoever approves it.
+    /// Nothing may run, or not this, no matter who approves it.
     Outright,
     /// A person would have to approve it.
     ApprovalRequired,
@@ -259,7 +259,7 @@ impl Answer {
             }
             (_, Some(Reason::NotStarted)) => Self::void("the run was never started"),
             (_, Some(Reason::SpawnFailed)) => Self::not_started(launch_error(run.detail.as_deref())),
-            // Somebody was asked and did not answer.
+            // The question was asked, and no answer came.
             (RunStatus::Cancelled, _) if run.started_at.is_none() && run.approval_id.is_some() => {
                 Self::denied(Denied::ApprovalRequired, dialect)
                     .by_rule(Some(OwnRule::of_reason(Reason::ApprovalRequired)))

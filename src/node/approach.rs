@@ -11,7 +11,7 @@ use crate::{
     },
 };
 
-/// How far clocks may differ before somebody is told: what the present generation allows a signature.
+/// How far clocks may differ before the operator is told: what the present generation allows a signature.
 pub(super) const CLOCK_TOLERANCE_MS: i64 = 120_000;
 /// The longest pause that a gateway may ask for.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);

@@ -1,4 +1,4 @@
-//! One connection: the handshake, and then whatever comes until it ends.
+//! One connection: the handshake, and then all that comes until it ends.
 
 use std::{sync::Arc, time::Duration};
 
@@ -242,7 +242,7 @@ pub(super) async fn serve(
                 reason: reason.into(),
             };
             let goodbye = async {
-                // Whoever closed first does not hear it.
+                // A gateway that closed first does not hear it.
                 if sink.send(Message::Close(Some(close))).await.is_ok() {
                     // A socket that is dropped with something unread resets the connection, and the goodbye is lost.
                     while let Some(Ok(_unheard)) = reader.stream.next().await {}
@@ -353,7 +353,7 @@ impl Reader<'_> {
                     _ => {}
                 }
             }
-            // A node is asked by events only; whoever asks otherwise is no gateway that we know.
+            // A gateway asks a node by events only; a peer that asks otherwise is no gateway that we know.
             Frame::Request(_) => tracing::debug!("a request of the gateway is dropped"),
         }
         false

@@ -174,8 +174,8 @@ fn has_policy(room: &EngineRoom) -> bool {
     is_configured || !matches!(document, DocumentStatus::Missing)
 }
 
-/// The way to a person at this machine: the approvals socket that somebody else hosts, a server of ours for one. A node
-/// never hosts it.
+/// The way to a person at this machine: the approvals socket that another process hosts, a server of ours for one. A
+/// node never hosts it.
 fn prompter(room: &EngineRoom, state_dir: &StateDir) -> Option<Arc<dyn Prompter>> {
     match room.settings.current().server.ipc.role {
         IpcRole::Off => None,
@@ -210,14 +210,14 @@ async fn serve(node: Node<'_>, room: EngineRoom, signals: Signals, stop: &Stop) 
     let both = async { tokio::join!(node.keep_connected(), work) };
     tokio::select! {
         ((), ()) = both => {}
-        // A second signal: whatever there still is to say stays unsaid.
+        // A second signal: the node leaves unsaid what it still has to say.
         () = stop.abort.cancelled() => {}
         (never, (), _) = beside => match never {},
     }
     room
 }
 
-/// Tells whoever listens, and the status file.
+/// Hands events to the caller, and writes them to the status file.
 struct Teller<'a, T> {
     path: std::path::PathBuf,
     standing: std::sync::Mutex<NodeStanding>,

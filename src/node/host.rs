@@ -178,7 +178,7 @@ impl Host {
                         Ok(call) => (host.answer(call, &link).await, None),
                         Err(unreadable) => {
                             let answer = Answer::invalid(unreadable.to_string());
-                            // Whatever else comes under the id of a run, it runs nothing any more.
+                            // The refusal is kept: no later call under this id runs anything.
                             let answer = if is_run {
                                 host.refuse(&invocation, answer, dialect).await
                             } else {
@@ -329,7 +329,7 @@ impl Host {
     /// Sends the result of a run of an earlier connection, or an earlier process, when it ends.
     fn tell_when_ended(self: &Arc<Self>, invocation: Invocation, run_id: RunId, dialect: Dialect) {
         let Entered::New(_token) = self.enter(&invocation) else {
-            // Somebody does already; over the limit they ask again.
+            // Another task does already; over the limit the gateway asks again.
             return;
         };
         let host = Arc::clone(self);
@@ -381,7 +381,7 @@ impl Host {
         let answer = match begun {
             Ok(begun) => {
                 let answer = self.follow(&begun.run_id, &about, link).await;
-                // Whoever answered, or took it back, is in the record.
+                // The record already tells of a person's answer, or of a withdrawal.
                 if answer.is_refused_by(begun.rule.as_ref()) {
                     answer.by_rule(begun.rule)
                 } else {
@@ -441,7 +441,7 @@ impl Host {
         if fallback == Some(Security::Deny) {
             return Err(Answer::denied(Denied::Outright, dialect).by_rule(Some(preview.fallback)));
         }
-        // Only for a question that is going to be asked: whoever shows it is not to be bothered with others.
+        // Only for a question that will be asked: the program that shows it must not be bothered with others.
         let prompt = match call.approval {
             Carried::Nothing if preview.asks => self.reach().await,
             Carried::Nothing | Carried::Allowed(_) | Carried::Fallback => None,

@@ -2,8 +2,8 @@
 //!
 //! Three files of the state directory, in the shapes of the product's first generation
 //! (`docs/spec/bridge.md#53-device-pairing-record-and-files` and `docs/spec/bridge.md#13-ours`). Each is made when it
-//! is first needed, with mode 0600, and refused when somebody else could have written or, where it holds a secret, read
-//! it: an identity that others know is nobody's.
+//! is first needed, with mode 0600. It is refused when another user could have written it or, where it holds a secret,
+//! read it: an identity that others know is nobody's.
 
 use std::{
     borrow::Cow,
@@ -50,7 +50,7 @@ pub enum IdentityError {
     /// Its directory is not ours alone.
     #[error(transparent)]
     Directory(#[from] PrivateDirError),
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{} belongs to user {owner}", path.display())]
     ForeignOwner {
         /// The file.
@@ -58,7 +58,7 @@ pub enum IdentityError {
         /// Their user id.
         owner: u32,
     },
-    /// Somebody else may read or write it.
+    /// Another user may read or write it.
     #[error("{} may be read or written by others (mode {mode:o}); if nobody did, chmod 600 it, else remove it and pair again", path.display())]
     Loose {
         /// The file.
@@ -371,7 +371,7 @@ fn write_private(path: &Path, content: &impl Serialize) -> Result<(), IdentityEr
     if let Some(directory) = path.parent() {
         ensure_private_dir(directory)?;
     }
-    // A link in its place would be replaced; a file of somebody else is refused before.
+    // A link in its place would be replaced; a file of another user is refused before.
     if let Ok(metadata) = fs::symlink_metadata(path) {
         expect_own(path, &metadata)?;
     }

@@ -13,7 +13,7 @@ use crate::{
 /// The file is a few hundred bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// Something that whoever runs a node wants to know.
+/// Something that the operator of a node wants to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeEvent {
     /// It runs and is about to connect.

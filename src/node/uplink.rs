@@ -15,7 +15,7 @@ use crate::{
     protocol::bridge::{Frame, Request, Response, WireError},
 };
 
-/// Frames that wait to be written. Whoever has one more waits.
+/// Frames that wait to be written. A sender with one more waits.
 const QUEUE: usize = 256;
 /// Most questions without an answer at a time.
 const MAX_PENDING: usize = 1_024;
@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) clock_ahead_ms: i64,
 }
 
-/// What a connection is to whoever uses it.
+/// What a connection is to the code that uses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
     pub(super) dialect: Dialect,
@@ -98,7 +98,7 @@ impl Link {
         patience: Duration,
     ) -> Result<Value, RequestError> {
         let exchange = async {
-            // Over the limit whoever asks waits: an answer that is kept is not to be lost because many are.
+            // Over the limit the caller waits: a kept answer must not be lost because many are kept.
             let _place = self
                 .places
                 .acquire()
@@ -137,11 +137,11 @@ impl Link {
         Ok(answer)
     }
 
-    /// Hands an answer of the gateway to whoever asked. One that nobody waits for is dropped.
+    /// Hands an answer of the gateway to the caller that asked. One that nobody waits for is dropped.
     pub(super) fn answered(&self, response: Response) {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = pending.answers.remove(&response.id) {
-            // Whoever asked may have stopped waiting.
+            // The caller may have stopped waiting.
             drop(sender.send(response));
         }
     }
@@ -166,7 +166,7 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// The connection of the moment, for whoever has something to say.
+/// The connection of the moment, for every task that has something to say.
 #[derive(Debug)]
 pub(super) struct Uplink(watch::Sender<Option<Arc<Link>>>);
 

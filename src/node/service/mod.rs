@@ -53,7 +53,7 @@ pub enum ServiceError {
         /// Which.
         what: &'static str,
     },
-    /// Somebody else wrote the file.
+    /// Another program or a person wrote the file.
     #[error("{} was not written by countersign and stays as it is", path.display())]
     Foreign {
         /// The file.
@@ -168,7 +168,7 @@ fn is_account(name: &str) -> bool {
 /// Whether a file of ours is at the path; `None` when nothing is.
 ///
 /// # Errors
-/// [`ServiceError::Foreign`] when it is somebody else's, [`ServiceError::Io`] when it cannot be read.
+/// [`ServiceError::Foreign`] when countersign did not write it, [`ServiceError::Io`] when it cannot be read.
 pub fn installed(path: &Path) -> Result<Option<String>, ServiceError> {
     let foreign = || ServiceError::Foreign {
         path: path.to_owned(),
