@@ -1,4 +1,4 @@
-//! The side that asks: a UI that somebody else hosts (`docs/spec/ipc.md#8-beyond-the-product`).
+//! The side that asks a UI that another process hosts (`docs/spec/ipc.md#8-beyond-the-product`).
 //!
 //! Before a byte is sent, the socket, its directory and the listener's account are looked at; then version 2 is tried,
 //! and the plain form once for a peer that does not know it. A peer that answers without knowing the token is an
@@ -60,7 +60,7 @@ pub enum Unreachable {
     /// Another account listens.
     #[error("another account listens at the approvals socket")]
     ForeignListener,
-    /// Whoever listens does not know the token.
+    /// The listener does not know the token.
     #[error("whoever answers at the approvals socket does not know its token")]
     Impostor,
     /// It knows the plain form only, and that is not used here.

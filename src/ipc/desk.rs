@@ -106,9 +106,9 @@ impl Desk {
         }
     }
 
-    /// A decision that came with the wish counts when it is one of ours: an answer to the same question, not used yet,
-    /// and by whoever gave it. `[ipc] trust_attached` believes any, where one person is enough: whoever asks is none of
-    /// several.
+    /// A decision that came with the wish counts when it is one of ours: an answer to the same question, not used yet.
+    /// It counts as given by the approvers who gave that answer. `[ipc] trust_attached` believes any decision where one
+    /// person is enough: the asker is none of several.
     async fn decide_attached(&self, run_id: &RunId, attached: AttachedDecision, before: &AskRequest) {
         let Some(approval) = self.approval_of(run_id).await else {
             return;
@@ -380,7 +380,7 @@ impl SessionPlace {
             timeout: None,
             detail: "a program asks over the approvals socket; it runs the command itself if it is allowed"
                 .to_owned(),
-            // The peer counts on a person; whoever comes may answer while it waits.
+            // The peer counts on a person; any approver who comes may answer while it waits.
             route: Route::Waits,
         }
     }

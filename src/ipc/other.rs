@@ -1,4 +1,4 @@
-//! The UI that somebody else hosts, as one more place where people answer.
+//! The UI that another process hosts, as one more place where people answer.
 
 use std::{
     path::PathBuf,

@@ -102,8 +102,8 @@ pub(super) async fn close(mut stream: UnixStream) {
 
 /// Ends when the peer has closed both directions. One that only sends nothing more is still there.
 ///
-/// Watched by a descriptor of its own: whoever waits for the next change forgets that the socket can be written to, and
-/// whoever writes to it must not.
+/// It watches a descriptor of its own: a task that waits for the next change forgets that the socket can be written to,
+/// and the task that writes to it must not forget that.
 pub(super) async fn gone(stream: &UnixStream) {
     let watched = stream
         .as_fd()

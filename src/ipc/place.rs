@@ -1,8 +1,8 @@
 //! Where the socket lies, and that it lies there by right (`docs/spec/ipc.md#2-path-directory-modes`).
 //!
-//! Whoever hosts it holds `<path>.lifecycle.lock`. Under that lock alone a leftover may be removed, and only a socket of
-//! ours at which nobody answers. A directory that somebody else may write, or that hangs below one, is no place for it:
-//! it is refused and never changed.
+//! The process that hosts it holds `<path>.lifecycle.lock`. Only the holder of that lock may remove a leftover, and
+//! only a socket of ours at which nobody answers. A directory that another user may write, or that hangs below one, is
+//! no place for it: it is refused and never changed.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -31,8 +31,8 @@ use crate::{
 
 /// The longest path that a socket address of Linux holds, its NUL left out.
 const MAX_PATH_BYTES: usize = 107;
-/// How many connections wait in the kernel until they are accepted; whoever comes beyond them is refused there, and takes
-/// that for nobody being at home. At least a burst of the rate limit must find room.
+/// How many connections wait in the kernel until they are accepted. The kernel refuses a client beyond them, which then
+/// concludes that nobody is at home. At least a burst of the rate limit must find room.
 const BACKLOG: i32 = 1024;
 
 /// Why the socket is not hosted or not used.
@@ -49,7 +49,7 @@ pub enum PlaceError {
     /// Its directory is not ours alone.
     #[error("the directory of the approvals socket is not ours alone")]
     Directory(#[source] PrivateDirError),
-    /// Somebody else could exchange a directory above it.
+    /// Another user could exchange a directory above it.
     #[error("{} above the approvals socket may be changed by somebody else", .0.display())]
     Ancestor(PathBuf),
     /// Something that is no socket of ours is in the way.
@@ -58,7 +58,7 @@ pub enum PlaceError {
     /// The lock file is not one of ours.
     #[error("{} is not a lock file of this account alone", .0.display())]
     ForeignLock(PathBuf),
-    /// Somebody else hosts it.
+    /// Another process hosts it.
     #[error("another program hosts the approvals socket")]
     Hosted,
     /// There is no socket.
@@ -111,14 +111,14 @@ impl Hosted {
     /// Takes the lock and listens.
     ///
     /// # Errors
-    /// [`PlaceError::Hosted`] when somebody else does; else what stands against the place.
+    /// [`PlaceError::Hosted`] when another process does; else what stands against the place.
     pub fn bind(path: &Path, clock: &dyn Clock) -> Result<(Self, OwnedFd), PlaceError> {
         let address = address_of(path)?;
         let directory = path.parent().ok_or(PlaceError::Relative)?;
         ensure_private_dir(directory).map_err(PlaceError::Directory)?;
         expect_safe_ancestors(directory)?;
         let lock = take_lock(&lock_path(path))?;
-        // Whoever hosted it before answers no more, and nobody can be answered yet.
+        // The earlier host answers no more, and this one answers nobody yet.
         let since = clock.now();
         clear_the_way(path, &address)?;
         let failed = PlaceError::io(path);
@@ -172,7 +172,7 @@ impl Drop for Hosted {
     }
 }
 
-/// Looks at a socket that somebody else hosts, before anything is sent there: it is ours, and only we can have put it
+/// Looks at a socket that another process hosts, before anything is sent there: it is ours, and only we can have put it
 /// there. Gives its device and inode.
 ///
 /// # Errors
@@ -326,7 +326,7 @@ fn clear_the_way(path: &Path, address: &SocketAddrUnix) -> Result<(), PlaceError
     fs::remove_file(path).map_err(PlaceError::io(path))
 }
 
-/// Whether somebody listens there. A queue that is full has an owner, too.
+/// Whether a process listens there. A queue that is full has an owner, too.
 fn is_answered(address: &SocketAddrUnix) -> io::Result<bool> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,

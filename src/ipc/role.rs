@@ -16,7 +16,7 @@ pub enum Joined {
     Off,
     /// It asks people, and runs what it is asked to.
     Host(Hosted, OwnedFd),
-    /// It asks the UI of somebody else.
+    /// It asks the UI of another process.
     Client,
 }
 
