@@ -37,7 +37,7 @@ const STAGED_SUFFIX: &str = ".new";
 /// `openclaw.json` cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
-    /// Somebody else is changing it; trying again later may help.
+    /// Another program is changing it; trying again later may help.
     #[error("another program is changing openclaw.json")]
     Locked,
     /// It is a link, and replacing it would leave what it leads to as it is.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ffi::OsString, fmt::Debug};
 
-/// Environment variables. Only settings reads them by name; whoever starts commands takes them whole.
+/// Environment variables. Only settings reads them by name; the code that starts commands takes them whole.
 pub trait Environment: Debug + Send + Sync {
     /// One variable. Bytes that are not UTF-8 are replaced, so that a set variable never looks unset.
     fn get(&self, name: &str) -> Option<String>;

@@ -25,7 +25,7 @@ pub struct KeyPath(Vec<Step>);
 const MAX_STEPS: usize = 32;
 
 impl KeyPath {
-    /// A path of plain keys, whatever characters they hold.
+    /// A path of plain keys, which may hold any characters.
     ///
     /// # Errors
     /// [`InvalidKeyPath`] for no step, or too many.

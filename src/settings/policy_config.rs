@@ -45,7 +45,7 @@ pub(super) struct AgentPolicy {
     pub(super) node: Vec<Spoken<String>>,
     pub(super) exec: ExecSettings,
     pub(super) workspace: PathBuf,
-    /// Whether somebody said so.
+    /// Whether the file names it.
     pub(super) is_workspace_named: bool,
     pub(super) sandbox: SandboxSettings,
     pub(super) tools: ToolPolicy,

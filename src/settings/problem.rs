@@ -160,7 +160,7 @@ pub enum Problem {
     /// Not a file.
     #[error("not a regular file")]
     NotAFile,
-    /// Somebody else's file.
+    /// The file of another user.
     #[error("belongs to user {owner}, neither to us nor to root")]
     ForeignOwner {
         /// Their user id.

@@ -14,7 +14,7 @@ use super::{
     values::Places,
 };
 
-/// A value that somebody gave, by key.
+/// The values that sources gave, by key.
 pub(super) type Given = BTreeMap<&'static str, (Value, Source)>;
 
 /// Reads the text of `countersign.toml`. Problems are added to the list; what is wrong is left out.
@@ -60,7 +60,7 @@ pub(super) fn parse_file(
     given
 }
 
-/// Reads `COUNTERSIGN_*`. Whatever else begins so is a mistake and no silent one.
+/// Reads `COUNTERSIGN_*`. Any other variable that begins so is a mistake and no silent one.
 pub(super) fn parse_environment(
     environment: &dyn Environment,
     places: &Places,

@@ -30,7 +30,7 @@ fn listening(server: &Server) -> Fault {
     is_refused.then_some(("http.listen", Problem::OpenWithoutTls))
 }
 
-/// Its listener asks for no token and speaks no TLS, whatever the API does.
+/// Its listener asks for no token and speaks no TLS, no matter what the API does.
 fn metrics(server: &Server) -> Fault {
     let address = server.telemetry.metrics_listen?;
     let is_refused = is_open_address(address) && !server.http.insecure_bind;

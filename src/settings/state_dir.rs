@@ -128,7 +128,7 @@ impl StateDir {
     /// Creates the state directory and ours inside it with mode 0700, or checks those that are there.
     ///
     /// # Errors
-    /// [`StateDirError`] when a directory is somebody else's, writable by others, or cannot be made or written.
+    /// [`StateDirError`] when a directory is another user's, writable by others, or cannot be made or written.
     pub fn prepare(&self) -> Result<(), StateDirError> {
         for directory in [
             self.root.clone(),

@@ -41,7 +41,7 @@ pub struct StartOptions {
     pub run_as: Option<String>,
 }
 
-/// Settings at one moment. Whoever makes a decision takes one and uses it to the end.
+/// Settings at one moment. The code that makes a decision takes one and uses it to the end.
 #[derive(Debug)]
 pub struct Settings {
     /// The server's settings.
@@ -134,7 +134,7 @@ impl fmt::Debug for TwoOwners {
 #[derive(Debug)]
 struct NamedFile {
     path: PathBuf,
-    /// Whether somebody named it: then it must be there.
+    /// Whether the operator named it: then it must be there.
     named: bool,
 }
 

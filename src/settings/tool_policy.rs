@@ -66,7 +66,7 @@ impl Tool {
         name == "*" || names.contains(&name.as_str())
     }
 
-    /// Whoever may write files may patch them.
+    /// An agent that may write files may patch them.
     fn is_implied_by(self, allowed: &[String]) -> bool {
         match self {
             Self::Exec | Self::Process => false,

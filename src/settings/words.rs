@@ -15,11 +15,11 @@ vocabulary! {
 vocabulary! {
     /// Who hosts the approvals socket (`[ipc] role`).
     pub enum IpcRole("auto, host, client or off") {
-        /// Whoever is there first.
+        /// The process that is there first.
         Auto = "auto",
         /// We do.
         Host = "host",
-        /// Somebody else does.
+        /// Another process does.
         Client = "client",
         /// Nobody.
         Off = "off",
