@@ -41,8 +41,8 @@ const OPEN_PLACES: [&CStr; 2] = [c"attach", c"sandboxes"];
 /// How deep `countersign/` is: `output/RUN`.
 const DEPTH: u8 = 3;
 
-/// Sockets of supervisors are made here by the commands' account, which reaches it by a descriptor only: whatever is
-/// made gets the server's group, and nobody but its maker and the server takes it away.
+/// The commands' account makes the sockets of supervisors here, and reaches the directory by a descriptor only.
+/// Anything that is made here gets the server's group, and nobody but its maker and the server takes it away.
 const ATTACH_MODE: u32 = 0o3773;
 
 /// Two accounts.
@@ -85,7 +85,7 @@ pub enum AccountProblem {
     /// It was changed between the first look at the settings and the second.
     #[error("exec.run_as: the settings changed while the server started")]
     Changed,
-    /// Something of the state directory belongs to somebody else.
+    /// Something of the state directory belongs to another account.
     #[error("{path} belongs to {owner}; it must be root's or the server's")]
     Owner {
         /// What.
@@ -93,7 +93,7 @@ pub enum AccountProblem {
         /// Whose it is.
         owner: String,
     },
-    /// Somebody else could put another directory there.
+    /// Another account could put another directory there.
     #[error("{0} can be replaced by others than root and the server")]
     Replaceable(PathBuf),
     /// A link or something else lies where a directory or a file of the server should.
@@ -206,7 +206,7 @@ impl Accounts {
                     self.hand_over_directory(&below, &path, depth - 1)?;
                 }
                 FileType::RegularFile if is_plain(&stat) => self.give(&found, &stat, &path)?,
-                // Sockets of an earlier server are replaced by the next one; links are for whoever made them.
+                // The next server replaces the sockets of an earlier one; a link stays with the account that made it.
                 FileType::Socket | FileType::Symlink => {}
                 FileType::Directory
                 | FileType::RegularFile
@@ -297,7 +297,7 @@ fn server_account(
     };
     match server {
         Some(server) if server.identity.uid == commands.identity.uid => Err(AccountProblem::Same(server)),
-        // Somebody gave the name to root: that is nobody but root.
+        // The name stands for root here: there is nobody but root.
         Some(server) if server.identity.uid == 0 => Ok(None),
         server => Ok(server),
     }

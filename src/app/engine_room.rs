@@ -160,7 +160,7 @@ impl Opened {
         });
         engine.recover(unstarted).await?;
         engine.begin();
-        // What the policy is from the start; whatever differs from it later is told of.
+        // What the policy is from the start; any later difference is told of.
         drop(engine.look_at_policy());
         Ok(EngineRoom {
             engine,
@@ -196,8 +196,8 @@ impl std::fmt::Debug for EngineRoom {
 }
 
 impl EngineRoom {
-    /// What goes on beside the work: settings that changed take effect, what is too old goes, and whoever looks at
-    /// files is kept looking.
+    /// What goes on beside the work: settings that changed take effect, what is too old goes, and the process that
+    /// looks at files is replaced when it no longer answers.
     pub async fn keep(&self) -> Infallible {
         let sight = async {
             match &self.sight {

@@ -87,7 +87,8 @@ impl Prepared {
         Self::of_role(Role::NodeHost, options, environment)
     }
 
-    /// Has the server listen at a socket that somebody opened for it. Starting fails if `[http] listen` is elsewhere.
+    /// Has the server listen at a socket that the service manager opened for it. Starting fails if `[http] listen` is
+    /// elsewhere.
     #[must_use]
     pub fn listening_at(mut self, listener: Option<TcpListener>) -> Self {
         self.listener = listener;
@@ -174,7 +175,7 @@ impl Prepared {
             wanted,
         } = accounts;
         let own = accounts.server_identity()?;
-        // `~` is the home of whoever runs what is configured with it.
+        // `~` is the home of the account that runs what is configured with it.
         let state_dir = state_dir.clone().with_home(commands.home.clone());
         let loaded = own
             .act_as(|| {
@@ -241,7 +242,7 @@ impl Prepared {
         environment: &Arc<dyn Environment>,
     ) -> Result<Self, StartError> {
         let commands = apart::other_account(wanted)?;
-        // `~` is the home of whoever runs what is configured with it.
+        // `~` is the home of the account that runs what is configured with it.
         let state_dir = state_dir.clone().with_home(commands.home.clone());
         let loaded = Loaded::new(role, &state_dir, options, environment)?;
         let current = loaded.settings.current();
@@ -411,8 +412,8 @@ fn unit_socket(account: &Account) -> PathBuf {
     Path::new(UNIT_SOCKETS).join(format!("runner-{name}.sock"))
 }
 
-/// What commands of an account find in their environment: what is the account's, and nothing of whoever starts the
-/// server.
+/// What commands of an account find in their environment: what is the account's, and nothing of the account that starts
+/// the server.
 fn environment_of(account: &Account) -> MapEnvironment {
     let shell = account.shell.as_deref().unwrap_or_else(|| Path::new("/bin/sh"));
     let path = |path: &Path| path.to_string_lossy().into_owned();
@@ -448,7 +449,7 @@ fn client_options(state_dir: &StateDir, server: &Server, limits: InheritedLimits
     }
 }
 
-/// Says to whoever looks at the state directory, doctor for one, under whom commands run.
+/// Notes for readers of the state directory, doctor for one, which account commands run under.
 fn remember_account(state_dir: &StateDir, account: &Account) -> Result<(), StartError> {
     let line = format!("{} {account}\n", account.identity.uid);
     replace_file(&state_dir.commands_account(), line.as_bytes(), PRIVATE_FILE).map_err(StartError::system(

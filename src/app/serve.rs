@@ -36,7 +36,7 @@ use crate::{
     tls::LiveTls,
 };
 
-/// How long connections may take to finish once every run is settled. Whoever waits for a background run or a
+/// How long connections may take to finish once every run is settled. A client that waits for a background run or a
 /// person waits on at the next server.
 const CONNECTIONS: Duration = Duration::from_secs(2);
 
@@ -55,7 +55,7 @@ pub struct Ready {
     pub login_link: Option<Secret>,
 }
 
-/// Whether whoever starts a server gets a one-time link.
+/// Whether the operator who starts a server gets a one-time link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitation {
     /// They do not.
@@ -295,7 +295,7 @@ fn expect_two_owners(settings: &SettingsStore, tokens: &Arc<Tokens>) -> Result<(
     settings.look_for_owners(has_two).map_err(StartError::Settings)
 }
 
-/// The shared secret: the setting, else the file. A file that somebody emptied opens nothing.
+/// The shared secret: the setting, else the file. An empty file opens nothing.
 fn bridge_secret(path: &Path, server: &Server) -> std::io::Result<Option<SharedSecret>> {
     let secret = match &server.bridge.token {
         Some(token) => SharedSecret::of(token.expose()),

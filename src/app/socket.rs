@@ -29,8 +29,8 @@ struct Place {
     root: PathBuf,
     home: Option<PathBuf>,
     document: PathBuf,
-    /// Whether it was joined before. The UI that is asked does not change while the server runs: whoever unlinks the socket
-    /// and listens in its place would answer every question.
+    /// Whether it was joined before. The UI that is asked does not change while the server runs: else a program that
+    /// unlinks the socket and listens in its place would answer every question.
     was_joined: bool,
     /// What was last told of why it is not hosted.
     told: Option<String>,
@@ -90,7 +90,7 @@ pub(super) async fn serve(engine: Arc<Engine>, seat: Seat, stop: CancellationTok
                 drop(hosted);
                 match served {
                     Ok(()) if stop.is_cancelled() => return,
-                    // Whoever finds no socket takes that for nobody being at home.
+                    // A client that finds no socket concludes that nobody is at home.
                     Ok(()) => {
                         joined = place.join(&engine).await;
                         continue;
