@@ -30,7 +30,7 @@ const MAX_PATH_ENV: usize = 32 * 1024;
 /// Longest credential.
 const MAX_CREDENTIAL: usize = 4096;
 
-/// What somebody wants to be.
+/// What a peer wants to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// A person's program.
@@ -435,7 +435,7 @@ pub fn visible(name: &str) -> String {
         .collect()
 }
 
-/// The same, no longer than what a name may be: whatever replaces a character may take more bytes than that did.
+/// The same, no longer than what a name may be: a replacement may take more bytes than its character did.
 fn short_visible(name: &str) -> String {
     let shown = visible(name);
     let end = shown.floor_char_boundary(MAX_WORD);

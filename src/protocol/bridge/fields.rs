@@ -57,7 +57,7 @@ impl Fields {
         }
     }
 
-    /// A member, whatever it is; `Some(Null)` for one that says null.
+    /// A member of any kind; `Some(Null)` for one that says null.
     pub(super) fn take(&mut self, name: &str) -> Option<Value> {
         // Shifting would cost time with every member.
         self.members.swap_remove(name)

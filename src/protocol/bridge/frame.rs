@@ -30,7 +30,7 @@ pub enum Frame {
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// Chosen by whoever asks; opaque.
+    /// Chosen by the asker; opaque.
     pub id: String,
     /// What is asked.
     pub method: String,

@@ -44,8 +44,8 @@ impl OwnRule {
         }
     }
 
-    /// What is to be read of this member. Whoever sent it may have written anything: without a reason of ours it is
-    /// nothing, and whatever else is no short text of the expected form is left out.
+    /// What is to be read of this member. The sender may have written anything: without a reason of ours it is nothing,
+    /// and any other part that is no short text of the expected form is left out.
     pub fn read(member: Option<&Value>) -> Option<Self> {
         let members = member?.as_object()?;
         let text = |name: &str, most: usize| {

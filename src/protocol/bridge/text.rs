@@ -72,7 +72,7 @@ impl CappedStreams {
         Self::of_collected(kept_stdout.to_owned(), kept_stderr.to_owned(), truncated)
     }
 
-    /// What a node sent, as it goes on to whoever asked: as it is, and cut again only where it is longer than a result may
+    /// What a node sent, as it goes on to the asker: as it is, and cut again only where it is longer than a result may
     /// be. `truncated` says whether something was left out since it came.
     pub fn of_sent(stdout: &str, stderr: &str, truncated: Truncated) -> Self {
         let is_marked = stdout.ends_with(RESULT_CUT) || stderr.ends_with(RESULT_CUT);

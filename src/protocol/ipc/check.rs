@@ -163,7 +163,7 @@ impl Desk<'_> {
     }
 }
 
-/// What is sent for any first line, whatever it holds.
+/// What is sent for any first line, no matter what it holds.
 fn to_everything(bytes: &[u8], refusal: Refusal) -> Replies {
     match Line::parse(bytes) {
         None => unreadable(bytes),
@@ -181,7 +181,7 @@ fn to_everything(bytes: &[u8], refusal: Refusal) -> Replies {
 }
 
 impl Replies {
-    /// What is sent for the first line of a peer that nothing is done for, whatever it wants.
+    /// What is sent for the first line of a peer that nothing is done for, no matter what it wants.
     pub fn to_everything(bytes: &[u8], refusal: Refusal) -> Self {
         to_everything(bytes, refusal)
     }
@@ -192,7 +192,7 @@ impl Replies {
     }
 }
 
-/// Whether a time is within reach of now, whatever 64 bits it has.
+/// Whether a time, which may be any 64 bits, is within reach of now.
 pub(super) fn is_fresh(ts: i64, now: UnixMillis) -> bool {
     now.get().abs_diff(ts) <= TTL_MS
 }

@@ -166,7 +166,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Type and id, whatever else a line holds. A second type makes the kind unknown; of ids the first is echoed.
+/// Type and id, no matter what else a line holds. A second type makes the kind unknown; of ids the first is echoed.
 struct Head {
     kind: Option<String>,
     id: Option<String>,

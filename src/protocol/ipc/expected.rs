@@ -73,7 +73,7 @@ impl Expected {
     }
 
     /// The decision that a line brings, if it brings one that counts. An allow counts under our id and with its proof
-    /// only; a deny counts in any case, whatever else the line holds, and so does a word that nobody knows.
+    /// only. A deny always counts, no matter what else the line holds, and so does a word that nobody knows.
     pub fn decision(&self, line: &[u8]) -> Option<ApprovalDecision> {
         if Said::parse(std::str::from_utf8(line).ok()?)?.is_deny() {
             return Some(ApprovalDecision::Deny);
