@@ -32,8 +32,9 @@ pub fn escape(text: &str) -> Displayed {
     Displayed { text: shown, escaped }
 }
 
-/// Escapes so that the text can be read back from what is shown: besides what [`escape`] spells out, whatever would be taken
-/// for a spelling of ours. Only for a text that is as it was sent; doing it twice spells out what the first time wrote.
+/// Escapes so that the text can be read back from what is shown: besides what [`escape`] spells out, anything that
+/// would be taken for a spelling of ours. Only for a text that is as it was sent; doing it twice spells out what the
+/// first time wrote.
 pub fn exact(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for (at, _) in text.char_indices() {

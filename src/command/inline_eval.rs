@@ -21,7 +21,7 @@ struct Interpreter {
     values: &'static str,
     /// Letters that take the rest of the word and never the next one.
     attached: &'static str,
-    /// Letters behind which it reads code from a person or from standard input, whatever else it runs.
+    /// Letters behind which it reads code from a person or from standard input, no matter what else it runs.
     interactive: &'static str,
     /// Letters whose value names what is run, so that the rest are arguments of that.
     scripts: &'static str,

@@ -42,7 +42,7 @@ pub struct Inspected {
 pub enum DirectoryTrust {
     /// Root's or ours, and nobody else may write.
     Ours,
-    /// Somebody else owns it or may write to it, or it cannot be read.
+    /// An account other than root and ours owns it or may write to it, or it cannot be read.
     Foreign,
 }
 

@@ -1,7 +1,7 @@
 //! What a program does before it reads a file by its name or starts another: it may stand in another directory by then,
 //! or see other files. A word behind it then names no file of the directory that the call begins in.
 //!
-//! The options of wrappers are lists of what is known to move nothing. Whatever is not on them counts as moving.
+//! The options of wrappers are lists of what is known to move nothing. Anything that is not on them counts as moving.
 //! Entry point: [`moves`].
 
 use super::{
@@ -22,7 +22,7 @@ pub enum Moves {
     Makefile,
 }
 
-/// Programs that start others where other files are, whatever their options.
+/// Programs that start others where other files are, no matter what their options are.
 const VIEWS: &[&str] = &[
     "nsenter",
     "chroot",

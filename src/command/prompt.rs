@@ -17,8 +17,8 @@ const COLLAPSED_BLANKS: usize = 8;
 /// A command is shown as text, never as markup and never as terminal output. (`docs/spec/command-analysis.md#v4`)
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The text. A newline is `\u{A}` and a real line break. A literal `\u{` or `⟨` is spelled out, so that whatever looks
-    /// like a spelling, a number of blanks or a mask is one.
+    /// The text. A newline is `\u{A}` and a real line break. A literal `\u{` or `⟨` is spelled out, so that anything
+    /// that looks like a spelling, a number of blanks or a mask is one.
     pub text: String,
     /// What a person should know about it.
     pub notices: Vec<Notice>,

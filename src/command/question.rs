@@ -190,7 +190,7 @@ fn scope(card: &ApprovalCard) -> Scope {
 enum Scope {
     /// One command, in front of which they may stand.
     OneCommand,
-    /// Whatever comes.
+    /// Every command that comes.
     Everything,
 }
 

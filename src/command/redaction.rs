@@ -4,8 +4,8 @@
 //!
 //! What is masked is not read by the person who decides, so masking must not become a hiding place: only runs of
 //! characters that a shell takes as they stand are masked, never an expansion, a path or a second command, and never
-//! the value of a variable that the command goes on to use. Where a command was not understood nothing is masked: whoever
-//! shows it sees to that.
+//! the value of a variable that the command goes on to use. Where a command was not understood nothing is masked: the
+//! code that shows it sees to that.
 
 use std::{ops::Range, sync::LazyLock};
 

@@ -9,7 +9,7 @@ use super::{
     names::{self, NameClass},
 };
 
-/// Names that are never safe bins, whatever the configuration says (SB6).
+/// Names that are never safe bins, no matter what the configuration says (SB6).
 const NEVER: &[&str] = &["jq", "find", "xargs", "env"];
 
 /// A profile from the configuration (`tools.exec.safeBinProfiles`). What is `None` is not said.

@@ -104,7 +104,7 @@ fn is_told(names: &[&str], arguments: &[&str]) -> bool {
                 .iter()
                 .any(|word| is_short(word) && word.contains("TT")))
         || (is(&["tar", "gtar", "bsdtar"]) && arguments.first().is_some_and(|bundle| is_old_bundle(bundle)))
-        // These read their commands from standard input, or run whatever they are told.
+        // These read their commands from standard input, or run what they are told.
         || is(&["ex", "nix-shell", "osascript"])
         || (is(&["crontab"]) && !matches!(arguments, ["-l"]))
         || (is(&["npm"]) && (npm_init_runs(arguments) || npm_sets_program(arguments)))

@@ -6,7 +6,7 @@
 use super::{is_short, program, table};
 use crate::domain::deciding_names;
 
-/// Programs that write nothing into a file that a word of theirs names, whatever the word is.
+/// Programs that write nothing into a file that a word of theirs names, no matter what the word is.
 const READING: &[&str] = &[
     "[",
     "ack",

@@ -53,8 +53,8 @@ pub fn check_overrides_under(
     Err(BlockedEnv { names: blocked })
 }
 
-/// Accepts overrides for the sandbox host: whatever can be a variable at all. What they load there is there already, and
-/// nothing of the host is started with them.
+/// Accepts overrides for the sandbox host: any that can be a variable at all. What they load there is there already,
+/// and nothing of the host is started with them.
 ///
 /// # Errors
 /// [`BlockedEnv`] with every malformed name, and the names of values that no process can be given.
@@ -89,7 +89,7 @@ pub(crate) fn unknown_overrides_under(rules: RuleSet, overrides: &EnvOverrides) 
         .collect()
 }
 
-/// The harmless overrides alone: all that reaches a shell payload, whatever the security (E3).
+/// The harmless overrides alone: all that reaches a shell payload, no matter what the security is (E3).
 pub fn harmless_only(overrides: &EnvOverrides) -> EnvOverrides {
     EnvOverrides::accepted(
         overrides

@@ -1,5 +1,5 @@
-//! A look at a script before it runs (`docs/spec/exec-tool.md#7-script-preflight`): whoever writes programs by way of a
-//! shell's here-documents leaves pieces of that shell in them, which fail late and far from their cause.
+//! A look at a script before it runs (`docs/spec/exec-tool.md#7-script-preflight`): an agent that writes programs by
+//! way of a shell's here-documents leaves pieces of that shell in them, which fail late and far from their cause.
 //!
 //! Two kinds are looked for: `$UPPER_CASE` where a program expects code, and a shell command as the first statement of
 //! a JavaScript file. Neither is a matter of security, and a script with one is refused, so a doubt counts for the
