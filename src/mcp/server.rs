@@ -310,18 +310,12 @@ impl<D: Door> Conduct<'_, D> {
             .pending()
             .and_then(|answer| answer.get("expiresAtMs")?.as_i64());
         let waiting = &self.server.waiting;
-        match expires {
-            Some(expires) => waiting.remember(
-                &self.origin.scope,
-                call.digest,
-                &call.key,
-                UnixMillis::new(expires),
-                self.now(),
-            ),
-            None => {
-                waiting.forget(&self.origin.scope, &call.digest);
-                self.note_answered(call);
-            }
+        if let Some(expires) = expires {
+            let expires = UnixMillis::new(expires);
+            waiting.remember(&self.origin.scope, call.digest, &call.key, expires, self.now());
+        } else {
+            waiting.forget(&self.origin.scope, &call.digest);
+            self.note_answered(call);
         }
     }
 
