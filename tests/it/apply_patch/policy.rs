@@ -207,7 +207,6 @@ async fn security_and_ask_decide_as_for_commands() {
             &json!({}),
         )
     };
-    let server = TestServer::asking().config(&of("deny", "on-miss")).start().await;
     for (security, ask, status, reason) in [
         ("deny", "on-miss", 403, Some("security-deny")),
         ("allowlist", "off", 403, Some("allowlist-miss")),
@@ -215,7 +214,8 @@ async fn security_and_ask_decide_as_for_commands() {
         ("full", "always", 202, None),
         ("full", "off", 200, None),
     ] {
-        server.edit_config(&of(security, ask).to_string());
+        // One each: a change of the policy would judge the questions of the rows before again.
+        let server = TestServer::asking().config(&of(security, ask)).start().await;
         let answer = send(&server.agent(), input(ADD)).await;
         assert_eq!(answer.status, status, "{security} {ask}: {}", answer.text());
         if let Some(reason) = reason {
