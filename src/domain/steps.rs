@@ -6,7 +6,7 @@
 
 use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Reason, RunStatus};
 
-/// What counts of an approval when an answer, a launch or another step concerns it.
+/// The state of an approval that an answer, a launch or another step depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApprovalStanding {
     /// Its state.

@@ -83,7 +83,7 @@ impl<T: Copy> Resolved<T> {
         self.layers.push(said);
     }
 
-    /// Keeps what counts, and notes that another layer wanted something else.
+    /// Keeps the value that is in effect, and notes that another layer wanted a different one.
     pub(super) fn put_below(&mut self, said: Spoken<T>) {
         let top = self.layers.len().saturating_sub(1);
         self.layers.insert(top, said);

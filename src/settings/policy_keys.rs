@@ -34,7 +34,7 @@ pub(super) struct PolicyKey {
 }
 
 impl PolicyKey {
-    /// What holds unless the file says otherwise; `null` for unset.
+    /// The default, which the file can override; `null` for unset.
     pub(super) fn default(&self, places: &Places) -> Value {
         default_value((self.default)(), places)
     }

@@ -39,7 +39,7 @@ pub(super) enum Change {
 pub(super) struct ServerKey {
     /// `section.key`.
     pub(super) name: &'static str,
-    /// What holds unless a file, a variable or a flag says otherwise; `null` for unset.
+    /// The default, which a file, a variable or a flag can override; `null` for unset.
     pub(super) default: fn() -> Value,
     /// Checks a value that a file, a variable or a flag gave.
     pub(super) check: fn(&Value, &Places) -> Result<(), Mismatch>,

@@ -16,7 +16,7 @@ use crate::{
     settings::{Source, StateDir, config_text, config_values},
 };
 
-/// In the order of the question: what the first stands for is what counts without any.
+/// In the order of the question. A machine without a policy behaves as with the first.
 const ALL: [Preset; 3] = [Preset::DenyAll, Preset::Cautious, Preset::Yolo];
 
 /// What it means on a node.

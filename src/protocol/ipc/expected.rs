@@ -72,8 +72,8 @@ impl Expected {
         }
     }
 
-    /// The decision that a line brings, if it brings one that counts. An allow counts under our id and with its proof
-    /// only. A deny always counts, no matter what else the line holds, and so does a word that nobody knows.
+    /// The decision that a line brings, if it brings a valid one. An allow is valid only under our id and with its proof.
+    /// A deny is always valid, no matter what else the line says. An unknown word is a deny.
     pub fn decision(&self, line: &[u8]) -> Option<ApprovalDecision> {
         if Said::parse(std::str::from_utf8(line).ok()?)?.is_deny() {
             return Some(ApprovalDecision::Deny);

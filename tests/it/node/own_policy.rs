@@ -242,7 +242,7 @@ async fn install_asks_once_and_the_first_start_sets_it() {
     assert_eq!(document(&node)["defaults"]["security"], "full");
     assert_eq!(node.stop().await, Some(0));
 
-    // What is chosen before somebody sets a policy by hand does not count any more.
+    // A choice has no effect once the operator has set a policy by hand.
     let mut node = TestNode::bare();
     let installed = node.command(&["node", "install", "--policy", "yolo"]);
     assert_eq!(installed.code, Some(0), "{installed:?}");

@@ -390,17 +390,22 @@ pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
     }
 }
 
-/// Nobody answers a hook: its question is withdrawn, and the command denied.
-pub(super) async fn nobody_answers_its_hook<C: Client>() {
-    let Some(client) = C::find() else { return };
+/// A call that is asked about by the hook of a client and that nobody answers; then the client has ended.
+async fn nobody_answers<C: Client>(client: &C, patience: Patience) -> (TestServer, Place, Vec<String>) {
     let place = Place::new();
     let server = place.server().start().await;
     let place = place.beside(&server);
     let command = place.program("asked");
     let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
-    let mut running = place.start(&client.invocation(&place, Way::Hook, Patience::ShortHook, &model));
+    let mut running = place.start(&client.invocation(&place, Way::Hook, patience, &model));
     running.ended().await;
-    let results = model.results();
+    (server, place, model.results())
+}
+
+/// Nobody answers a hook: its question is withdrawn, and the command denied.
+pub(super) async fn nobody_answers_its_hook<C: Client>() {
+    let Some(client) = C::find() else { return };
+    let (server, place, results) = nobody_answers(&client, Patience::ShortHook).await;
     assert!(results[0].contains("approval-timeout"), "{results:#?}");
     assert_eq!(place.marks(), Vec::<String>::new());
     assert_eq!(server.operator().pending().await, Vec::<Value>::new());
@@ -409,14 +414,7 @@ pub(super) async fn nobody_answers_its_hook<C: Client>() {
 /// The client's limit for its hook is over before anyone answers.
 pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
     let Some(client) = C::find() else { return };
-    let place = Place::new();
-    let server = place.server().start().await;
-    let place = place.beside(&server);
-    let command = place.program("asked");
-    let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
-    let mut running = place.start(&client.invocation(&place, Way::Hook, Patience::Short, &model));
-    running.ended().await;
-    let results = model.results();
+    let (server, place, results) = nobody_answers(&client, Patience::Short).await;
     // Never by countersign, also when a client is known to run it by itself then.
     let operator = server.operator();
     eventually("withdrawn", || operator.pending(), Vec::is_empty).await;

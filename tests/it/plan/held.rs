@@ -559,6 +559,8 @@ enum Entered {
     Itself,
     /// Another directory, for just this moment.
     Another,
+    /// A link to where the run began, for just this moment.
+    Beginning,
 }
 
 /// A run reads `go`, comes to `sub` by its name, makes `left` and reads `on`, which it finds through `$D` or `D`. Then it
@@ -575,7 +577,7 @@ async fn astray(argv: &[&str], main: &str, entered: Entered) -> Value {
     let on = directory.join("on");
     rustix::fs::mkfifoat(CWD, on.as_path(), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
     let exchange = || {
-        if entered == Entered::Another {
+        if entered != Entered::Itself {
             let (sub, other) = (directory.join("sub"), directory.join("other"));
             renameat_with(CWD, sub, CWD, other, RenameFlags::EXCHANGE).unwrap();
         }
@@ -586,6 +588,11 @@ async fn astray(argv: &[&str], main: &str, entered: Entered) -> Value {
         (argv[1], main),
     ];
     let run = then(&server, &directory, (argv, &files), |_| {
+        if entered == Entered::Beginning {
+            fs::remove_dir_all(directory.join("other")).unwrap();
+            symlink(".", directory.join("other")).unwrap();
+            write_file(&directory.join("x"), "echo evil\n");
+        }
         write_file(&pauses.path().join(point), "");
     });
     let world = async {
@@ -605,9 +612,11 @@ async fn astray(argv: &[&str], main: &str, entered: Entered) -> Value {
 async fn reads_nothing_astray(argv: &[&str], main: &str) {
     let itself = astray(argv, main, Entered::Itself).await;
     assert_eq!(itself["tail"], "good\n", "{main}: {itself}");
-    let another = astray(argv, main, Entered::Another).await;
-    let tail = another["tail"].as_str().unwrap_or_default();
-    assert!(!tail.contains("evil"), "{main}: {another}");
+    for entered in [Entered::Another, Entered::Beginning] {
+        let run = astray(argv, main, entered).await;
+        let tail = run["tail"].as_str().unwrap_or_default();
+        assert!(!tail.contains("evil"), "{main}: {entered:?}: {run}");
+    }
 }
 
 #[tokio::test]
