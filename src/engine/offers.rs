@@ -6,9 +6,10 @@
 
 use std::{
     collections::BTreeSet,
+    ffi::OsStr,
     fs::{self, File},
     io,
-    os::unix::fs::MetadataExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::Path,
     sync::atomic::Ordering,
 };
@@ -100,7 +101,8 @@ pub fn offer(
     };
     let path = directory.join(format!("{}.json", ids.token_id()));
     let text = serde_json::to_vec(&offer).map_err(io::Error::from)?;
-    sys::fs::create_private_file(&path, &text)?;
+    // Complete from the moment that it has its name: the server may look at any time.
+    sys::fs::replace_file(&path, &text, sys::fs::PRIVATE_FILE)?;
     Ok(secret)
 }
 
@@ -117,7 +119,10 @@ impl Tokens {
         let Ok(entries) = fs::read_dir(directory) else {
             return Ok(());
         };
-        for path in entries.flatten().map(|entry| entry.path()).take(MOST_OFFERS) {
+        let offers = entries
+            .flatten()
+            .filter(|entry| !is_being_written(&entry.file_name()));
+        for path in offers.map(|entry| entry.path()).take(MOST_OFFERS) {
             match read(&path, &*self.ids) {
                 Ok(token) => match self.ledger.insert_token(token, Actor::state_directory()).await {
                     // One that is there already was taken before a crash, or by another call a moment ago.
@@ -139,6 +144,11 @@ impl Tokens {
         }
         Ok(())
     }
+}
+
+/// Whether a name of the directory is that of an offer that has no name yet ([`sys::fs::replace_file`]).
+fn is_being_written(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".")
 }
 
 /// Reads an offer that the account of this process wrote.

@@ -43,20 +43,16 @@ pub struct TokenRequest {
     pub agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
     pub groups: BTreeSet<String>,
-    /// When it ends.
     pub expires_at: Option<UnixMillis>,
 }
 
 /// A member of a [`TokenRequest`] that no token may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidToken {
-    /// Its name.
     #[error("expected 1 to 100 characters without control characters")]
     Name,
-    /// Its agents.
     #[error("expected 1 to 1000 agents, or no such member for all")]
     Agents,
-    /// Its groups.
     #[error("expected at most 1000 names of 1 to 100 characters without control characters")]
     Groups,
 }
@@ -122,18 +118,13 @@ pub enum TokenFileError {
     /// The file cannot be read or written.
     #[error("cannot use {}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// The file holds something else; remove it to get a new token.
     #[error("{} does not hold a token", path.display())]
-    NoToken {
-        /// The file.
-        path: PathBuf,
-    },
+    NoToken { path: PathBuf },
     /// The ledger cannot be used.
     #[error("the ledger cannot be used")]
     Ledger(#[from] LedgerError),
@@ -181,7 +172,6 @@ pub enum RotateTokenError {
 /// A token that took the place of another one.
 #[derive(Debug)]
 pub struct RotatedToken {
-    /// The new one.
     pub token: Token,
     /// Its secret, which is shown to nobody but the caller.
     pub secret: TokenSecret,
@@ -603,6 +593,7 @@ mod tests {
     use super::*;
     use crate::{
         clock::{SystemClock, SystemIds},
+        engine::offers,
         ledger::{LedgerConfig, LedgerThread, PolicyStamp, PolicyWatch, Tuning},
     };
 
@@ -749,5 +740,54 @@ mod tests {
         let refused = create(&[Scope::Read], Some(UnixMillis::new(1))).await;
         assert_eq!(refused, Err(CreateTokenError::AlreadyEnded));
         assert_eq!(server.names().await, Vec::<String>::new());
+    }
+
+    #[tokio::test]
+    async fn an_offer_is_complete_from_the_moment_that_it_has_its_name() {
+        use rustix::fs::inotify;
+
+        let server = TestTokens::new();
+        let (of, offers) = (server.directory.path(), server.directory.path().join("offers"));
+        sys::fs::ensure_private_dir(&offers).unwrap();
+        server.tokens.take_offers_of(&offers).await.unwrap();
+        let watch = inotify::init(inotify::CreateFlags::NONBLOCK).unwrap();
+        inotify::add_watch(
+            &watch,
+            &offers,
+            inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO,
+        )
+        .unwrap();
+        let request = TokenRequest {
+            name: "t".to_owned(),
+            owner: None,
+            scopes: BTreeSet::from([Scope::Read]),
+            agents: None,
+            groups: BTreeSet::new(),
+            expires_at: None,
+        };
+        let secret = offers::offer(of, &offers, request, &Owner::operator(), &SystemIds).unwrap();
+        let mut buffer = [std::mem::MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(&watch, &mut buffer);
+        let mut named = Vec::new();
+        while let Ok(event) = events.next() {
+            let name = event.file_name().unwrap().to_bytes();
+            if !name.starts_with(b".") {
+                named.push(event.events());
+            }
+        }
+        assert_eq!(named, [inotify::ReadFlags::MOVED_TO]);
+
+        // What another process still writes is left alone.
+        let unfinished = offers.join(".later.json.1.0.tmp");
+        std::fs::write(&unfinished, "{").unwrap();
+        assert!(
+            server
+                .tokens
+                .authenticate(secret.expose())
+                .await
+                .unwrap()
+                .is_some()
+        );
+        assert!(unfinished.exists());
     }
 }
