@@ -21,7 +21,6 @@ pub trait Clock: Debug + Send + Sync {
     fn now(&self) -> UnixMillis;
 }
 
-/// The system's clock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -25,7 +25,6 @@ const MAX_SERVER_FILE_BYTES: usize = 64 * 1024;
 pub struct Stop {
     /// Take nothing new and finish.
     pub drain: CancellationToken,
-    /// End at once.
     pub abort: CancellationToken,
 }
 
@@ -108,16 +107,12 @@ pub async fn feed_watchdog() -> std::convert::Infallible {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFile {
-    /// Its URL.
     pub url: String,
     /// Its socket, when it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathBuf>,
-    /// Its process.
     pub pid: u32,
-    /// Its version.
     pub version: String,
-    /// When it started.
     pub started_at_ms: i64,
 }
 

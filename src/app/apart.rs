@@ -45,7 +45,6 @@ const DEPTH: u8 = 3;
 /// Anything that is made here gets the server's group, and nobody but its maker and the server takes it away.
 const ATTACH_MODE: u32 = 0o3773;
 
-/// Two accounts.
 #[derive(Debug)]
 pub(super) struct Accounts {
     /// Under whom commands run.
@@ -62,7 +61,6 @@ pub enum AccountProblem {
     /// There is none of that name.
     #[error("exec.run_as: there is no account {0}")]
     Unknown(String),
-    /// It is root's.
     #[error("exec.run_as: {0} is root; commands need an account of their own")]
     Root(String),
     /// It is the server's.
@@ -87,12 +85,7 @@ pub enum AccountProblem {
     Changed,
     /// Something of the state directory belongs to another account.
     #[error("{path} belongs to {owner}; it must be root's or the server's")]
-    Owner {
-        /// What.
-        path: PathBuf,
-        /// Whose it is.
-        owner: String,
-    },
+    Owner { path: PathBuf, owner: String },
     /// Another account could put another directory there.
     #[error("{0} can be replaced by others than root and the server")]
     Replaceable(PathBuf),
@@ -102,9 +95,7 @@ pub enum AccountProblem {
     /// The state directory cannot be prepared.
     #[error("{path} cannot be prepared")]
     Io {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -177,9 +177,7 @@ impl Opened {
 
 /// An engine that runs commands, with all that it needs.
 pub struct EngineRoom {
-    /// The engine.
     pub engine: Arc<Engine>,
-    /// The settings.
     pub settings: Arc<SettingsStore>,
     pub(super) gateway: GatewayHost,
     pub(super) sandbox: SandboxHost,

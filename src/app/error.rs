@@ -67,9 +67,7 @@ pub enum StartError {
     /// The system refused something that every server needs.
     #[error("{what}")]
     System {
-        /// What it was.
         what: &'static str,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -95,7 +95,6 @@ impl Prepared {
         self
     }
 
-    /// The state directory.
     pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }
@@ -372,7 +371,6 @@ impl Loaded {
 
 /// Where the state is, and who starts commands.
 enum Place {
-    /// The server itself.
     Beside(StateDir),
     /// A process that keeps root, under another account.
     Keeper(StateDir, Box<Accounts>),

@@ -45,7 +45,6 @@ const CONNECTIONS: Duration = Duration::from_secs(2);
 pub struct Ready {
     /// Where it is found over TCP, with the port that was picked.
     pub endpoint: Endpoint,
-    /// The Unix socket.
     pub socket: Option<PathBuf>,
     /// Where metrics are served alone.
     pub metrics: Option<Endpoint>,
@@ -58,14 +57,12 @@ pub struct Ready {
 /// Whether the operator who starts a server gets a one-time link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invitation {
-    /// They do not.
     None,
     /// They do; they must show it to nobody else.
     LoginLink,
 }
 
 impl Ready {
-    /// Its URL.
     pub fn url(&self) -> String {
         self.endpoint.url()
     }

@@ -38,14 +38,12 @@ const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 /// A file that an interpreter may read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its path.
     pub path: PathBuf,
     /// What its first line names, where it is started as a program itself.
     pub interpreter: Option<BoundInterpreter>,
 }
 
 impl Candidate {
-    /// An operand.
     pub const fn operand(path: PathBuf) -> Self {
         Self {
             path,
@@ -83,7 +81,6 @@ pub fn bind_scripts(
 /// What [`bind_scripts`] binds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BoundScripts {
-    /// The scripts.
     pub scripts: Vec<BoundScript>,
     /// Whether all of them were read.
     pub are_whole: bool,
@@ -141,9 +138,7 @@ pub fn look_again(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenScript {
     digest: String,
-    /// The file.
     pub stamp: FileStamp,
-    /// Its permission bits.
     pub mode: u32,
     /// Its content, unless it is too large to be read.
     pub content: Option<SeenContent>,
@@ -154,7 +149,6 @@ pub struct SeenScript {
 pub struct SeenContent {
     /// Its SHA-256.
     pub sha256: [u8; 32],
-    /// All of it.
     pub bytes: Vec<u8>,
 }
 

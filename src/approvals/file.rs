@@ -17,7 +17,6 @@ const GROUP_OR_OTHER: u32 = 0o077;
 /// What lies at the document's path.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// Nothing.
     Missing,
     /// A file whose content may be looked at.
     File(FileContent),

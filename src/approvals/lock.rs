@@ -169,7 +169,6 @@ pub enum StaleLock {
         /// The process that left it.
         pid: u32,
     },
-    /// Its holder lives.
     Held,
     /// It names no process, or one from before the machine was started: only a person can tell whose it is.
     Unknown,
@@ -201,7 +200,6 @@ pub(super) fn remove_stale(document: &Path, clock: &dyn Clock) -> io::Result<Sta
 /// A lock that a program left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftLock {
-    /// The lock file.
     pub path: PathBuf,
     /// The dead process, where the lock names one.
     pub pid: Option<u32>,

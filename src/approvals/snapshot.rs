@@ -25,7 +25,6 @@ pub enum DocumentStatus {
 /// The document as it was when it was last looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What it is.
     pub status: DocumentStatus,
     /// Identifies the content, for compare-and-swap: lower-case hex SHA-256 of the bytes, `missing:` and the hash
     /// of nothing without a file, `unreadable:` and a digest where the content could not be read.

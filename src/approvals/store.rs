@@ -42,7 +42,6 @@ const TOKEN_BYTES: usize = 24;
 pub enum Base<'a> {
     /// Any content: the change adds to it.
     Any,
-    /// Only this content.
     Hash(&'a str),
     /// The client named none, which is fine only while there is no file.
     Absent,
@@ -53,7 +52,6 @@ pub enum Base<'a> {
 /// A document that is about to take the place of the one before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Pending<'a> {
-    /// What it replaces.
     pub before: &'a Arc<Snapshot>,
     /// The hash that its file will have.
     pub hash: &'a str,
@@ -116,9 +114,7 @@ pub enum StoreError {
     /// A file operation failed.
     #[error("{path} cannot be written")]
     Io {
-        /// The document's path.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

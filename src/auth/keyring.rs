@@ -83,7 +83,6 @@ impl Key {
         self.browser.as_ref().map(|browser| &browser.sign_in)
     }
 
-    /// When it ends.
     pub const fn expires_at(&self) -> Option<UnixMillis> {
         self.expires_at
     }
@@ -102,7 +101,6 @@ impl Key {
         &self.token_id
     }
 
-    /// Who holds it.
     pub const fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }

@@ -31,7 +31,6 @@ const SWEEP_EVERY: u32 = 4096;
 pub struct Rate {
     /// Requests per second in the long run.
     pub per_second: NonZeroU32,
-    /// Requests at once.
     pub burst: NonZeroU32,
 }
 
@@ -49,10 +48,8 @@ impl Rate {
     }
 }
 
-/// The configured limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThrottleRates {
-    /// `[auth] failures_per_minute`.
     pub failures_per_minute: Option<NonZeroU32>,
     /// `[limits] requests_per_second` and `request_burst`.
     pub token: Option<Rate>,
@@ -64,9 +61,7 @@ pub struct ThrottleRates {
 /// later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Its name.
     pub name: &'static str,
-    /// Requests at once.
     pub quota: u32,
     /// Until all of them are free again, in whole seconds.
     pub window: u64,
@@ -75,7 +70,6 @@ pub struct Policy {
 /// How a caller stands with a limit after a request that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// The limit.
     pub policy: Policy,
     /// Requests that would pass now.
     pub remaining: u32,
@@ -83,7 +77,6 @@ pub struct Standing {
     pub reset: u64,
 }
 
-/// Too many requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("too many requests")]
 pub struct Limited {

@@ -36,7 +36,6 @@ const DEAD_AFTER_TICKS: u32 = 3;
 /// And never sooner than this, so that a machine out of breath loses nobody.
 const DEAD_AFTER_LEAST: Duration = Duration::from_secs(15);
 
-/// Who is connected.
 enum Session {
     Node(NodeSession),
     Operator(Arc<OperatorSession>),

@@ -80,7 +80,6 @@ impl NodeHub {
         self.sink.get_or_init(|| sink);
     }
 
-    /// Its figures.
     pub const fn stats(&self) -> &BridgeStats {
         &self.stats
     }
@@ -103,7 +102,6 @@ impl NodeHub {
         self.registry().iter().map(|node| record(node, &rules)).collect()
     }
 
-    /// One of them.
     pub(super) fn record(&self, node_id: &str) -> Option<NodeRecord> {
         let rules = self.rules();
         self.registry().get(node_id).map(|node| record(node, &rules))

@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// A connected node.
 #[derive(Debug)]
 pub(super) struct NodeSession {
     pub(super) hub: Arc<NodeHub>,

@@ -53,7 +53,6 @@ pub(super) enum Unsent {
 /// What to do next on the wire.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Send a text.
     Text(String),
     /// Close, and send nothing more.
     Close(Close),

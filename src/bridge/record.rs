@@ -4,24 +4,17 @@ use std::{collections::BTreeMap, net::IpAddr};
 
 use crate::domain::{self, NodeProfile, PairedNode, PairingKind, UnixMillis};
 
-/// A paired node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// Its device id.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
     /// Its name for people: the one given here, else the one that was approved.
     pub display_name: Option<String>,
-    /// As it says.
     pub platform: Option<String>,
-    /// As it says.
     pub device_family: Option<String>,
-    /// As it says.
     pub version: Option<String>,
-    /// `node-host`.
     pub client_id: String,
-    /// `node`.
     pub client_mode: String,
     /// Where it connected from last.
     pub remote_ip: Option<IpAddr>,
@@ -29,7 +22,6 @@ pub struct NodeRecord {
     pub caps: Vec<String>,
     /// What it may be sent: declared, approved and allowed by the settings; sorted.
     pub commands: Vec<String>,
-    /// Its PATH.
     pub path_env: Option<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
@@ -52,25 +44,18 @@ pub struct NodeRecord {
 /// What waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairingRequest {
-    /// Its id.
     pub request_id: String,
     /// What is asked for.
     pub kind: PairingKind,
-    /// The device.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
     /// The name that it chose.
     pub display_name: Option<String>,
-    /// As it says.
     pub platform: Option<String>,
-    /// As it says.
     pub device_family: Option<String>,
-    /// As it says.
     pub version: Option<String>,
-    /// `node-host`.
     pub client_id: String,
-    /// `node`.
     pub client_mode: String,
     /// Where it connects from.
     pub remote_ip: Option<IpAddr>,
@@ -80,7 +65,6 @@ pub struct PairingRequest {
     pub commands: Vec<String>,
     /// Whether it was let in before.
     pub is_repair: bool,
-    /// When it asked.
     pub requested_at: UnixMillis,
 }
 

@@ -24,7 +24,6 @@ const MOST_INVOKES_OF_TOKEN: usize = MOST_INVOKES / 2;
 /// What came of a call.
 pub(super) type Outcome = Result<InvokeResult, InvokeFailure>;
 
-/// The nodes.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     nodes: BTreeMap<String, Node>,
@@ -38,7 +37,6 @@ pub(super) struct Node {
     pub(super) live: Option<Live>,
 }
 
-/// Its connection.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) connection: ConnectionId,
@@ -190,7 +188,6 @@ impl Registry {
             .is_some_and(|live| live.connection == connection)
     }
 
-    /// A node's connection.
     pub(super) fn live(&self, node_id: &str) -> Option<&Live> {
         self.nodes.get(node_id)?.live.as_ref()
     }

@@ -24,19 +24,15 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What a Bridge is made of.
 #[derive(Debug)]
 pub struct BridgeParts {
-    /// The nodes.
     pub hub: Arc<NodeHub>,
-    /// The engine.
     pub engine: Arc<Engine>,
     /// API tokens, which operators come with.
     pub tokens: Arc<Tokens>,
     /// What opens the first connection of a node; `None` when there is no such secret, and then nothing does.
     pub secret: Option<SharedSecret>,
-    /// Nonces and tokens.
     pub ids: Arc<dyn Ids>,
 }
 
-/// The Bridge.
 #[derive(Debug)]
 pub struct Bridge {
     pub(super) hub: Arc<NodeHub>,
@@ -53,7 +49,6 @@ pub struct Bridge {
 
 /// Who connects, as far as the door knows.
 pub struct Caller {
-    /// The address.
     pub address: IpAddr,
     /// Where wrong credentials are counted: with those of the API.
     pub throttle: Arc<Throttle>,
@@ -126,12 +121,10 @@ impl Bridge {
         self.secret.is_some()
     }
 
-    /// The engine.
     pub const fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// The API tokens.
     pub const fn tokens(&self) -> &Arc<Tokens> {
         &self.tokens
     }
@@ -141,7 +134,6 @@ impl Bridge {
         &*self.hub
     }
 
-    /// The nodes.
     pub const fn hub(&self) -> &Arc<NodeHub> {
         &self.hub
     }

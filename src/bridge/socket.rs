@@ -44,7 +44,6 @@ const BROKEN: u16 = 1002;
 /// What a peer sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// A text.
     Text(String),
     /// A ping or pong: it lives.
     Sign,
@@ -100,7 +99,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Unproven<S> {
     }
 }
 
-/// The sending half.
 #[derive(Debug)]
 pub(super) struct Sender<S>(SplitSink<WebSocketStream<S>, Message>);
 
@@ -123,7 +121,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Sender<S> {
     }
 }
 
-/// The receiving half.
 #[derive(Debug)]
 pub(super) struct Receiver<S>(SplitStream<WebSocketStream<S>>);
 

@@ -98,7 +98,6 @@ pub(crate) struct AddArgs {
 pub(super) const EVERY_AGENT: &str = "*";
 
 impl Owner {
-    /// That owner.
     pub(super) fn of(agent: String) -> Self {
         Self { agent }
     }
@@ -108,7 +107,6 @@ impl Owner {
         self.agent == EVERY_AGENT
     }
 
-    /// For people.
     pub(super) fn in_words(&self) -> String {
         if self.is_every_agent() {
             "every agent".to_owned()
@@ -140,7 +138,6 @@ pub(super) fn parse_owner(text: &str) -> Result<String, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: AllowlistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

@@ -63,7 +63,6 @@ pub(crate) struct ApplyPatchArgs {
     no_wait: bool,
 }
 
-/// Sends the patch.
 pub(crate) async fn run(context: &Context, args: ApplyPatchArgs) -> Result<ExitStatus, Failure> {
     let input = read_patch(args.file.as_deref())?;
     let body = body_of(&args, &input)?;

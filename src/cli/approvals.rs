@@ -85,7 +85,6 @@ pub(crate) struct ResolveArgs {
     patterns: Vec<String>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: ApprovalsCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

@@ -89,7 +89,6 @@ pub(crate) struct ListArgs {
     limit: usize,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: AuditCommand) -> Result<ExitStatus, Failure> {
     match command {
         AuditCommand::List(args) => list(context, &context.client(Role::Operator)?, args).await,

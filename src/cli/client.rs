@@ -96,7 +96,6 @@ impl Client {
         })
     }
 
-    /// Reads a resource.
     pub(crate) async fn get(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
         self.json(self.request(Method::GET, path, query)?, Patience::Quick)
             .await
@@ -164,7 +163,6 @@ impl Client {
         Ok(items)
     }
 
-    /// Sends a body.
     pub(crate) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
         self.json(
             self.request(Method::POST, path, &Vec::new())?.json(body),
@@ -237,7 +235,6 @@ impl Client {
         .await
     }
 
-    /// Removes a resource.
     pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
         self.json(self.request(Method::DELETE, path, &Vec::new())?, Patience::Quick)
             .await

@@ -19,7 +19,6 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Prints the script.
 pub(crate) fn run(console: Console, args: &CompletionsArgs) -> Result<ExitStatus, Failure> {
     let mut command = Arguments::command();
     let name = command.get_name().to_owned();

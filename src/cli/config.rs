@@ -69,7 +69,6 @@ Without one the files are read, and `from files` says so; with --json the member
     },
 }
 
-/// Runs the command.
 pub(crate) fn run(context: &Context, command: ConfigCommand) -> Result<ExitStatus, Failure> {
     let state_dir = context.state_dir()?;
     match command {

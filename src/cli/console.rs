@@ -10,7 +10,6 @@ use crate::settings::Environment;
 /// How data is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// Tables and sentences.
     People,
     /// One JSON document, or JSON lines.
     Json,
@@ -19,13 +18,10 @@ pub(crate) enum Format {
 /// A colour with a meaning; left out where standard output is no terminal or `NO_COLOR` is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// It went well.
     Good,
-    /// Look at this.
     Caution,
     /// It was refused, or is wrong.
     Bad,
-    /// Less important.
     Dim,
 }
 

@@ -42,11 +42,8 @@ pub(crate) struct ServerFlags {
 /// What every command gets.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// The terminal.
     pub(crate) console: Console,
-    /// The environment.
     pub(crate) environment: Arc<dyn Environment>,
-    /// The clock.
     pub(crate) clock: Arc<dyn Clock>,
     /// How to find the server.
     pub(crate) server: ServerFlags,

@@ -81,7 +81,6 @@ pub(crate) struct AddArgs {
     reason: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: DenylistCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

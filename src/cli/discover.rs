@@ -29,7 +29,6 @@ pub(crate) enum Role {
 pub(crate) enum Address {
     /// A Unix socket that was checked.
     Socket(PathBuf),
-    /// A URL.
     Url(String),
 }
 

@@ -127,7 +127,6 @@ pub(crate) async fn ready(context: &Context) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// Runs `doctor`.
 pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Failure> {
     let examined = Examined::new(context, args.config.as_deref(), args.fix, |_| true)?;
     match context.console.format() {
@@ -141,7 +140,6 @@ pub(crate) fn run(context: &Context, args: &DoctorArgs) -> Result<ExitStatus, Fa
     Ok(examined.status())
 }
 
-/// Runs `security`.
 pub(crate) fn security(context: &Context, command: &SecurityCommand) -> Result<ExitStatus, Failure> {
     let SecurityCommand::Audit(args) = command;
     let examined = Examined::new(context, args.config.as_deref(), args.fix, Finding::is_risk)?;

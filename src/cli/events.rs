@@ -49,7 +49,6 @@ pub(crate) struct EventsArgs {
     limit: usize,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: EventsArgs) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     let mut query: Query = Vec::new();

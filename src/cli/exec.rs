@@ -111,7 +111,6 @@ pub(crate) struct ExecArgs {
     explain: bool,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Gateway)?;
     let mut body = body_of(&args)?;
@@ -434,7 +433,6 @@ async fn sit(
 enum Until {
     /// It runs, or has ended.
     Running,
-    /// It has ended.
     Ended,
 }
 

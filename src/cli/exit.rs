@@ -9,7 +9,6 @@ use serde_json::Value;
 pub(crate) struct ExitStatus(u8);
 
 impl ExitStatus {
-    /// It worked.
     pub(crate) const SUCCESS: Self = Self(0);
     /// It did not, and no other code fits; also a failed check.
     pub(crate) const FAILURE: Self = Self(1);

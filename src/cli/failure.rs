@@ -9,7 +9,6 @@ use super::{exit::ExitStatus, value};
 /// What went wrong, ready to be shown: `error[code]: message`, then `hint: …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    /// Stable kebab-case code.
     pub(crate) code: String,
     /// What happened, in words.
     pub(crate) message: String,
@@ -38,7 +37,6 @@ impl Failure {
         Self::new("usage", message).exit(ExitStatus::USAGE)
     }
 
-    /// No server answers.
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::new("server-unavailable", message).exit(ExitStatus::UNAVAILABLE)
     }

@@ -48,10 +48,8 @@ pub(crate) struct Follower<'a> {
     last_id: Option<String>,
 }
 
-/// One event.
 #[derive(Debug)]
 pub(crate) struct Followed {
-    /// Its data.
     pub(crate) data: Value,
     /// Whether it says that the server stops: nothing comes after it.
     pub(crate) is_shutdown: bool,

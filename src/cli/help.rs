@@ -15,7 +15,6 @@ pub(crate) struct HelpArgs {
     words: Vec<String>,
 }
 
-/// Prints the help.
 pub(crate) fn run(args: &HelpArgs) -> Result<ExitStatus, Failure> {
     let root = Arguments::command();
     let mut command = &root;

@@ -18,14 +18,11 @@ use crate::settings::EffectiveValue;
 /// A server that does not answer so long does not say what is in force.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One setting.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shown {
-    /// Its key.
     pub(super) path: String,
     /// What is in force.
     pub(super) value: Value,
-    /// What set it.
     pub(super) source: String,
     /// What would be in force otherwise.
     pub(super) default: Value,
@@ -35,10 +32,8 @@ pub(super) struct Shown {
     pub(super) waiting: Option<(Value, String)>,
 }
 
-/// Who said so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ToldBy {
-    /// The running server.
     Server,
     /// The files, as a server that started now would read them.
     Files {

@@ -83,7 +83,6 @@ enum Decision {
     Reject,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: NodesCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

@@ -118,7 +118,6 @@ const RULES: [&str; 9] = [
     "onMiss",
 ];
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<ExitStatus, Failure> {
     let client = || context.client(Role::Operator);
     match command {

@@ -107,7 +107,6 @@ struct Change {
 const DOCUMENT: &str = "exec-approvals.json";
 const CONFIG: &str = "openclaw.json";
 
-/// Runs `policy set`.
 pub(crate) async fn set(context: &Context, client: &Client, args: SetArgs) -> Result<(), Failure> {
     let SetArgs {
         owner,
@@ -157,7 +156,6 @@ fn to_value<T: serde::Serialize>(setting: Setting<T>) -> Option<Value> {
     }
 }
 
-/// Runs `policy preset`.
 pub(crate) async fn preset(context: &Context, client: &Client, args: PresetArgs) -> Result<(), Failure> {
     let PresetArgs {
         name,

@@ -77,7 +77,6 @@ pub(crate) async fn diff(context: &Context, client: &Client) -> Result<ExitStatu
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Accepts held edits.
 pub(crate) async fn accept(
     context: &Context,
     client: &Client,

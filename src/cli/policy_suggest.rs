@@ -56,7 +56,6 @@ pub(crate) struct SuggestArgs {
     min: u64,
 }
 
-/// Runs the command.
 pub(crate) async fn run(
     context: &Context,
     client: &Client,

@@ -164,7 +164,6 @@ enum ProcessCommand {
     },
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: ProcessArgs) -> Result<ExitStatus, Failure> {
     let ProcessArgs { agent, command } = args;
     let client = context.client(Role::Gateway)?;

@@ -90,7 +90,6 @@ pub(crate) struct ListArgs {
     limit: usize,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: RunsCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

@@ -118,7 +118,6 @@ pub(crate) struct CommandArgs {
     tag: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: SessionCommand) -> Result<ExitStatus, Failure> {
     let client = context.client(Role::Operator)?;
     match command {

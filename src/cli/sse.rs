@@ -13,7 +13,6 @@ pub(crate) struct StreamEvent {
     pub(crate) id: Option<String>,
     /// The type; `message` when the stream names none.
     pub(crate) kind: String,
-    /// The data.
     pub(crate) data: String,
 }
 

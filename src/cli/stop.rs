@@ -38,7 +38,6 @@ pub(crate) struct ResumeArgs {
     reason: String,
 }
 
-/// Runs `countersign stop`.
 pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus, Failure> {
     let StopArgs { reason, kill } = args;
     let body = json!({ "reason": reason, "kill": kill });
@@ -76,7 +75,6 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<ExitStatus
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Runs `countersign resume`.
 pub(crate) async fn resume(context: &Context, args: ResumeArgs) -> Result<ExitStatus, Failure> {
     let body = json!({ "reason": args.reason });
     let answer = context

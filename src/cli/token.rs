@@ -103,7 +103,6 @@ pub(crate) struct CreateArgs {
     expires: Option<Duration>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, command: TokenCommand) -> Result<ExitStatus, Failure> {
     if let TokenCommand::Create(args) = &command
         && let Some(owner) = &args.owner

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 
 use super::characters::is_escaped_in_display;
 
-/// Text for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Displayed {
     /// The text with every hidden character as `\u{HEX}`. A newline is `\u{A}` and a real line break.

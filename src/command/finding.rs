@@ -32,17 +32,12 @@ vocabulary! {
         Negation = "negation",
         /// `<` or `>`.
         Redirection = "redirection",
-        /// `<<`.
         Heredoc = "heredoc",
-        /// `<<<`.
         HereString = "here-string",
-        /// `<(` or `>(`.
         ProcessSubstitution = "process-substitution",
         /// `$(` or a backtick.
         CommandSubstitution = "command-substitution",
-        /// Any other `$`.
         Expansion = "expansion",
-        /// `$'`.
         AnsiCQuote = "ansi-c-quote",
         /// An unquoted glob character.
         Glob = "glob",
@@ -50,11 +45,9 @@ vocabulary! {
         BraceExpansion = "brace-expansion",
         /// A tilde that names an account or a directory.
         TildeUser = "tilde-user",
-        /// `(`.
         Subshell = "subshell",
         /// `{` as a command.
         Group = "group",
-        /// A function definition.
         Function = "function",
         /// A word of the shell's grammar, or a builtin that is never run.
         ReservedWord = "reserved-word",
@@ -78,7 +71,6 @@ vocabulary! {
         Carrier = "carrier",
         /// An argument makes the program start another.
         Delegation = "delegation",
-        /// A shell.
         Shell = "shell",
         /// A shell that reads start-up files.
         ShellStartup = "shell-startup",
@@ -86,7 +78,6 @@ vocabulary! {
         ShellPositional = "shell-positional",
         /// Shells in shells, too deep.
         ShellDepth = "shell-depth",
-        /// busybox, toybox.
         Multiplexer = "multiplexer",
         /// Code in an argument, under strict inline eval.
         InlineEval = "inline-eval",
@@ -128,18 +119,15 @@ vocabulary! {
 /// One reason with its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What.
     pub code: Code,
     /// The rule of `docs/spec/command-analysis.md` behind it.
     pub rule: &'static str,
-    /// Where.
     pub span: Span,
     /// In words, for people.
     pub detail: String,
 }
 
 impl Finding {
-    /// A finding.
     pub fn new(code: Code, rule: &'static str, span: Span, detail: impl Into<String>) -> Self {
         Self {
             code,

@@ -17,7 +17,6 @@ pub enum Head {
 /// The program that a `#!` line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hashbang {
-    /// Absolute path.
     pub interpreter: String,
     /// All the rest of the line is one argument.
     pub argument: Option<String>,

@@ -393,19 +393,16 @@ fn spellings_of(name: &str) -> [&str; 3] {
 /// How one option is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reading {
-    /// Code.
     Code,
     /// The end of a reading: what is run is named by this value, or by the next word.
     Script,
     /// The next word is its value.
     TakesNext,
-    /// It is whole.
     Whole,
     /// Nobody knows whether the next word belongs to it.
     Unknown,
 }
 
-/// A read option.
 struct Read<'a> {
     reading: Reading,
     /// Whether its value names a file with the program.

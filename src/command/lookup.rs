@@ -28,10 +28,8 @@ pub trait PathLookup: Debug + Send + Sync {
     fn content_sha256(&self, file: &FileIdentity) -> Option<String>;
 }
 
-/// An executable file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// Its real path.
     pub real: String,
     /// Its identity, `path` being the real path.
     pub identity: FileIdentity,
@@ -51,7 +49,6 @@ pub enum DirectoryTrust {
 pub enum ExecutableForm {
     /// A name, searched in PATH.
     Name,
-    /// A path.
     Path,
 }
 
@@ -60,13 +57,11 @@ pub enum ExecutableForm {
 pub struct Executable {
     /// The word after quote removal.
     pub typed: String,
-    /// Name or path.
     pub form: ExecutableForm,
     /// The file it names, normalised; its last component is what a multi-call binary looks at.
     pub resolved: String,
     /// Its real path: what path patterns match.
     pub real: String,
-    /// The file's identity.
     pub identity: FileIdentity,
 }
 

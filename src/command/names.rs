@@ -253,11 +253,9 @@ pub enum NameClass {
     Wrapper,
     /// A shell whose payload is understood.
     PayloadShell,
-    /// Any other shell.
     OtherShell,
     /// A program that runs another.
     Carrier,
-    /// A refused builtin.
     RefusedBuiltin,
     /// Many programs in one.
     Multiplexer,

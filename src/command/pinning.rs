@@ -6,7 +6,6 @@ use crate::domain::{Binding, Bound, BoundAction, BoundScript, FileIdentity, Pinn
 /// The word, and why it is not a better one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pinned {
-    /// The word.
     pub pinning: Pinning,
     /// What it means here, for people.
     pub detail: &'static str,

@@ -49,7 +49,6 @@ struct Piece {
 }
 
 impl Prompt {
-    /// Prepares a command.
     pub fn of(source: &str) -> Self {
         Self::masking(source, redaction::secrets(source))
     }

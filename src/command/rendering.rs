@@ -14,7 +14,6 @@ pub struct UnfaithfulRendering;
 /// An analysed command with literal words and resolved executables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Never empty.
     pub items: Vec<PlanItem>,
 }
 
@@ -23,14 +22,12 @@ pub struct Plan {
 pub struct PlanItem {
     /// `None` for the first.
     pub join: Option<Join>,
-    /// Never empty.
     pub steps: Vec<PlanStep>,
 }
 
 /// One process, or one builtin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanStep {
-    /// Assignments before it.
     pub assignments: Vec<(String, String)>,
     /// Whether `words` name a file or a builtin of the shell.
     pub kind: StepKind,

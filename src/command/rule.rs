@@ -221,7 +221,6 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
-    /// Every rule.
     pub const ALL: Self = Self {
         #[cfg(feature = "test-hooks")]
         forced: None,

@@ -15,7 +15,6 @@ const NEVER: &[&str] = &["jq", "find", "xargs", "env"];
 /// A profile from the configuration (`tools.exec.safeBinProfiles`). What is `None` is not said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SafeBinProfile {
-    /// Fewest operands.
     pub min_positional: Option<usize>,
     /// Most operands.
     pub max_positional: Option<usize>,

@@ -6,9 +6,7 @@ use crate::domain::StepJoin;
 /// What stands between two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Join {
-    /// `&&`.
     And,
-    /// `||`.
     Or,
     /// `;` or a newline.
     Sequence,
@@ -37,9 +35,7 @@ impl Join {
 /// A whole command, or the payload of a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct List {
-    /// Its place.
     pub span: Span,
-    /// Never empty.
     pub items: Vec<Item>,
 }
 
@@ -55,14 +51,11 @@ impl List {
 pub struct Item {
     /// `None` for the first.
     pub join: Option<Join>,
-    /// Never empty.
     pub pipeline: Vec<Segment>,
 }
 
-/// One simple command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Its place.
     pub span: Span,
     /// Plain `NAME=value` words before the command word.
     pub assignments: Vec<Assignment>,
@@ -73,9 +66,7 @@ pub struct Segment {
 /// `NAME=value` before a command word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// Its place.
     pub span: Span,
-    /// The name.
     pub name: String,
     /// The value after quote removal.
     pub value: String,
@@ -86,7 +77,6 @@ pub struct Assignment {
 /// Whether a shell would take the word as it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordClass {
-    /// Yes.
     Literal,
     /// `~` or `~/…`, which stands for the home directory.
     HomeTilde,

@@ -5,15 +5,12 @@
 pub enum Wrapper {
     /// `env`, without options and assignments.
     Env,
-    /// `command`, without options.
     Command,
-    /// `nohup`.
     Nohup,
     /// `time`, with `-p` at most.
     Time,
     /// `nice` with its adjustment.
     Nice,
-    /// `stdbuf` with modes.
     Stdbuf,
     /// `timeout` with its options and duration.
     Timeout,

@@ -66,27 +66,13 @@ impl Finding {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repair {
     /// Give a file or directory of ours this mode.
-    SetMode {
-        /// Which.
-        path: PathBuf,
-        /// Its mode.
-        mode: u32,
-    },
+    SetMode { path: PathBuf, mode: u32 },
     /// Say in `openclaw.json` that a safe bin takes no arguments, where it was refused for saying nothing about them
     /// (`docs/spec/command-analysis.md#8-safe-bins`).
-    Scaffold {
-        /// The safe bin.
-        name: String,
-    },
+    Scaffold { name: String },
     /// Remove the lock of the approvals document if the process that it names is still dead
     /// (`docs/spec/approvals-store.md#10-writing`: an operator's command only).
-    Unlock {
-        /// The document.
-        document: PathBuf,
-    },
+    Unlock { document: PathBuf },
     /// Remove a file that a server which is gone left behind.
-    Remove {
-        /// Which.
-        path: PathBuf,
-    },
+    Remove { path: PathBuf },
 }

@@ -16,15 +16,12 @@ use crate::{
 /// Everything that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The state directory.
     pub state_dir: PathBuf,
     /// How it was found.
     pub directory: DirectoryState,
-    /// The settings.
     pub settings: SettingsState,
     /// The files of `[tls]`.
     pub tls: TlsState,
-    /// The approvals document.
     pub document: DocumentState,
     /// Where the approvals document lies.
     pub document_path: PathBuf,
@@ -48,13 +45,11 @@ pub struct Snapshot {
     pub doubtful_tokens: Result<Vec<DoubtfulToken>, String>,
     /// The stop that is on record: who, when and why, in words.
     pub stopped: Option<String>,
-    /// Our user id.
     pub us: u32,
     /// The level that commands on the gateway host reach.
     pub isolation: IsolationState,
     /// Where the server's program lies, or a link that leads to it, if commands may put something else there.
     pub replaceable_program: Option<PathBuf>,
-    /// The approvals socket.
     pub socket: SocketState,
     /// Whether a server runs on the state directory.
     pub server: ServerState,
@@ -67,9 +62,7 @@ pub struct Snapshot {
 /// A token whose agents do not fit its scopes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DoubtfulToken {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub name: String,
     /// What is odd about it.
     pub doubt: TokenDoubt,
@@ -111,7 +104,6 @@ pub enum DirectoryState {
 /// How the settings were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingsState {
-    /// They read completely.
     Loaded {
         /// What an operator should know about them: key or file, and the matter.
         remarks: Vec<Remark>,
@@ -119,7 +111,6 @@ pub enum SettingsState {
         is_open: bool,
         /// Whether the metrics, which take no token, listen for more than this machine.
         metrics_are_open: bool,
-        /// `[approvals] always_reachable`.
         always_reachable: bool,
         /// The `countersign.toml` in force.
         path: PathBuf,
@@ -131,7 +122,6 @@ pub enum SettingsState {
 /// How the files of `[tls]` were found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TlsState {
-    /// None are named.
     Off,
     /// A server can serve with them.
     Usable {
@@ -156,7 +146,6 @@ pub enum Remark {
 /// How the approvals document was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DocumentState {
-    /// There is none.
     Missing,
     /// It may be used, with these oddities in words.
     Ok(Vec<String>),
@@ -167,7 +156,6 @@ pub enum DocumentState {
 /// What counts for one agent on the gateway host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRules {
-    /// The agent.
     pub agent: AgentId,
     /// Where its commands run, and the key that says so.
     pub host: (HostChoice, String),
@@ -194,7 +182,6 @@ pub struct AgentRules {
 pub enum AgentSandbox {
     /// None of them goes to one.
     Unneeded,
-    /// There is one.
     Usable(Backend),
     /// There is none, for this reason.
     Missing(String),
@@ -203,12 +190,10 @@ pub enum AgentSandbox {
 /// The level that commands reach, and what is to be known about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IsolationState {
-    /// Another account.
     SeparateUser {
         /// What the account of the server lacks, if anything.
         server: ServerAccount,
     },
-    /// Prepared namespaces.
     Confined {
         /// Whether signals and abstract sockets stay inside, too.
         scopes: Scopes,
@@ -234,7 +219,6 @@ pub enum ServerAccount {
 /// Whether the kernel can keep signals and abstract sockets of commands inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scopes {
-    /// It can.
     Kept,
     /// It is too old.
     Missing,
@@ -243,11 +227,8 @@ pub enum Scopes {
 /// A file or directory that is for us alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrivateFile {
-    /// Where it is.
     pub path: PathBuf,
-    /// Its permission bits.
     pub mode: u32,
-    /// Its owner.
     pub owner: u32,
     /// The mode it should have.
     pub wanted: u32,
@@ -259,12 +240,7 @@ pub enum SocketState {
     /// It can, or nothing is wanted of it.
     Fine,
     /// It cannot lie where it should, or be used there.
-    Refused {
-        /// Where.
-        path: PathBuf,
-        /// Why, in words.
-        why: String,
-    },
+    Refused { path: PathBuf, why: String },
     /// Another UI is to be asked, and the document names no token.
     NoToken,
 }
@@ -281,7 +257,6 @@ pub struct InForce {
 /// A changed setting that is not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingSetting {
-    /// The key.
     pub key: String,
     /// What is in force and what waits, in words.
     pub explanation: String,
@@ -290,9 +265,7 @@ pub struct WaitingSetting {
 /// Whether a server runs on the state directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// None does.
     NotRunning,
-    /// One does.
     Running {
         /// What it says is in force; `None` when nobody could ask it, or when other files were to be looked at.
         in_force: Option<InForce>,

@@ -83,42 +83,32 @@ pub enum ApprovalState {
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
-        /// `user` or `rule`.
         why: TerminalReason,
         /// When a launch used it up.
         consumed_at: Option<UnixMillis>,
-        /// Entries to remember.
         persist: Persist,
     },
     /// A person denied it, or stopped everything; or the policy denies it by now.
     Denied {
-        /// Who.
         by: Actor,
-        /// When.
         at: UnixMillis,
         /// Why, in their words.
         reason: Option<String>,
         /// `user`, `stopped` or `rule`.
         why: TerminalReason,
     },
-    /// Nobody answered.
     Expired {
         /// When that was settled.
         at: UnixMillis,
-        /// `timeout` or `no-route`.
         why: TerminalReason,
     },
-    /// Withdrawn.
     Cancelled {
-        /// Who withdrew it.
         by: Actor,
-        /// When.
         at: UnixMillis,
     },
 }
 
 impl ApprovalState {
-    /// The state's name.
     pub const fn status(&self) -> ApprovalStatus {
         match self {
             Self::Pending => ApprovalStatus::Pending,
@@ -148,7 +138,6 @@ pub struct Why {
     pub layer: String,
     /// The rule: `ask-always`, `allowlist-miss`, `needs-person` or a rule id of the analysis.
     pub rule: String,
-    /// In words.
     pub detail: String,
     /// Byte offsets of the command it points at.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -192,18 +181,13 @@ pub struct Pattern {
 /// Programs, directory and scripts are compared again right before the start. (`docs/spec/command-analysis.md#t2`)
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Real path.
     pub path: String,
-    /// Device number.
     pub dev: u64,
-    /// Inode number.
     pub ino: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Modification time, nanoseconds.
     #[serde(with = "wide")]
     pub mtime_ns: i128,
-    /// Change time, nanoseconds.
     #[serde(with = "wide")]
     pub ctime_ns: i128,
 }
@@ -316,7 +300,6 @@ pub struct BoundStep {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "does")]
 pub enum BoundAction {
-    /// Starts a program.
     Program {
         /// Absolute path of the executable.
         path: String,
@@ -340,10 +323,7 @@ pub enum BoundAction {
         physical: bool,
     },
     /// Does nothing well (`true`, `:`) or badly (`false`).
-    Settle {
-        /// Whether it succeeds.
-        succeeds: bool,
-    },
+    Settle { succeeds: bool },
 }
 
 /// A file that an interpreter reads, by its content.
@@ -387,15 +367,9 @@ pub enum Bound {
     ///
     /// A covered command starts from its plan: each program from the file that was judged, without a shell.
     /// (`docs/spec/command-analysis.md#x1`)
-    Plan {
-        /// Never empty.
-        steps: Vec<BoundStep>,
-    },
+    Plan { steps: Vec<BoundStep> },
     /// A canonical rendering of an analysed command, run by a fixed `/bin/sh -c` (`docs/spec/command-analysis.md#x1`).
-    Rendered {
-        /// The script.
-        script: String,
-    },
+    Rendered { script: String },
     /// Text exactly as it was sent, run by the host shell.
     ///
     /// A text that was not understood, and one that runs under `full`, runs as it was sent, by the host shell.
@@ -403,7 +377,6 @@ pub enum Bound {
     Text {
         /// Absolute path of the shell.
         shell: String,
-        /// The text.
         text: String,
     },
     /// The command as sent, in a sandbox, which finds the programs itself.
@@ -446,23 +419,18 @@ pub enum Bound {
 /// (`docs/spec/command-analysis.md#t1`)
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// Host.
     pub host: Host,
     /// Node, for `host` node.
     pub node_id: Option<String>,
-    /// Agent.
     pub agent: AgentId,
-    /// Session.
     pub session: SessionKey,
     /// The command as sent.
     pub command: Command,
-    /// What is started.
     pub bound: Bound,
     /// Canonical path of the working directory.
     pub cwd: String,
     /// Its device and inode, so that another directory of the same name is noticed.
     pub cwd_dev: u64,
-    /// See `cwd_dev`.
     pub cwd_ino: u64,
     /// SHA-256 of the accepted environment overrides
     /// (`docs/spec/approvals-store.md#12-binding-an-approval-to-what-runs`), `None` without any.
@@ -500,7 +468,6 @@ impl Binding {
     }
 }
 
-/// Lower-case hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     // Formatting byte by byte costs more than hashing a short text.
     let digit = |value: u8| {
@@ -523,7 +490,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "the members of a record")]
 pub struct ApprovalCard {
-    /// The binding.
     pub binding: Binding,
     /// Effective security when it was asked.
     pub security: Security,
@@ -575,10 +541,8 @@ impl ApprovalCard {
 /// What a call said itself about how and where it is to run.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallWishes {
-    /// Only tightens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub security: Option<Security>,
-    /// Only tightens.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ask: Option<Ask>,
     /// The host that it named.
@@ -624,7 +588,6 @@ const fn is_false(value: &bool) -> bool {
 /// The record of one approval (`docs/spec/http-api.md#approval-object`).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approval {
-    /// Its id.
     pub id: ApprovalId,
     /// The run that waits for it.
     pub run_id: RunId,
@@ -635,7 +598,6 @@ pub struct Approval {
     pub waiting_env: EnvOverrides,
     /// Who asked; never the one who may answer.
     pub requested_by: Actor,
-    /// Where it stands.
     pub state: ApprovalState,
     /// The patterns a person chose with `allow-always`.
     pub chosen_patterns: Vec<Pattern>,

@@ -21,7 +21,6 @@ pub struct Quorum {
 }
 
 impl Default for Quorum {
-    /// Any one approver.
     fn default() -> Self {
         Self {
             required: 1,
@@ -86,11 +85,8 @@ impl Quorum {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Vote {
-    /// Who.
     pub by: Actor,
-    /// What.
     pub decision: ApprovalDecision,
-    /// When.
     pub at: UnixMillis,
     /// Why, in their words.
     #[serde(skip_serializing_if = "Option::is_none", default)]

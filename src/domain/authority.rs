@@ -17,9 +17,7 @@ pub enum Belongs<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Access {
-    /// It may.
     Open,
-    /// It may not.
     Closed,
 }
 
@@ -30,7 +28,6 @@ pub enum Access {
 pub struct Authority(Option<BTreeSet<AgentId>>);
 
 impl Authority {
-    /// Over everything.
     pub const EVERYTHING: Self = Self(None);
 
     /// What a token with this member `agents` has.

@@ -58,7 +58,6 @@ pub struct NodeProfile {
     pub client_mode: String,
     /// Its version.
     pub version: String,
-    /// Its PATH.
     pub path_env: Option<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
@@ -76,20 +75,16 @@ pub struct NodeProfile {
 pub struct Approved {
     /// Its name then: it is called so here, no matter what it calls itself later.
     pub display_name: Option<String>,
-    /// Its platform then.
     pub platform: String,
-    /// Its family then.
     pub device_family: Option<String>,
     /// The kinds of things.
     pub caps: BTreeSet<String>,
-    /// The commands.
     pub commands: BTreeSet<String>,
 }
 
 /// A device that a person let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairedNode {
-    /// Its device id.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
@@ -97,7 +92,6 @@ pub struct PairedNode {
     pub label: Option<String>,
     /// What it said when it connected last.
     pub profile: NodeProfile,
-    /// What was approved.
     pub approved: Approved,
     /// The request that a person approved last.
     pub request_id: String,
@@ -116,11 +110,9 @@ pub struct PairedNode {
 /// A question to a person about a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairingRequest {
-    /// Its id.
     pub request_id: String,
     /// What is asked for.
     pub kind: PairingKind,
-    /// The device.
     pub node_id: String,
     /// Its public key, base64url.
     pub public_key: String,
@@ -128,7 +120,6 @@ pub struct PairingRequest {
     pub profile: NodeProfile,
     /// Whether this device was let in before.
     pub is_repair: bool,
-    /// When it asked.
     pub requested_at: UnixMillis,
 }
 

@@ -241,7 +241,6 @@ impl EnvOverrides {
 /// One exec call, parsed (`docs/spec/exec-tool.md#1-parameters-of-one-exec-call`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecRequest {
-    /// What to run.
     pub command: Command,
     /// Working directory as sent: absolute or beginning with `~/`.
     pub workdir: Option<String>,
@@ -249,25 +248,19 @@ pub struct ExecRequest {
     pub env: BTreeMap<String, String>,
     /// How long to wait before the run moves to the background; already clamped to 10 ms..120 s.
     pub yield_after: Option<Duration>,
-    /// Background at once.
     pub background: bool,
     /// Time limit; `Some(Duration::ZERO)` switches it off for this call.
     pub timeout: Option<Duration>,
-    /// Wants a pseudo-terminal.
     pub pty: bool,
-    /// Wanted host.
     pub host: Option<HostChoice>,
     /// Wanted security; may only tighten.
     pub security: Option<Security>,
     /// Wanted ask; may only tighten.
     pub ask: Option<Ask>,
-    /// Wanted node.
     pub node: Option<String>,
     /// Wants to leave the sandbox.
     pub elevated: bool,
-    /// Who asks.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
     /// How long the caller waits inline for a person's answer.
     pub approval_wait: Duration,

@@ -227,13 +227,11 @@ impl LimitReport {
 /// The end of a run as the ledger stores it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunEnd {
-    /// The final state.
     pub status: RunStatus,
     /// Why, unless it completed or simply exited with another code.
     pub reason: Option<Reason>,
     /// The reason in words.
     pub detail: Option<String>,
-    /// Exit code.
     pub exit_code: Option<i32>,
     /// Signal name, e.g. `SIGKILL`.
     pub exit_signal: Option<String>,
@@ -245,7 +243,6 @@ pub struct RunEnd {
     pub output_bytes: u64,
     /// The last characters of the output, at most `[output] tail_chars`.
     pub tail: String,
-    /// When it ended.
     pub ended_at: UnixMillis,
 }
 
@@ -256,29 +253,20 @@ pub struct RunEnd {
     reason = "the members of the API's run object"
 )]
 pub struct Run {
-    /// Its id.
     pub id: RunId,
-    /// Where it stands.
     pub status: RunStatus,
-    /// Where it runs.
     pub host: Host,
     /// The node, when `host` is one.
     pub node_id: Option<String>,
-    /// Who asked.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
-    /// What it runs.
     pub command: Command,
     /// The working directory, absolute.
     pub cwd: String,
     /// Names of the accepted environment overrides.
     pub env_names: Vec<String>,
-    /// Through which door.
     pub requested_by: Actor,
-    /// Effective security.
     pub security: Security,
-    /// Effective ask.
     pub ask: Ask,
     /// What was decided, once it was.
     pub decision: Option<RunDecision>,
@@ -312,11 +300,8 @@ pub struct Run {
     pub timeout: Option<Duration>,
     /// When it was admitted.
     pub created_at: UnixMillis,
-    /// When it started.
     pub started_at: Option<UnixMillis>,
-    /// When it ended.
     pub ended_at: Option<UnixMillis>,
-    /// Exit code.
     pub exit_code: Option<i32>,
     /// Signal name, e.g. `SIGKILL`.
     pub exit_signal: Option<String>,

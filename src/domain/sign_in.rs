@@ -5,11 +5,9 @@ use super::{Actor, ActorKind, Principal, SignInId, Token, TokenId, UnixMillis};
 /// A signed-in browser. Its two secrets are known to the browser alone; the ledger has their SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignIn {
-    /// Its public id.
     pub id: SignInId,
     /// The token that it stands for: its rights are those of the token, and end with it.
     pub token: TokenId,
-    /// When it began.
     pub created_at: UnixMillis,
     /// When it ends, if the token does not end before.
     pub expires_at: UnixMillis,

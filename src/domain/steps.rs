@@ -9,7 +9,6 @@ use super::{ApprovalDecision, ApprovalState, ApprovalStatus, Reason, RunStatus};
 /// The state of an approval that an answer, a launch or another step depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ApprovalStanding {
-    /// Its state.
     pub status: ApprovalStatus,
     /// What a person decided; deny for every other end.
     pub decision: Option<ApprovalDecision>,
@@ -135,7 +134,6 @@ pub enum Expiring {
     Expires,
     /// Its deadline has not come.
     NotDue,
-    /// It ended before.
     Ended,
 }
 
@@ -159,7 +157,6 @@ pub enum Launching {
     Consumes,
     /// The approval was used up before.
     AlreadyConsumed,
-    /// Nobody allowed it.
     NotAllowed,
     /// The run ended, or has its launch.
     RunEnded,

@@ -8,9 +8,7 @@ pub const MAX_STOP_REASON_CHARS: usize = 2000;
 /// While there is one, nothing starts and nothing is written to what runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stop {
-    /// Who stopped everything.
     pub by: Actor,
-    /// When.
     pub at: UnixMillis,
     /// Why, in their words.
     pub reason: String,

@@ -20,12 +20,10 @@ impl TerminalSize {
         (is_size(rows) && is_size(cols)).then_some(Self { rows, cols })
     }
 
-    /// How many rows.
     pub const fn rows(self) -> u16 {
         self.rows
     }
 
-    /// How many columns.
     pub const fn cols(self) -> u16 {
         self.cols
     }

@@ -41,7 +41,6 @@ pub struct Token {
     pub groups: BTreeSet<String>,
     /// When it was made.
     pub created_at: UnixMillis,
-    /// When it ends.
     pub expires_at: Option<UnixMillis>,
     /// When it was last used, written behind.
     pub last_used_at: Option<UnixMillis>,

@@ -12,9 +12,7 @@ use crate::{
 /// An agent, and where it is known from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KnownAgent {
-    /// The agent.
     pub agent: AgentId,
-    /// `openclaw.json` names it.
     pub in_config: bool,
     /// The approvals document names it.
     pub in_document: bool,
@@ -26,7 +24,6 @@ pub struct KnownAgent {
     pub node: Option<String>,
     /// When it last asked for a run.
     pub last_seen_at: Option<UnixMillis>,
-    /// Its pending approvals.
     pub pending: u64,
 }
 

@@ -34,13 +34,10 @@ pub struct AllowlistEntry {
     pub id: EntryId,
     /// Which list it stands in: `allowlist` or `grants`.
     pub list: AllowlistList,
-    /// As written.
     pub pattern: String,
-    /// As written.
     pub arg_pattern: Option<String>,
     /// `allow-always` for what a decision made.
     pub source: Option<String>,
-    /// Text for people.
     pub note: Option<String>,
     /// Whether it covers commands to which more can be written once they run.
     pub input: bool,
@@ -52,7 +49,6 @@ pub struct AllowlistEntry {
     pub last_used_command: Option<String>,
     /// The path that the last match resolved to.
     pub last_resolved_path: Option<String>,
-    /// What limits it.
     pub limits: EntryLimits,
     /// Whether it can still match.
     pub state: EntryState,
@@ -76,9 +72,7 @@ pub struct EntryLimits {
 /// Whether an entry can still match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryState {
-    /// Yes.
     Active,
-    /// It never could.
     Inert,
     /// Its time is over.
     Expired,
@@ -89,9 +83,7 @@ pub enum EntryState {
 /// Something that is odd about an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EntryWarning {
-    /// Stable kebab-case code.
     pub code: &'static str,
-    /// In words.
     pub message: String,
 }
 
@@ -107,7 +99,6 @@ impl From<Remark> for EntryWarning {
 /// A deny rule that was written, with what is odd about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenRule {
-    /// The rule.
     pub rule: Keyed<DenyRule>,
     /// What is odd about it.
     pub warnings: Vec<EntryWarning>,
@@ -116,10 +107,8 @@ pub struct WrittenRule {
 /// A pattern that an operator may not add, since it would never match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
-    /// The pattern itself.
     #[error(transparent)]
     Executable(#[from] InertPattern),
-    /// The argument pattern.
     #[error(transparent)]
     Arguments(#[from] InvalidArgumentPattern),
 }

@@ -45,7 +45,6 @@ const ATTEMPTS: usize = 8;
 const LAUNCH_AGAIN: Duration = Duration::from_secs(1);
 /// Why a run is denied about which a person would be asked.
 const NOBODY_THERE: &str = "a person would have to be asked, and nobody can be reached";
-/// What changes that.
 const HOW_TO_BE_THERE: [&str; 1] = ["approver"];
 
 impl Engine {

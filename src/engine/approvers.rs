@@ -20,7 +20,6 @@ pub enum Presence {
     Declared,
     /// The reader says nothing and could answer. Such a reader counts for now, and `doctor` names its token.
     Presumed,
-    /// Nobody does.
     Absent,
 }
 

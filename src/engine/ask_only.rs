@@ -32,9 +32,7 @@ pub struct AskRequest {
     pub asked_by: Actor,
     /// The id that the asker chose; mostly none.
     pub id: Option<ApprovalId>,
-    /// For which agent.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
     /// The command, as the person is to see it.
     pub command: Command,
@@ -86,7 +84,6 @@ pub enum AskError {
     /// Another approval begins like the chosen id, and people name approvals by their beginnings.
     #[error("another approval begins with the same 8 characters")]
     SlugTaken,
-    /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The emergency stop is in effect: the answer is no.

@@ -64,7 +64,6 @@ pub(super) struct Call {
     pub(super) env: EnvOverrides,
     /// What its session puts on top of the configuration, and being elevated.
     pub(super) asked: Asked,
-    /// Only tightens.
     pub(super) wanted: Wanted,
     /// What it said itself, where people of this server answer and it can be judged again from that.
     pub(super) named: Option<CallWishes>,
@@ -74,7 +73,6 @@ pub(super) struct Call {
     pub(super) approval_wait: Duration,
     /// Asked for in the background from the start.
     pub(super) background: bool,
-    /// Has a pseudo-terminal.
     pub(super) pty: bool,
     /// What is wanted to be written to it once it runs, wherever that is.
     pub(super) input: CommandInput,
@@ -202,7 +200,6 @@ impl Call {
             .map_or(0, |limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Where it runs.
     pub(super) const fn host(&self) -> Host {
         match (&self.sandbox, &self.node) {
             (Some(_), _) => Host::Sandbox,

@@ -45,9 +45,7 @@ pub struct CandidateParts {
     pub settings: Arc<Settings>,
     /// The approvals document of the candidate.
     pub document: Snapshot,
-    /// What commands inherit.
     pub environment: HostEnvironment,
-    /// This program.
     pub own_binary: Option<PathBuf>,
 }
 
@@ -68,11 +66,8 @@ pub struct Candidate {
 /// A command of the gateway host as the record has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordedCommand {
-    /// Whose.
     pub agent: AgentId,
-    /// What.
     pub command: Command,
-    /// Where.
     pub cwd: PathBuf,
     /// The names of its environment overrides. Their values are not known; each counts as empty.
     pub env_names: Vec<String>,
@@ -83,20 +78,16 @@ pub struct RecordedCommand {
 /// What a policy says to a command, no matter who could be asked at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Foreseen {
-    /// It runs.
     Run,
     /// A person is asked.
     Ask,
-    /// It is refused.
     Deny,
 }
 
 /// The same, with why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opinion {
-    /// What.
     pub foreseen: Foreseen,
-    /// Why, in words.
     pub why: String,
     /// The fallback that lets it run when it is asked about and nobody can be reached; `None` where it would not run.
     pub unanswered: Option<Security>,
@@ -108,7 +99,6 @@ pub enum NotJudged {
     /// Its directory is not there any more, or cannot be entered.
     #[error("its working directory cannot be used")]
     Workdir(#[from] WorkdirError),
-    /// Nobody can look.
     #[error(transparent)]
     Blind(#[from] Blind),
 }

@@ -113,7 +113,6 @@ impl Delivery {
 pub enum Unstarted {
     /// Those that may are started, and questions stay open.
     StartAgain,
-    /// They never start.
     Void,
 }
 
@@ -122,7 +121,6 @@ pub enum Unstarted {
 pub struct Invocation(String);
 
 impl Invocation {
-    /// The longest id.
     pub const MAX_BYTES: usize = 256;
 
     /// An id as it came; `None` when it is blank, too long or not printable.
@@ -131,7 +129,6 @@ impl Invocation {
         (!text.is_empty() && text.len() <= Self::MAX_BYTES && is_printable).then(|| Self(text.to_owned()))
     }
 
-    /// The id.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -168,11 +165,8 @@ pub enum InvocationState {
 /// What a call would be here, for a plan that the other gateway shows to a person before it is run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preview {
-    /// Effective security.
     pub security: Security,
-    /// Effective ask.
     pub ask: Ask,
-    /// Effective fallback.
     pub ask_fallback: Security,
     /// Whether skills are allowed by themselves.
     pub auto_allow_skills: bool,
@@ -203,11 +197,8 @@ pub struct Preview {
 /// One entry of an allowlist.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PreviewRule {
-    /// Its pattern.
     pub pattern: String,
-    /// Its argument pattern.
     pub arg_pattern: Option<String>,
-    /// Its source mark.
     pub source: Option<String>,
 }
 

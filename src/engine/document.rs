@@ -43,7 +43,6 @@ pub enum DocumentError {
 /// The document, or a part of it, with the hash of the whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hashed<T> {
-    /// What it says.
     pub value: T,
     /// The hash of the document that says it.
     pub hash: String,
@@ -66,7 +65,6 @@ pub enum Acceptance {
 /// What becomes of a document that is refused when another one is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It stays.
     Keep,
     /// It is replaced, and a copy kept beside it.
     Replace,

@@ -20,19 +20,14 @@ use crate::{
 /// Every value that counts for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EffectivePolicy {
-    /// The agent.
     pub agent: AgentId,
-    /// The session.
     pub session: SessionKey,
     /// The host it was asked about, or what resolution gives.
     pub host: ResolvedHost,
     /// The node that the agent is bound to.
     pub node: Option<Resolved<String>>,
-    /// Effective security.
     pub security: Resolved<Security>,
-    /// Effective ask.
     pub ask: Resolved<Ask>,
-    /// Effective fallback.
     pub ask_fallback: Resolved<Security>,
     /// Whether skills are allowed by themselves.
     pub auto_allow_skills: Resolved<bool>,
@@ -63,7 +58,6 @@ pub struct EffectivePolicy {
 pub struct DocumentView {
     /// What it is, with reason and pointer of a refusal.
     pub status: DocumentStatus,
-    /// Its hash.
     pub hash: String,
     /// What was odd about it.
     pub warnings: Vec<Warning>,
@@ -162,7 +156,6 @@ pub struct SandboxState {
     pub backend: Option<Backend>,
     /// Why none is active.
     pub detail: Option<String>,
-    /// Who shares it.
     pub scope: SandboxScope,
     /// What it sees of the agent's workspace.
     pub workspace_access: WorkspaceAccess,

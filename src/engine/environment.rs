@@ -113,7 +113,6 @@ impl HostEnvironment {
 /// Whether a terminal is kept from pagers and editors, into which any command can be typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
-    /// It is not.
     None,
     /// What pages writes everything at once, what would be edited is refused, and `less` starts nothing.
     Pagers,

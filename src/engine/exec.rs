@@ -54,7 +54,6 @@ pub struct IdempotencyKey {
 struct Patience {
     /// For a person's answer.
     approval: Duration,
-    /// For the run.
     run: RunWait,
     /// Whether the run ends when its follower leaves.
     leaving: Leaving,
@@ -658,7 +657,6 @@ pub(super) struct Begun {
 /// Where the run of a call is to be found.
 #[derive(Debug)]
 pub(super) enum Way {
-    /// It runs here.
     Started(Arc<LiveRun>),
     /// Its record says how it stands.
     Follow(RunId),
@@ -677,7 +675,6 @@ struct Look {
 /// What one attempt at a call came to.
 #[derive(Debug)]
 pub(super) enum Attempt {
-    /// It runs here.
     Started(Arc<LiveRun>),
     /// Its record says how it stands.
     Follow(RunId),

@@ -55,7 +55,6 @@ pub struct Explanation {
     pub blocked_env: Vec<String>,
     /// Names of overrides that would reach the command.
     pub passed_env: Vec<String>,
-    /// What would happen.
     pub outcome: Outcome,
     /// Whether nobody but a person may allow it.
     pub needs_person: bool,
@@ -86,11 +85,8 @@ pub struct Explanation {
 /// The sandbox of a call, as far as its caller may know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxView {
-    /// What makes it.
     pub backend: Backend,
-    /// Who shares it.
     pub scope: SandboxScope,
-    /// Its name.
     pub name: String,
     /// What it sees of the agent's workspace.
     pub workspace_access: WorkspaceAccess,
@@ -114,7 +110,6 @@ impl SandboxView {
 /// What would happen to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It would run.
     Run,
     /// A person would be asked.
     Ask(AskWhy),

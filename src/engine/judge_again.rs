@@ -153,7 +153,6 @@ struct Covered {
     rule: String,
 }
 
-/// What it forbids.
 struct Forbidden {
     stamp: PolicyStamp,
     reason: Reason,

@@ -37,13 +37,10 @@ const MAX_TOLD: usize = 200;
 pub struct RuleRemark {
     /// `*` or the agent whose list holds it.
     pub owner: String,
-    /// Which list.
     pub list: AllowlistList,
-    /// The rule's id.
     pub id: EntryId,
     /// Its pattern as written.
     pub pattern: String,
-    /// What is odd.
     pub remark: Remark,
 }
 
@@ -61,7 +58,6 @@ pub struct DocumentRemarks {
 pub struct Judging<'a> {
     /// The files of the machine.
     pub lookup: &'a dyn PathLookup,
-    /// How patterns compare.
     pub path_case: PathCase,
     /// The time that grants expire by.
     pub now: UnixMillis,

@@ -60,7 +60,6 @@ pub(super) struct NewLiveRun {
 /// Who can be told something about a live run.
 #[derive(Debug)]
 pub(super) enum Control {
-    /// Its supervisor.
     Supervisor(RunControl),
     /// The task that speaks with its node, which takes neither input nor sizes.
     Node(NodeControl),
@@ -165,7 +164,6 @@ impl Holder {
 pub(super) enum Recent {
     /// Here, at most so many.
     Memory(InlineFrames, u64),
-    /// In the spool.
     Spool,
 }
 
@@ -393,7 +391,6 @@ impl LiveRun {
     }
 }
 
-/// All live runs.
 #[derive(Debug, Default)]
 pub(super) struct LiveRuns {
     runs: Mutex<HashMap<RunId, Arc<LiveRun>>>,

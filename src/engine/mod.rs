@@ -101,31 +101,22 @@ use crate::{
 /// Everything the engine is joined from.
 #[derive(Debug)]
 pub struct EngineParts {
-    /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Ids.
     pub ids: Arc<dyn Ids>,
-    /// The state directory.
     pub state_dir: StateDir,
     /// The account's home directory.
     pub home: PathBuf,
-    /// Settings.
     pub settings: Arc<SettingsStore>,
-    /// The approvals document.
     pub documents: Arc<DocumentStore>,
     /// What of both is in force.
     pub policy_hold: Arc<PolicyHold>,
-    /// The ledger.
     pub ledger: Ledger,
-    /// The gateway host.
     pub gateway: GatewayHost,
-    /// The sandbox host.
     pub sandbox: SandboxHost,
     /// The way to nodes.
     pub nodes: Arc<dyn NodeLink>,
     /// The shell for text as it was written.
     pub shell: HostShell,
-    /// What commands inherit.
     pub environment: HostEnvironment,
     /// Identity of this boot of the machine.
     pub boot_id: String,
@@ -181,7 +172,6 @@ pub struct Engine {
     passages: stop::Passages,
     /// Nothing new is taken.
     draining: AtomicBool,
-    /// The streams end.
     stopping: CancellationToken,
     tasks: TaskTracker,
     /// Tasks that may start a run. A server that stops waits for them before it looks what runs.
@@ -264,27 +254,22 @@ impl Engine {
         })
     }
 
-    /// The ledger.
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// The approvals document.
     pub fn documents(&self) -> &Arc<DocumentStore> {
         &self.documents
     }
 
-    /// The settings.
     pub fn settings(&self) -> &SettingsStore {
         &self.settings
     }
 
-    /// Time.
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.clock
     }
 
-    /// Ids.
     pub fn ids(&self) -> &Arc<dyn Ids> {
         &self.ids
     }

@@ -26,15 +26,11 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// One patch on its way to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PatchRequest {
-    /// Its text.
     pub input: String,
     /// Working directory as sent: absolute or beginning with `~/`.
     pub workdir: Option<String>,
-    /// Wanted host.
     pub host: Option<HostChoice>,
-    /// Who asks.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
     /// The model that wrote it.
     pub model: Option<String>,

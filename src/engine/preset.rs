@@ -43,7 +43,6 @@ const MAX_JOURNAL_BYTES: usize = 32 * 1024 * 1024;
 /// What applying a preset did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppliedPreset {
-    /// Whether anything changed.
     pub changed: bool,
     /// The hash of the approvals document now.
     pub document_hash: String,
@@ -56,13 +55,10 @@ pub struct AppliedPreset {
 /// An agent with keys of its own, and what they come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnKeys {
-    /// The agent.
     pub agent: AgentId,
     /// Its keys that speak about what a preset sets, in both files.
     pub keys: Vec<String>,
-    /// Its effective security.
     pub security: Security,
-    /// Its effective ask.
     pub ask: Ask,
 }
 

@@ -46,12 +46,9 @@ pub struct Readiness {
     pub stopped: bool,
 }
 
-/// One check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// Whether it holds.
     pub ok: bool,
-    /// What is wrong.
     pub detail: Option<String>,
 }
 

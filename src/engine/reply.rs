@@ -39,7 +39,6 @@ impl ExecReply {
 /// A run that ended while the caller waited.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedRun {
-    /// Its record.
     pub run: Run,
     /// Its output as text, capped.
     pub output: Captured,
@@ -50,7 +49,6 @@ pub struct EndedRun {
 /// A run that went on without its caller.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunningRun {
-    /// Its record.
     pub run: Run,
     /// The last 2,000 characters so far.
     pub tail: String,
@@ -61,9 +59,7 @@ pub struct RunningRun {
 /// A run that waits for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingRun {
-    /// Its record.
     pub run: Run,
-    /// The question.
     pub approval: Approval,
     /// What the caller should know besides.
     pub warnings: Vec<Warning>,
@@ -72,7 +68,6 @@ pub struct PendingRun {
 /// The answer to a patch that was not refused.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PatchReply {
-    /// It was applied.
     Applied(Box<AppliedPatch>),
     /// It is still being applied.
     Running(Box<RunningRun>),
@@ -85,7 +80,6 @@ pub enum PatchReply {
 pub struct AppliedPatch {
     /// The record of it.
     pub run: Run,
-    /// What it changed.
     pub patch: Patch,
 }
 
@@ -98,7 +92,6 @@ pub struct PatchFailure {
     pub path: Option<String>,
     /// The hunk of that file, from 1.
     pub hunk: Option<usize>,
-    /// Why, in words.
     pub detail: String,
     /// Why it was cut off; then each file has its old content or its new one.
     pub reason: Option<Reason>,
@@ -109,9 +102,7 @@ pub struct PatchFailure {
 /// Something the caller should know though the call succeeded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Stable kebab-case code.
     pub code: &'static str,
-    /// In words.
     pub message: String,
 }
 
@@ -120,9 +111,7 @@ pub struct Warning {
 pub struct Denial {
     /// The run that records it.
     pub run_id: RunId,
-    /// Why.
     pub reason: Reason,
-    /// Why, in words.
     pub detail: Option<String>,
     /// The exact command or key that would change it.
     pub hint: Option<String>,
@@ -153,20 +142,13 @@ pub enum ExecError {
     },
     /// The working directory cannot be used.
     #[error("the working directory cannot be used")]
-    WorkdirUnavailable {
-        /// Why.
-        detail: String,
-    },
+    WorkdirUnavailable { detail: String },
     /// Members of the call contradict each other.
     #[error("members of the call contradict each other")]
-    ConfigConflict {
-        /// Which.
-        detail: String,
-    },
+    ConfigConflict { detail: String },
     /// The call named a host it may not use.
     #[error("the host is not allowed")]
     HostNotAllowed {
-        /// Why.
         detail: String,
         /// The key to change.
         hint: String,
@@ -174,7 +156,6 @@ pub enum ExecError {
     /// No sandbox is usable.
     #[error("no sandbox is available")]
     SandboxUnavailable {
-        /// What is missing.
         detail: String,
         /// The key to change.
         hint: String,
@@ -184,7 +165,6 @@ pub enum ExecError {
     NodeUnavailable {
         /// What kind of trouble that is. Nothing was started.
         failure: InvokeFailure,
-        /// What is missing.
         detail: String,
     },
     /// No paired node is called so.
@@ -218,7 +198,6 @@ pub enum ExecError {
     /// The model may not send patches.
     #[error("patches are not allowed here")]
     PatchNotAllowed {
-        /// Why.
         detail: String,
         /// The key to change.
         hint: String,
@@ -241,7 +220,6 @@ pub enum ExecError {
     /// The server has too many pending approvals, or its policy changes all the time.
     #[error("too many runs or pending approvals")]
     Overloaded,
-    /// The server stops.
     #[error("the server is shutting down")]
     ShuttingDown,
     /// The emergency stop is in effect.
@@ -300,7 +278,6 @@ pub enum StorageTrouble {
 /// A person's answer, as sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// What they chose.
     pub decision: ApprovalDecision,
     /// Why, in their words.
     pub reason: Option<String>,
@@ -320,7 +297,6 @@ pub struct Decided {
 /// Why an answer was not taken.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DecideError {
-    /// No such approval.
     #[error("no such approval")]
     NotFound,
     /// Another answer was first.
@@ -334,19 +310,13 @@ pub enum DecideError {
     Cancelled(Box<Approval>),
     /// This answer, or these patterns, are not open here.
     #[error("this decision is not allowed here")]
-    NotAllowed {
-        /// Why.
-        detail: String,
-    },
+    NotAllowed { detail: String },
     /// Who asks cannot answer.
     #[error("who asks cannot answer")]
     OwnRequest,
     /// It is for approvers of other groups to allow it.
     #[error("it is for approvers of other groups to allow this")]
-    NotEntitled {
-        /// Whose groups.
-        detail: String,
-    },
+    NotEntitled { detail: String },
     /// The emergency stop is in effect, so nothing can be allowed.
     #[error("everything is stopped")]
     Stopped(Arc<Stop>),
@@ -367,9 +337,7 @@ pub enum ReviseError {
     /// Policy denies the changed command.
     #[error("the changed command is denied")]
     Denied {
-        /// Why.
         reason: Reason,
-        /// Why, in words.
         detail: Option<String>,
         /// The exact command or key that would change it.
         hint: Option<String>,
@@ -385,7 +353,6 @@ pub enum CancelError {
     /// No such run, or not the caller's.
     #[error("no such run")]
     NotFound,
-    /// It has ended.
     #[error("the run has ended")]
     Ended(Box<Run>),
     /// The ledger cannot be written.

@@ -44,7 +44,6 @@ use crate::{
 pub(super) enum Sight {
     /// Nothing: it does not matter for the call.
     Unseen,
-    /// What makes sandboxes.
     Usable(Backend),
     /// Why there is none.
     Unusable(Unusable),
@@ -67,7 +66,6 @@ pub(super) enum Diversion {
     Unwanted,
     /// It may, and cannot; why, in words.
     Impossible(String),
-    /// It runs there.
     Into(Box<Call>),
 }
 

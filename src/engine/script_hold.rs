@@ -14,7 +14,6 @@ use crate::{
     sys::interception,
 };
 
-/// Set-uid and set-gid.
 const RIGHTS: u32 = 0o6000;
 
 /// What is looked at for the decision.
@@ -30,7 +29,6 @@ pub(super) struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// `None` without scripts.
     pub(super) fn hold(&self, lookup: &SystemLookup) -> Option<ScriptHold> {
         if self.scripts.is_empty() {
             return None;

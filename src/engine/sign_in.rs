@@ -17,14 +17,12 @@ use crate::{
 pub enum Shown {
     /// The code of a one-time link.
     Code(Secret),
-    /// A token.
     Token(Secret),
 }
 
 /// A browser that has just signed in.
 #[derive(Debug)]
 pub struct SignedIn {
-    /// The record.
     pub sign_in: SignIn,
     /// The token that it stands for.
     pub token: Token,
@@ -34,12 +32,10 @@ pub struct SignedIn {
     pub second: SignInSecret,
 }
 
-/// A one-time link.
 #[derive(Debug)]
 pub struct LoginLink {
     /// Its code, for the one who asked.
     pub code: SignInSecret,
-    /// When it ends.
     pub expires_at: UnixMillis,
 }
 

@@ -18,7 +18,6 @@ use crate::{domain::AgentId, settings::Limits};
 /// The limits in force; 0 switches one off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SlotLimits {
-    /// Processes at once.
     pub(super) running: usize,
     /// Processes at once of one agent.
     pub(super) per_agent: usize,
@@ -41,12 +40,7 @@ pub enum NoSlot {
     #[error(
         "all {running} places to run are taken, and {waiting} calls wait for one already, the most that may"
     )]
-    QueueFull {
-        /// How many run.
-        running: usize,
-        /// How many wait.
-        waiting: usize,
-    },
+    QueueFull { running: usize, waiting: usize },
     /// It waited as long as a call may.
     #[error(
         "no place to run came free within {waited_ms} ms; the call was number {position} of {waiting} that wait"
@@ -61,7 +55,6 @@ pub enum NoSlot {
     },
 }
 
-/// The places.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     state: Mutex<State>,
@@ -76,7 +69,6 @@ struct State {
     next_ticket: u64,
 }
 
-/// One who waits.
 #[derive(Debug)]
 struct Waiting {
     ticket: u64,

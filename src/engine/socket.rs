@@ -48,7 +48,6 @@ pub struct SocketCounts {
     pub refused: Counter,
     /// Genuine wishes to run something.
     pub execs: Counter,
-    /// Genuine questions.
     pub questions: Counter,
     /// Connections that are open.
     pub open: AtomicUsize,

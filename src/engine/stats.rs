@@ -63,7 +63,6 @@ pub struct Load {
 }
 
 impl Engine {
-    /// What it measures.
     pub const fn stats(&self) -> &EngineStats {
         &self.stats
     }

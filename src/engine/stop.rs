@@ -32,9 +32,7 @@ const MOST_LISTED: u32 = 1000;
 /// What becomes of what runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhatRuns {
-    /// It goes on.
     GoesOn,
-    /// It is killed.
     IsKilled,
 }
 
@@ -45,7 +43,6 @@ pub struct Stopped {
     pub standing: Arc<StopStanding>,
     /// Whether everything was stopped before.
     pub pressed: Pressed,
-    /// What still runs.
     pub running: Vec<Run>,
     /// What was killed and has ended.
     pub killed: Vec<Run>,

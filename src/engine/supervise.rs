@@ -48,7 +48,6 @@ pub(super) struct Ward {
     pub(super) run_id: RunId,
     pub(super) agent: AgentId,
     pub(super) host: Host,
-    /// Its time limit.
     pub(super) timeout: Option<Duration>,
     /// Where the exact bytes of its output are.
     pub(super) recent: Recent,
@@ -686,7 +685,6 @@ enum Elsewhere {
     Nowhere,
     /// It ended like this.
     Ended(gateway::EndedRun),
-    /// Nobody knows.
     Unknown,
 }
 

@@ -92,7 +92,6 @@ pub enum NoTurn {
     },
 }
 
-/// The turns.
 #[derive(Debug)]
 pub struct Turns {
     askers: Mutex<HashMap<Asker, Share>>,

@@ -19,7 +19,6 @@ use crate::{
 pub struct PolicyFiles(Arc<PolicyHold>);
 
 impl PolicyFiles {
-    /// Looks at this.
     pub const fn new(hold: Arc<PolicyHold>) -> Self {
         Self(hold)
     }

@@ -53,7 +53,6 @@ vocabulary! {
         SystemEvent = "system.event",
         /// A session asks for its agent's attention.
         SessionWake = "session.wake",
-        /// A node connected.
         NodeConnected = "node.connected",
         /// A node's connection ended.
         NodeDisconnected = "node.disconnected",
@@ -61,7 +60,6 @@ vocabulary! {
         NodePairingRequested = "node.pairing.requested",
         /// An admin decided that, or took it back.
         NodePairingResolved = "node.pairing.resolved",
-        /// The server stops.
         ServerShutdown = "server.shutdown",
     }
 }
@@ -138,9 +136,7 @@ pub struct Subject {
 /// An answer that did not settle its approval, and how that stands now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountedVote {
-    /// Who answered.
     pub by: Actor,
-    /// What.
     pub decision: ApprovalDecision,
     /// How many different people have allowed it so far.
     pub votes: u64,
@@ -153,11 +149,9 @@ pub struct CountedVote {
 /// How an approval ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolution {
-    /// The end state.
     pub status: ApprovalStatus,
     /// The decision that counts.
     pub decision: Option<ApprovalDecision>,
-    /// Who decided.
     pub resolved_by: Option<Actor>,
     /// Why, in the words of the one who decided.
     pub reason: Option<String>,
@@ -168,11 +162,8 @@ pub struct Resolution {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSummary {
-    /// The final state.
     pub status: RunStatus,
-    /// Exit code.
     pub exit_code: Option<i32>,
-    /// Signal name.
     pub exit_signal: Option<String>,
     /// Whether the time limit killed it.
     pub timed_out: bool,
@@ -191,13 +182,10 @@ pub struct RunSummary {
 /// What happened, with the members only that type has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EventKind {
-    /// `exec.requested`
     ExecRequested {
         /// The command as text.
         command: String,
-        /// Working directory.
         cwd: String,
-        /// Who asked.
         requested_by: Actor,
         /// What the gate said.
         verdict: RunVerdict,
@@ -208,34 +196,26 @@ pub enum EventKind {
         /// What can be written to it once it runs.
         input: CommandInput,
     },
-    /// `exec.started`
     ExecStarted {
         /// First process.
         pid: Option<i32>,
-        /// When it started.
         started_at: UnixMillis,
         /// The process session of a background run.
         session_id: Option<String>,
         /// Whether a miss was run in the sandbox instead of being asked.
         diverted: bool,
     },
-    /// `exec.running`
     ExecRunning {
         /// Time since the start in milliseconds.
         elapsed_ms: i64,
         /// The process session of a background run.
         session_id: Option<String>,
     },
-    /// `exec.finished`
     ExecFinished(RunSummary),
-    /// `exec.denied`
     ExecDenied {
-        /// Why.
         reason: Reason,
-        /// In words.
         detail: Option<String>,
     },
-    /// `exec.approval.requested`
     ApprovalRequested {
         /// What could be written to the command once it ran.
         input: CommandInput,
@@ -243,28 +223,20 @@ pub enum EventKind {
         slug: String,
         /// The command as text.
         command: String,
-        /// Working directory.
         cwd: String,
-        /// Effective security.
         security: Security,
-        /// Effective ask.
         ask: Ask,
         /// When it was asked.
         created_at: UnixMillis,
-        /// The deadline.
         expires_at: UnixMillis,
         /// How many different people have to allow it.
         required: u64,
         /// The groups that they must be of; `None` for anybody.
         groups: Option<BTreeSet<String>>,
     },
-    /// `exec.approval.voted`
     ApprovalVoted(CountedVote),
-    /// `exec.approval.resolved`
     ApprovalResolved(Resolution),
-    /// `exec.stopped`
     ExecStopped {
-        /// Who.
         by: Actor,
         /// When it came into force, which may be before it could be recorded.
         at: UnixMillis,
@@ -273,9 +245,7 @@ pub enum EventKind {
         /// Whether what ran was killed.
         kills: bool,
     },
-    /// `exec.resumed`
     ExecResumed {
-        /// Who.
         by: Actor,
         /// Why, in their words.
         reason: String,
@@ -284,58 +254,45 @@ pub enum EventKind {
         /// When the stop that ended began.
         stopped_at: UnixMillis,
     },
-    /// `allowlist.changed`
     AllowlistChanged {
         /// What became of it.
         change: AllowlistChange,
-        /// Where it stands.
         list: AllowlistList,
-        /// Which entry.
         entry_id: EntryId,
-        /// Who did it.
         by: Option<Actor>,
     },
-    /// `policy.changed`
     PolicyChanged {
-        /// Which part.
         what: PolicyPart,
         /// Hash of the approvals document after the change.
         hash: Option<String>,
         /// Who did it; absent for an edit from outside.
         by: Option<Actor>,
     },
-    /// `config.rejected`
     ConfigRejected {
         /// The name of the file.
         path: String,
         /// What is wrong with it.
         message: String,
     },
-    /// `config.restart-needed`
     ConfigRestartNeeded {
         /// The keys, never their values.
         paths: Vec<String>,
     },
-    /// `document.refused`
     DocumentRefused {
         /// Why, in the words of `docs/spec/approvals-store.md#4-reading`.
         reason: String,
         /// Where in the document.
         pointer: String,
     },
-    /// `document.held`
     DocumentHeld {
         /// The hash of the document as it was edited.
         hash: String,
     },
-    /// `session.changed`
     SessionChanged {
         /// What it overrides now, as the API shows it.
         overrides: Value,
-        /// Who did it.
         by: Actor,
     },
-    /// `system.event`
     SystemEvent {
         /// What the session is told.
         text: String,
@@ -345,32 +302,25 @@ pub enum EventKind {
         /// What the session is told.
         system_event: String,
     },
-    /// `node.connected`
     NodeConnected {
         /// Its name for people.
         display_name: Option<String>,
     },
-    /// `node.disconnected`
     NodeDisconnected {
         /// Its name for people.
         display_name: Option<String>,
         /// Why, as far as it is known.
         reason: Option<String>,
     },
-    /// `node.pairing.requested`
     NodePairingRequested(Box<PairingRequest>),
-    /// `node.pairing.resolved`
     NodePairingResolved {
         /// What was asked for.
         kind: PairingKind,
-        /// The request.
         request_id: String,
         /// What became of it.
         decision: PairingOutcome,
-        /// Who decided.
         by: Actor,
     },
-    /// `server.shutdown`
     ServerShutdown {
         /// How long running commands get, in milliseconds.
         grace_ms: u64,
@@ -382,7 +332,6 @@ pub enum EventKind {
 pub struct Event {
     /// What it is about.
     pub subject: Subject,
-    /// What happened.
     pub kind: EventKind,
 }
 
@@ -397,7 +346,6 @@ impl Event {
 }
 
 impl EventKind {
-    /// The type.
     pub const fn event_type(&self) -> EventType {
         match self {
             Self::ExecRequested { .. } => EventType::ExecRequested,
@@ -644,15 +592,11 @@ pub fn data_members(seq: i64, ts: UnixMillis, event: &Event) -> Map<String, Valu
 /// A piece of output on its way to live subscribers; never kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputChunk {
-    /// Whose output.
     pub subject: Subject,
-    /// When it came.
     pub ts: UnixMillis,
     /// Byte offset of its first byte in the stream of both.
     pub offset: u64,
-    /// Which stream.
     pub stream: OutputStream,
-    /// The text.
     pub text: String,
 }
 

@@ -29,11 +29,9 @@ struct Told {
 pub struct Publication {
     /// Its number; `None` for live output.
     pub seq: Option<i64>,
-    /// Its type.
     pub event_type: EventType,
     /// What it is about, for filters.
     pub subject: Subject,
-    /// The `data` JSON.
     pub data: Arc<str>,
 }
 

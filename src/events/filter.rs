@@ -14,11 +14,8 @@ pub struct InvalidTypes;
 pub struct EventFilter {
     /// Of one of these types; `None` for any.
     pub types: Option<Vec<EventType>>,
-    /// Only this agent's.
     pub agent: Option<AgentId>,
-    /// Only this session's.
     pub session: Option<SessionKey>,
-    /// Only this run's.
     pub run_id: Option<RunId>,
     /// Only what runs of this token caused: what a caller without `read` may see.
     pub owner: Option<TokenId>,

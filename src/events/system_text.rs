@@ -8,7 +8,6 @@ use crate::domain::{Host, Reason, RunId};
 /// Where a run was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place<'a> {
-    /// The host.
     pub host: Host,
     /// The node, where the host is one.
     pub node_id: Option<&'a str>,

@@ -25,7 +25,6 @@ pub struct RunTerms {
     pub attempt: Attempt,
     /// The weakest level at which the settings let it run now.
     pub least_isolation: Isolation,
-    /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
     pub kill_grace: Duration,

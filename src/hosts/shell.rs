@@ -17,11 +17,7 @@ pub struct HostShell(PathBuf);
 pub enum NoShell {
     /// The configured path cannot be used.
     #[error("exec.shell: {path} is not an executable file that only its owner may write")]
-    Unusable {
-        /// The path.
-        path: PathBuf,
-    },
-    /// Nothing was found.
+    Unusable { path: PathBuf },
     #[error("exec.shell: no sh found in the run PATH")]
     NotFound,
 }
@@ -62,7 +58,6 @@ impl HostShell {
         matches!(name, Some("sh" | "dash" | "bash" | "ash"))
     }
 
-    /// Its absolute path.
     pub fn path(&self) -> &Path {
         &self.0
     }

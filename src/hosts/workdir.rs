@@ -7,11 +7,8 @@ use super::eyes::{Blind, Directory, Files, LookError};
 /// A directory that existed when it was looked at, with what tells it from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workdir {
-    /// Canonical path.
     pub path: PathBuf,
-    /// Device number.
     pub dev: u64,
-    /// Inode number.
     pub ino: u64,
 }
 
@@ -30,7 +27,6 @@ pub enum WorkdirError {
     /// Its path is not UTF-8, which no record could show.
     #[error("the working directory's path is not valid UTF-8")]
     NotText,
-    /// Nobody can look.
     #[error(transparent)]
     Blind(#[from] Blind),
 }

@@ -21,12 +21,9 @@ use crate::{
 #[folder = "web/"]
 struct Web;
 
-/// The HTML pages.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) enum Html {
-    /// The approvals page.
     Approvals,
-    /// The sign-in.
     Login,
 }
 

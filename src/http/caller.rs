@@ -55,25 +55,18 @@ macro_rules! opens {
 }
 
 opens! {
-    /// `exec`
     Exec = Exec;
-    /// `read`
     Read = Read;
-    /// `approve`
     Approve = Approve;
-    /// `admin`
     Admin = Admin;
     /// `read`; an exec token sees its own
     ReadOrOwn = Read | Exec;
     /// `read`; an exec token sees its own, an approve token what it is asked about
     ReadOrAskedOrOwn = Read | Exec | Approve;
-    /// `read` or `approve`
     ReadOrApprove = Read | Approve;
-    /// `approve` or `admin`
     ApproveOrAdmin = Approve | Admin;
     /// `exec` for its own, or `admin`
     ExecOrAdmin = Exec | Admin;
-    /// `relay` or `admin`
     RelayOrAdmin = Relay | Admin;
 }
 

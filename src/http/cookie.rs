@@ -13,7 +13,6 @@ const NAME: &str = "countersign_session";
 pub(in crate::http) enum Presented<'a> {
     /// There is no such cookie.
     Nothing,
-    /// Its value.
     One(&'a str),
     /// There are several of this name: a server on another port of this host can add one. None counts then.
     Several,

@@ -44,7 +44,6 @@ pub(in crate::http) struct DoorRules {
     pub(in crate::http) web: WebOrigins,
     /// Whether browsers reach it over TLS even where this process speaks plain HTTP (`[http] public_url`).
     pub(in crate::http) transport: Transport,
-    /// Limits.
     pub(in crate::http) rates: ThrottleRates,
     /// Whether an address is a proxy whose `X-Forwarded-For` is believed.
     pub(in crate::http) is_trusted_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
@@ -66,7 +65,6 @@ pub(in crate::http) struct Origin {
 /// What a request's credentials open.
 #[derive(Debug, Clone)]
 pub(in crate::http) enum Credentials {
-    /// None were sent.
     Absent,
     /// A token that opens nothing.
     Wrong,
@@ -94,7 +92,6 @@ impl Origin {
 /// How a request that was let in goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Pass {
-    /// To its route.
     Route,
     /// Nowhere: a listed web page asks what it may send.
     Preflight,
@@ -131,7 +128,6 @@ impl Notes {
     }
 }
 
-/// The door.
 pub(in crate::http) struct Door {
     tokens: Arc<Tokens>,
     throttle: Arc<Throttle>,

@@ -54,28 +54,23 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub enum Purpose {
     /// The API and the page.
     Api,
-    /// Metrics alone.
     Metrics,
 }
 
 /// Where and how to listen.
 #[derive(Debug, Clone)]
 pub struct ListenOptions {
-    /// What for.
     pub purpose: Purpose,
     /// `[http] listen`, or `[telemetry] metrics_listen`.
     pub address: SocketAddr,
-    /// `[http] unix_socket`, resolved.
     pub unix_socket: Option<PathBuf>,
     /// `[limits] max_connections`, for each of the two.
     pub max_connections: usize,
-    /// `[limits] header_timeout_ms`.
     pub header_timeout: Duration,
     /// What the TCP listener serves inside of; `None` is plain HTTP.
     pub tls: Option<Arc<LiveTls>>,
 }
 
-/// Why listening failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// The address is taken, not ours, or not permitted.
@@ -83,26 +78,17 @@ pub enum ListenError {
     Tcp {
         /// What it was for.
         purpose: Purpose,
-        /// The address.
         address: SocketAddr,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// A socket that was passed to the server listens somewhere else.
     #[error("the socket that was passed listens on {passed}, and [http] listen is {address}")]
-    Elsewhere {
-        /// `[http] listen`.
-        address: SocketAddr,
-        /// Where it listens.
-        passed: SocketAddr,
-    },
+    Elsewhere { address: SocketAddr, passed: SocketAddr },
     /// The socket cannot be made.
     #[error("cannot listen on {} ([http] unix_socket)", path.display())]
     Unix {
-        /// The socket.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -215,7 +201,6 @@ impl Bound {
         }
     }
 
-    /// The API socket.
     pub fn unix_socket(&self) -> Option<&Path> {
         self.unix.as_ref().map(|(_, path)| path.as_path())
     }
@@ -315,7 +300,6 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// TCP inside TLS.
 struct Secured {
     listener: TcpListener,
     tls: Arc<LiveTls>,

@@ -29,9 +29,7 @@ pub struct Endpoint {
 /// How bytes travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// As they are.
     Plain,
-    /// Inside TLS.
     Tls,
 }
 

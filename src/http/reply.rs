@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 
 use crate::http::problem::Problem;
 
-/// A JSON answer.
 #[derive(Debug)]
 pub(in crate::http) struct JsonReply<T>(pub(in crate::http) T);
 
@@ -31,11 +30,8 @@ impl<T: Serialize> IntoResponse for JsonReply<T> {
 /// A JSON answer with another status than 200 and the place of what it tells of.
 #[derive(Debug)]
 pub(in crate::http) struct Located<T> {
-    /// The status.
     pub(in crate::http) status: StatusCode,
-    /// The `Location` header.
     pub(in crate::http) location: String,
-    /// The body.
     pub(in crate::http) body: T,
 }
 

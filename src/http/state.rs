@@ -89,22 +89,18 @@ impl AppState {
         }))
     }
 
-    /// The engine.
     pub(in crate::http) fn engine(&self) -> &Arc<Engine> {
         &self.0.engine
     }
 
-    /// The Bridge.
     pub(in crate::http) fn bridge(&self) -> &Arc<Bridge> {
         &self.0.bridge
     }
 
-    /// The MCP server.
     pub(in crate::http) fn mcp(&self) -> &McpMount {
         &self.0.mcp
     }
 
-    /// The tokens.
     pub(in crate::http) fn tokens(&self) -> &Arc<Tokens> {
         &self.0.tokens
     }

@@ -8,7 +8,6 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::clock::Ids;
 
-/// The header.
 pub(in crate::http) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// Sampled, and a random trace id; other flags must not be passed on.
@@ -20,7 +19,6 @@ pub(in crate::http) struct Trace {
     id: String,
     /// The span of the caller.
     parent: String,
-    /// Ours.
     span: String,
     flags: u8,
 }

@@ -20,7 +20,6 @@ pub(in crate::http) enum Site {
     Ours,
     /// A page in `[http] cors_origins`.
     Listed,
-    /// Any other page.
     Foreign,
 }
 

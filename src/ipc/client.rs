@@ -40,7 +40,6 @@ const BLOCK: usize = 16 * 1024;
 /// Where the UI is, and what both sides know.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
-    /// The socket.
     pub path: PathBuf,
     /// The token of the document.
     pub token: Secret,
@@ -54,10 +53,8 @@ pub enum Unreachable {
     /// The socket is none that may be used.
     #[error(transparent)]
     Place(#[from] PlaceError),
-    /// Nobody listens.
     #[error("nobody answers at the approvals socket")]
     Connect(#[source] io::Error),
-    /// Another account listens.
     #[error("another account listens at the approvals socket")]
     ForeignListener,
     /// The listener does not know the token.
@@ -74,7 +71,6 @@ pub enum Unreachable {
 /// The answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskOutcome {
-    /// This.
     Decided(ApprovalDecision),
     /// The peer went away, or sent nothing that counts.
     NoAnswer,
@@ -83,9 +79,7 @@ pub enum AskOutcome {
 /// What became of a wish to run something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecOutcome {
-    /// It ran.
     Ran(Payload),
-    /// It did not.
     Refused(ErrorBody),
     /// It may have run: the answer was lost. It must not be run again.
     Unknown,

@@ -72,7 +72,6 @@ pub trait Ui: Send + Sync + 'static {
     /// Runs something, asking a person if policy says so.
     fn exec(&self, order: ExecOrder, gone: CancellationToken) -> impl Future<Output = Answered> + Send;
 
-    /// Asks a person.
     fn ask(
         &self,
         question: Question,

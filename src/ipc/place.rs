@@ -64,12 +64,9 @@ pub enum PlaceError {
     /// There is no socket.
     #[error("nobody hosts the approvals socket")]
     Missing,
-    /// A step failed.
     #[error("{} cannot be used", path.display())]
     Io {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -146,7 +143,6 @@ impl Hosted {
         Ok((hosted, socket))
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

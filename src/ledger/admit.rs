@@ -16,7 +16,6 @@ use super::{
 /// A run that the policy lets start: admitted and launched in one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectLaunch {
-    /// The run.
     pub run: NewRun,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
@@ -102,13 +101,10 @@ impl Job for DirectLaunch {
 /// A run that the policy denies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// The run.
     pub run: NewRun,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
-    /// Why.
     pub reason: Reason,
-    /// In words.
     pub detail: Option<String>,
     /// What would change it; kept with the key.
     pub hint: Option<String>,

@@ -12,18 +12,15 @@ use super::{
 /// An agent as the history shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentActivity {
-    /// The agent.
     pub agent: AgentId,
     /// When it last asked for a run.
     pub last_seen_at: UnixMillis,
-    /// Its pending approvals.
     pub pending: u64,
 }
 
 /// Numbers of the ledger now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counters {
-    /// Pending approvals.
     pub pending_approvals: u64,
     /// Runs that have not ended.
     pub unfinished_runs: u64,

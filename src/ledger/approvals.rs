@@ -23,9 +23,7 @@ use super::{
 pub struct ApprovalFilter {
     /// In this state; `None` for any.
     pub status: Option<ApprovalStatus>,
-    /// Of this agent.
     pub agent: Option<crate::domain::AgentId>,
-    /// Of this session.
     pub session: Option<SessionKey>,
     /// Whose id begins with this, in upper or lower case.
     pub id_prefix: Option<String>,
@@ -36,11 +34,8 @@ pub struct ApprovalFilter {
 /// When a pending approval ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingDeadline {
-    /// Which.
     pub approval: ApprovalId,
-    /// Its run.
     pub run_id: RunId,
-    /// The deadline.
     pub expires_at: UnixMillis,
 }
 
@@ -225,7 +220,6 @@ impl StoredApproval {
     }
 }
 
-/// One approval.
 pub(super) fn fetch_stored(
     connection: &Connection,
     id: &ApprovalId,

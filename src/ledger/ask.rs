@@ -31,7 +31,6 @@ use super::{
 /// An approval on its way into the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewApproval {
-    /// Its id.
     pub id: ApprovalId,
     /// What the person is shown and the answer is bound to.
     pub card: ApprovalCard,
@@ -44,9 +43,7 @@ pub struct NewApproval {
 /// A run that waits for a person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asking {
-    /// The run.
     pub run: NewRun,
-    /// The approval.
     pub approval: NewApproval,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
@@ -65,7 +62,6 @@ pub enum AskOutcome {
     IdTaken,
 }
 
-/// What it wrote.
 #[derive(Debug)]
 pub(super) enum AskDraft {
     Asked(UnixMillis),
@@ -142,13 +138,11 @@ impl Job for Asking {
 /// `no-route`, and the fallback counts, all at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NoRoute {
-    /// The run.
     pub run: NewRun,
     /// The approval that nobody sees pending.
     pub approval: NewApproval,
     /// The key it came with.
     pub key: Option<IdempotencyKey>,
-    /// What happens instead.
     pub fallback: Fallback,
     /// What would change it; kept with the key.
     pub hint: Option<String>,
@@ -161,7 +155,6 @@ pub enum NoRouteOutcome {
     Denied(Box<Approval>),
     /// The fallback lets it start.
     Launched {
-        /// The permission.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,
@@ -174,7 +167,6 @@ pub enum NoRouteOutcome {
     IdTaken,
 }
 
-/// What it wrote.
 #[derive(Debug)]
 pub(super) enum NoRouteDraft {
     Denied(UnixMillis),

@@ -25,7 +25,6 @@ use super::{
 /// Settles a question that waits by what the policy says now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SettleByRule {
-    /// Which.
     pub approval: ApprovalId,
     /// What the policy says.
     pub ruling: Ruling,
@@ -45,7 +44,6 @@ pub enum Ruling {
     Deny {
         /// The policy it was judged under.
         stamp: PolicyStamp,
-        /// Why.
         reason: Reason,
     },
 }
@@ -55,7 +53,6 @@ pub enum Ruling {
 pub enum SettleOutcome {
     /// It is allowed and used up; its run may start.
     Launched {
-        /// The permission.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,
@@ -72,7 +69,6 @@ pub enum SettleOutcome {
     Over,
 }
 
-/// What it wrote.
 #[derive(Debug)]
 pub(super) enum SettleDraft {
     Launched {

@@ -22,7 +22,6 @@ pub struct LedgerConfig {
 /// What may be changed while the ledger runs ([`super::Ledger::tune`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tuning {
-    /// `[database] durability`.
     pub durability: Durability,
     /// What is kept how long.
     pub retention: Retention,
@@ -40,13 +39,10 @@ pub enum Durability {
 /// What is kept how long; `None` means for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
-    /// `[events] keep_count`.
     pub events_count: u64,
-    /// `[events] keep_days`.
     pub events_age: Option<Duration>,
     /// `[database] keep_runs_days`; approvals go with their run, never before 30 days.
     pub runs_age: Option<Duration>,
-    /// `[database] keep_audit_days`.
     pub audit_age: Option<Duration>,
 }
 

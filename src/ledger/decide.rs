@@ -30,11 +30,8 @@ use super::{
 /// A decision on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decide {
-    /// On which approval.
     pub approval: ApprovalId,
-    /// What.
     pub decision: ApprovalDecision,
-    /// Who.
     pub by: Actor,
     /// Why, in their words.
     pub reason: Option<String>,
@@ -45,9 +42,7 @@ pub struct Decide {
 /// A pattern as a person picks it from the proposed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChosenPattern {
-    /// The pattern.
     pub pattern: String,
-    /// Its argument pattern.
     pub arg_pattern: Option<String>,
 }
 
@@ -59,7 +54,6 @@ pub enum DecideOutcome {
     Decided {
         /// Whether this call won.
         applied: bool,
-        /// The record.
         approval: Box<Approval>,
     },
     /// An earlier decision says otherwise.
@@ -77,7 +71,6 @@ pub enum DecideOutcome {
     OwnRequest,
     /// It is for approvers of other groups to allow it.
     NotEntitled(Box<Approval>),
-    /// No such approval.
     NotFound,
 }
 

@@ -32,7 +32,6 @@ pub enum AnswerTo {
 /// Uses an allowing answer up, if there is one that was not used yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UseAnswer {
-    /// Which.
     pub to: AnswerTo,
     /// How long after the decision it counts, unless the question says otherwise.
     pub start_by: Duration,

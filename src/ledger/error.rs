@@ -41,9 +41,7 @@ pub struct StorageFault(Arc<rusqlite::Error>);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the ledger holds an unreadable value in {table}.{column}, row {row}")]
 pub struct Inconsistency {
-    /// The table.
     pub table: &'static str,
-    /// The column.
     pub column: String,
     /// The row, by its id.
     pub row: String,
@@ -54,40 +52,28 @@ pub struct Inconsistency {
 pub enum OpenError {
     /// Another server uses it.
     #[error("another process uses the ledger {}", path.display())]
-    InUse {
-        /// The lock file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// A file of the ledger cannot be made, read or written.
     #[error("cannot use {}", path.display())]
     File {
-        /// Which file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
     /// The audit key has the wrong form.
     #[error("{} does not hold an audit key", path.display())]
-    BadKey {
-        /// The key file.
-        path: PathBuf,
-    },
+    BadKey { path: PathBuf },
     /// The database is no ledger, damaged, or made by a newer version.
     #[error("the ledger {} cannot be brought up to date", path.display())]
     Schema {
-        /// The database.
         path: PathBuf,
-        /// Why.
         #[source]
         source: rusqlite_migration::Error,
     },
     /// The database answered with an error.
     #[error("cannot read the ledger {}", path.display())]
     Database {
-        /// The database.
         path: PathBuf,
-        /// Why.
         #[source]
         source: LedgerError,
     },

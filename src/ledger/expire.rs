@@ -22,14 +22,7 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "one per run, moved and never kept")]
 pub enum Fallback {
-    /// It is denied.
-    Deny {
-        /// Why.
-        reason: Reason,
-        /// In words.
-        detail: Option<String>,
-    },
-    /// It may start.
+    Deny { reason: Reason, detail: Option<String> },
     Run(LaunchTerms),
 }
 
@@ -54,11 +47,9 @@ impl Undecided {
 /// Expires a pending approval whose deadline has come, or that nobody is there to answer. After a restart the fallback must be a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expire {
-    /// Which.
     pub approval: ApprovalId,
     /// What happens to its run.
     pub fallback: Fallback,
-    /// Why.
     pub why: Undecided,
 }
 
@@ -69,7 +60,6 @@ pub enum ExpireOutcome {
     Denied(Box<Approval>),
     /// It expired and its run may start.
     Launched {
-        /// The permission.
         permit: Permit,
         /// The record of the approval.
         approval: Box<Approval>,
@@ -82,11 +72,9 @@ pub enum ExpireOutcome {
     NotDue(Box<Approval>),
     /// It had ended before, or ends with the token that asked.
     Ended(Box<Approval>),
-    /// No such approval.
     NotFound,
 }
 
-/// What it wrote.
 #[derive(Debug)]
 pub(super) enum ExpireDraft {
     Launched {

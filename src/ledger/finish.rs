@@ -40,9 +40,7 @@ pub enum RunOutput {
 /// The end of a run on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finish {
-    /// Which run.
     pub run_id: RunId,
-    /// How it ended.
     pub end: RunEnd,
     /// Where its output is.
     pub output: RunOutput,
@@ -57,11 +55,9 @@ pub struct Finish {
 /// What became of an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndOutcome {
-    /// It is recorded.
     Applied,
     /// The run is in a state that this end cannot follow; nothing was written.
     Refused(RunStatus),
-    /// No such run.
     NotFound,
 }
 
@@ -356,7 +352,6 @@ pub enum CancelOutcome {
     Started(RunStatus),
     /// The run had ended; nothing was written.
     Ended(RunStatus),
-    /// No such run.
     NotFound,
 }
 

@@ -17,7 +17,6 @@ use super::{
 pub struct GrantUse {
     /// Whose grant: an agent id, or `*`.
     pub owner: String,
-    /// The grant.
     pub entry_id: EntryId,
     /// How many runs it may let through in all.
     pub max_uses: u64,

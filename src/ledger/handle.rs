@@ -39,7 +39,6 @@ use super::{
 /// Whether the ledger can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
-    /// Yes.
     Ready,
     /// No space is left.
     StorageFull,

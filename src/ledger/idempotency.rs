@@ -21,7 +21,6 @@ pub(super) const KEPT: Duration = Duration::from_hours(24);
 pub struct IdempotencyKey {
     /// Whose key; keys of different tokens never meet.
     pub token: TokenId,
-    /// The key.
     pub key: String,
     /// SHA-256 of the body, lower-case hex.
     pub body_sha256: String,
@@ -32,24 +31,17 @@ pub struct IdempotencyKey {
 pub enum Kept {
     /// A run; its record has the answer, or will.
     Run {
-        /// The run.
         run: RunId,
         /// What the answer said besides: what would change a refusal.
         hint: Option<String>,
     },
     /// The answer of a call that got no run.
-    Answer {
-        /// HTTP status.
-        status: u16,
-        /// Body.
-        body: String,
-    },
+    Answer { status: u16, body: String },
 }
 
 /// What is known about a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyState {
-    /// Nothing.
     New,
     /// The first answer.
     Known(Kept),

@@ -18,15 +18,12 @@ use super::{error::Fault, launch::Ready, runs, tx::Tx};
 /// A run on its way into the ledger; time and state are the ledger's to give.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewRun {
-    /// Its id.
     pub id: RunId,
     /// Where it would run.
     pub host: Host,
     /// The node, when `host` is one.
     pub node_id: Option<String>,
-    /// Who asks.
     pub agent: AgentId,
-    /// In which session.
     pub session: SessionKey,
     /// What it would run.
     pub command: Command,
@@ -34,11 +31,8 @@ pub struct NewRun {
     pub cwd: String,
     /// The accepted environment overrides. Their names are stored; values only sealed, while it waits.
     pub env: EnvOverrides,
-    /// Through which door.
     pub requested_by: Actor,
-    /// Effective security.
     pub security: Security,
-    /// Effective ask.
     pub ask: Ask,
     /// Whether it has a pseudo-terminal.
     pub pty: bool,

@@ -29,7 +29,6 @@ const MOST_WAITING: i64 = 200;
 /// The SHA-256 of a node's tokens, lower-case hex.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeToken {
-    /// The present one.
     pub current: Option<String>,
     /// The one before, until the present one was used.
     pub previous: Option<String>,
@@ -38,7 +37,6 @@ pub struct NodeToken {
 /// What a device showed besides its proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeCredential {
-    /// The shared secret.
     Shared,
     /// A token of its own, with this SHA-256.
     Token(String),
@@ -47,15 +45,11 @@ pub enum NodeCredential {
 /// A device that proved itself and wants to connect as a node.
 #[derive(Debug, Clone)]
 pub struct ConnectNode {
-    /// Its id.
     pub node_id: String,
-    /// Its public key.
     pub public_key: String,
     /// What it says of itself.
     pub profile: NodeProfile,
-    /// What it speaks.
     pub protocol: i64,
-    /// What it showed.
     pub credential: NodeCredential,
     /// SHA-256 of the token that it gets if it came without one.
     pub fresh_sha256: String,
@@ -63,7 +57,6 @@ pub struct ConnectNode {
     pub request_id: String,
 }
 
-/// Whether it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::large_enum_variant,
@@ -76,14 +69,11 @@ pub enum NodeAdmission {
     MustAsk {
         /// The request that they decide. Shortly after another one it is still that one, as it was shown.
         request: PairingRequest,
-        /// Why.
         need: PairingNeed,
     },
     /// Too many wait for a person already.
     Full,
-    /// It may.
     Admitted {
-        /// It.
         node: PairedNode,
         /// Whether the fresh token is its token from now on.
         is_fresh: bool,
@@ -95,7 +85,6 @@ pub enum NodeAdmission {
 /// A request that was decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecidedPairing {
-    /// It.
     pub request: PairingRequest,
     /// The node after an approval.
     pub node: Option<PairedNode>,

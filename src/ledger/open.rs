@@ -235,7 +235,6 @@ fn meta<T: FromSql>(connection: &Connection, key: &str) -> Result<Option<T>, Fau
     )
 }
 
-/// The writing connection.
 pub(super) fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;

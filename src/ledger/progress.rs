@@ -18,13 +18,11 @@ use super::{
 /// A run has started. Rides with the next batch and never forces a commit of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// Which run.
     pub run_id: RunId,
     /// First process.
     pub pid: Option<i32>,
     /// The process session, for a run that starts in the background.
     pub session_id: Option<String>,
-    /// When.
     pub at: UnixMillis,
 }
 

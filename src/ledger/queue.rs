@@ -121,7 +121,6 @@ pub(super) enum Message {
     Stop,
 }
 
-/// The senders' side.
 #[derive(Debug)]
 pub(super) struct Queue {
     sender: mpsc::Sender<Message>,
@@ -221,7 +220,6 @@ impl Queue {
     }
 }
 
-/// The writer's side.
 pub(super) struct Intake {
     pub(super) receiver: mpsc::Receiver<Message>,
     slots: Arc<Semaphore>,

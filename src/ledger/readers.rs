@@ -187,7 +187,6 @@ impl Page {
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listing<T> {
-    /// The items.
     pub items: Vec<T>,
     /// Where the rest begins, if there is more.
     pub next: Option<Cursor>,

@@ -13,7 +13,6 @@ use super::{
 /// An event to log and publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// What happened.
     pub event: Event,
     /// Who did it, for the audit record.
     pub by: Actor,

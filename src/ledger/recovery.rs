@@ -15,7 +15,6 @@ use super::{
 /// A run that has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UnfinishedRun {
-    /// The run.
     pub run: Run,
     /// Its launch, once it had one.
     pub launch: Option<LaunchRecord>,
@@ -34,9 +33,7 @@ pub struct LaunchRecord {
     pub epoch: i64,
     /// Boot of the machine in which it happened.
     pub boot_id: String,
-    /// When.
     pub at: UnixMillis,
-    /// The start-by.
     pub not_after: UnixMillis,
 }
 

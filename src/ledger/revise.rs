@@ -31,7 +31,6 @@ pub struct Revise {
     pub run: NewRun,
     /// The approval of the changed command.
     pub approval: NewApproval,
-    /// Who changed it.
     pub by: Actor,
 }
 
@@ -40,9 +39,7 @@ pub struct Revise {
 pub enum ReviseOutcome {
     /// The new approval waits, and the old one is denied.
     Revised {
-        /// The new approval.
         approval: Box<Approval>,
-        /// The old one.
         old: Box<Approval>,
     },
     /// A person decided it before.
@@ -55,11 +52,9 @@ pub enum ReviseOutcome {
     Cancelled(Box<Approval>),
     /// The asker cannot answer.
     OwnRequest,
-    /// No such approval.
     NotFound,
 }
 
-/// What it wrote.
 pub(super) enum ReviseDraft {
     Revised { at: UnixMillis, old: Box<Approval> },
     Refused(ReviseOutcome),

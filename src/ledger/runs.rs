@@ -24,19 +24,14 @@ use super::{
 /// Which runs are wanted. Everything that is set must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
-    /// Of this agent.
     pub agent: Option<AgentId>,
-    /// Of this session.
     pub session: Option<SessionKey>,
-    /// On this host.
     pub host: Option<Host>,
-    /// On this node.
     pub node_id: Option<String>,
     /// In one of these states; empty for any.
     pub statuses: Vec<RunStatus>,
     /// Admitted at or after.
     pub since: Option<UnixMillis>,
-    /// Admitted before.
     pub until: Option<UnixMillis>,
     /// Whose command holds this text.
     pub query: Option<String>,
@@ -206,7 +201,6 @@ impl RunFilter {
     }
 }
 
-/// One run.
 pub(super) fn fetch_run(connection: &Connection, id: &RunId) -> Result<Option<Run>, Fault> {
     let sql = format!("SELECT {COLUMNS} FROM runs WHERE run_id = ?1");
     fetch(connection, &sql, (id.as_str(),), from_row)

@@ -18,22 +18,17 @@ use super::{
 /// A process session with its run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProcessSession {
-    /// Its id.
     pub id: String,
-    /// What it holds.
     pub kind: ProcessKind,
     /// Whether a caller closed its standard input.
     pub stdin_closed: bool,
     /// How leftovers ended, once they did.
     pub leftovers_end: Option<LeftoversEnd>,
-    /// Its run.
     pub run: Run,
 }
 
-/// How leftovers ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftoversEnd {
-    /// When.
     pub at: UnixMillis,
     /// Whether they were killed, and did not end by themselves.
     pub killed: bool,
@@ -42,9 +37,7 @@ pub struct LeftoversEnd {
 /// A session that has ended, as far as it matters for how long it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedSession {
-    /// Its id.
     pub id: String,
-    /// When it ended.
     pub ended_at: UnixMillis,
     /// Bytes of both streams seen.
     pub output_bytes: u64,
@@ -53,7 +46,6 @@ pub struct EndedSession {
 /// Which sessions are wanted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SessionFilter {
-    /// Of this agent.
     pub agent: Option<AgentId>,
     /// That stand like this.
     pub status: Option<ProcessStatus>,
@@ -74,7 +66,6 @@ const STATUS: &str = "CASE WHEN kind = 'leftovers' THEN \
 const ENDED: &str = "CASE kind WHEN 'leftovers' THEN process_sessions.ended_ms ELSE runs.ended_ms END";
 
 impl ProcessSession {
-    /// How it stands.
     pub const fn status(&self) -> ProcessStatus {
         use crate::domain::RunStatus;
         match (self.kind, self.leftovers_end) {
@@ -93,7 +84,6 @@ impl ProcessSession {
         }
     }
 
-    /// When it ended.
     pub fn ended_at(&self) -> Option<UnixMillis> {
         match self.kind {
             ProcessKind::Run => self.run.ended_at,

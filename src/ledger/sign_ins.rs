@@ -32,7 +32,6 @@ const MAX_PER_TOKEN: i64 = 100;
 pub enum SignInBy {
     /// The code of a one-time link.
     Link,
-    /// A token.
     Token,
 }
 
@@ -50,7 +49,6 @@ pub struct NewLoginLink {
 /// A sign-in on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSignIn {
-    /// Its id.
     pub id: SignInId,
     /// The token that it stands for.
     pub token: TokenId,
@@ -65,14 +63,12 @@ pub struct NewSignIn {
     pub lasts: Duration,
     /// The sign-in that the same browser had before, which ends.
     pub replaces: Option<SignInId>,
-    /// From where.
     pub address: String,
 }
 
 /// A sign-in as it is stored, with its token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSignIn {
-    /// The sign-in.
     pub sign_in: SignIn,
     /// SHA-256 of its second secret, lower-case hex.
     pub second_sha256: String,
@@ -83,7 +79,6 @@ pub struct StoredSignIn {
 /// A sign-in that has just begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
-    /// It.
     pub sign_in: SignIn,
     /// The token that it stands for.
     pub token: Token,

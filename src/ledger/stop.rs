@@ -50,7 +50,6 @@ pub struct StopStanding {
 /// What became of a stop that was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressed {
-    /// It stops everything.
     Now,
     /// Everything was stopped; the first one counts.
     Before,
@@ -331,7 +330,6 @@ fn deny(tx: &mut Tx<'_>, run: &RunId, stop: &Stop) -> Result<(), Fault> {
 /// Letting everything go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
-    /// Who.
     pub by: Actor,
     /// Why, in their words.
     pub reason: String,
@@ -342,7 +340,6 @@ pub struct Resume {
 /// How many owners it takes to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
-    /// Any admin.
     One,
     /// An admin of another owner than the one who proposed it.
     Two,
@@ -351,7 +348,6 @@ pub enum Takes {
 /// What became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
-    /// Everything goes on.
     Resumed {
         /// The stop that ended.
         stop: Arc<Stop>,
@@ -360,10 +356,8 @@ pub enum ResumeOutcome {
     },
     /// It waits for an admin of another owner than this one; everything stays stopped.
     Waits {
-        /// Who proposed it.
         proposed_by: Actor,
     },
-    /// Nothing was stopped.
     NotStopped,
 }
 

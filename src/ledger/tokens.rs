@@ -27,11 +27,9 @@ use super::{
 /// A token on its way into the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// Its public id.
     pub id: TokenId,
     /// Its name for people.
     pub name: String,
-    /// Whose it is.
     pub owner: Owner,
     /// Who proposed it, where another owner has to accept it before it opens anything.
     pub proposed_by: Option<Actor>,
@@ -43,7 +41,6 @@ pub struct NewToken {
     pub agents: Option<BTreeSet<AgentId>>,
     /// The approver groups it belongs to.
     pub groups: BTreeSet<String>,
-    /// When it ends.
     pub expires_at: Option<UnixMillis>,
     /// The token whose place it takes.
     pub replaces: Option<TokenId>,
@@ -347,7 +344,6 @@ impl Job for Insert {
 /// What became of accepting a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TokenAcceptance {
-    /// It opens now.
     Accepted(Box<Token>),
     /// It takes another owner than the one who proposed it.
     Own,
@@ -397,7 +393,6 @@ impl Job for Accept {
 /// A token that was revoked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevokedToken {
-    /// The token.
     pub token: Token,
     /// The runs that waited for an answer to a question of this token, and were denied.
     pub denied: Vec<RunId>,
@@ -445,7 +440,6 @@ impl Job for Revoke {
 /// What is new about a token that takes the place of another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Successor {
-    /// Its public id.
     pub id: TokenId,
     /// SHA-256 of its secret, lower-case hex.
     pub sha256: String,
@@ -456,7 +450,6 @@ pub struct Successor {
 pub enum TokenRotation {
     /// The new token opens what the old one did, which opens nothing more.
     Rotated {
-        /// The new one.
         token: Box<Token>,
         /// The old one, with what it had asked.
         old: Box<RevokedToken>,

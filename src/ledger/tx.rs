@@ -39,9 +39,7 @@ pub(super) struct State {
     pub(super) chain: ChainHead,
     /// The latest time ever used; time never runs backwards.
     pub(super) high_water: UnixMillis,
-    /// Pending approvals.
     pub(super) pending: u64,
-    /// Events kept.
     pub(super) events_kept: u64,
 }
 

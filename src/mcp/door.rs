@@ -41,7 +41,6 @@ pub trait Door: Debug + Send + Sync + 'static {
 /// Where a request came from.
 #[derive(Debug, Clone)]
 pub struct Origin<C> {
-    /// Who sent it.
     pub caller: C,
     /// Stands for the caller and their conversation: what is remembered for one is not given to another.
     pub scope: String,
@@ -56,7 +55,6 @@ pub struct Origin<C> {
 /// One call on its way to the door.
 #[derive(Debug, Clone)]
 pub struct ExecCall {
-    /// Of which tool.
     pub tool: AskingTool,
     /// The arguments as they were sent.
     pub arguments: JsonObject,
@@ -64,7 +62,6 @@ pub struct ExecCall {
     pub key: String,
     /// SHA-256 of everything about the arguments that says what is run.
     pub digest: [u8; 32],
-    /// Whether `approvalWaitMs` counts.
     pub patience: Patience,
 }
 
@@ -82,7 +79,6 @@ pub enum Patience {
 pub enum Outcome {
     /// An answer with a 2xx status. A pending one has the member `approvalUrl` besides.
     Answered(Value),
-    /// A problem document.
     Refused(Value),
 }
 

@@ -15,7 +15,6 @@ use rmcp::{
 /// How often a client that waits is told that it does.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Where progress goes.
 #[derive(Debug)]
 pub(super) struct Progress(Option<Channel>);
 

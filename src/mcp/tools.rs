@@ -53,14 +53,11 @@ pub(super) enum ToolName {
 /// A tool whose calls may wait for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskingTool {
-    /// Run a command.
     Exec,
-    /// Change files.
     ApplyPatch,
 }
 
 impl AskingTool {
-    /// Its name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Exec => "exec",

@@ -20,7 +20,6 @@ pub struct GatewayAddress {
 pub enum Trust {
     /// What the machine's authorities vouch for.
     Authorities,
-    /// One certificate.
     Pinned(Fingerprint),
 }
 
@@ -29,21 +28,14 @@ pub enum Trust {
 pub enum AddressError {
     /// No host name or address.
     #[error("not a host name or an address: {host:?}")]
-    Host {
-        /// What was given.
-        host: String,
-    },
-    /// No port.
+    Host { host: String },
     #[error("port 0 names no gateway")]
     Port,
     /// Anybody on the way could read the tokens and change the commands.
     #[error(
         "{host} is not on this machine or in a private network, and without TLS anybody on the way reads along"
     )]
-    Plaintext {
-        /// The host.
-        host: String,
-    },
+    Plaintext { host: String },
 }
 
 /// Whether a gateway in a public network may be spoken to without TLS.
@@ -104,7 +96,6 @@ impl GatewayAddress {
         &self.host
     }
 
-    /// The port.
     pub const fn port(&self) -> u16 {
         self.port
     }

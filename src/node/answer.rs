@@ -37,7 +37,6 @@ pub(super) enum Dialect {
 pub(super) enum Make {
     /// A server of ours: it understands members that only we have.
     Ours,
-    /// Any other.
     Other,
 }
 
@@ -135,7 +134,6 @@ impl Denied {
 }
 
 impl Answer {
-    /// It was done.
     pub(super) const fn done(payload: Value) -> Self {
         Self {
             ok: true,
@@ -145,7 +143,6 @@ impl Answer {
         }
     }
 
-    /// It was not.
     pub(super) fn failed(code: &str, message: impl Into<String>) -> Self {
         Self {
             ok: false,

@@ -38,7 +38,6 @@ pub(super) enum Credential {
     Device(Secret),
     /// The secret of all nodes.
     Shared(Secret),
-    /// None is known.
     None,
 }
 

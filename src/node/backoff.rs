@@ -4,7 +4,6 @@ use std::time::Duration;
 
 /// The first pause.
 const FIRST: Duration = Duration::from_secs(1);
-/// The longest.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Doublings until the longest is reached.
 const DOUBLINGS: u32 = 5;

@@ -58,12 +58,7 @@ pub(super) enum Ended {
     NoHandshake,
     /// It closed the connection.
     #[error("the gateway closed the connection ({code}{}{reason})", if .reason.is_empty() { "" } else { " " })]
-    Closed {
-        /// The WebSocket code.
-        code: u16,
-        /// Its words, harmless.
-        reason: String,
-    },
+    Closed { code: u16, reason: String },
     /// It said that it goes.
     #[error("the gateway shuts down")]
     Shutdown,
@@ -76,7 +71,6 @@ pub(super) enum Ended {
     /// It takes nothing any more.
     #[error("the gateway takes nothing any more")]
     Stuck,
-    /// The connection broke.
     #[error("the connection broke")]
     Broken,
     /// We are to stop.
@@ -255,7 +249,6 @@ pub(super) async fn serve(
 }
 
 impl Ended {
-    /// How we close.
     const fn close(&self) -> (u16, &'static str) {
         match self {
             Self::Silent => (TICK_TIMEOUT, "tick timeout"),

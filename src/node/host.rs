@@ -82,7 +82,6 @@ pub(super) struct HostParts {
     pub(super) companion: Companion,
 }
 
-/// Answers calls.
 #[derive(Debug)]
 pub(super) struct Host {
     parts: HostParts,

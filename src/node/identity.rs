@@ -41,9 +41,7 @@ pub enum IdentityError {
     /// It could not be read or written.
     #[error("{} cannot be read or written", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -52,34 +50,18 @@ pub enum IdentityError {
     Directory(#[from] PrivateDirError),
     /// It belongs to another user.
     #[error("{} belongs to user {owner}", path.display())]
-    ForeignOwner {
-        /// The file.
-        path: PathBuf,
-        /// Their user id.
-        owner: u32,
-    },
+    ForeignOwner { path: PathBuf, owner: u32 },
     /// Another user may read or write it.
     #[error("{} may be read or written by others (mode {mode:o}); if nobody did, chmod 600 it, else remove it and pair again", path.display())]
-    Loose {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    Loose { path: PathBuf, mode: u32 },
     /// It is not what it should be.
     #[error("{}: {what}", path.display())]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        what: &'static str,
-    },
+    Content { path: PathBuf, what: &'static str },
 }
 
 /// A device with its key.
 #[derive(Debug)]
 pub struct DeviceIdentity {
-    /// The key.
     pub key: DeviceKey,
 }
 
@@ -271,10 +253,8 @@ pub struct NodeFile {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayEntry {
-    /// Host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// Port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
     /// Whether it is spoken to over TLS.

@@ -52,11 +52,9 @@ pub(super) struct RunCall {
 /// What a gateway says about approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// Nothing.
     Nothing,
     /// A person there allowed it.
     Allowed(ApprovalDecision),
-    /// Nobody answered there.
     Fallback,
 }
 

@@ -52,7 +52,6 @@ pub(super) enum OpenError {
     TimedOut,
 }
 
-/// Connects.
 pub(super) async fn open(address: &GatewayAddress) -> Result<Socket, OpenError> {
     timeout(PATIENCE, open_patiently(address))
         .await

@@ -22,7 +22,6 @@ pub enum NodeEvent {
     Connected {
         /// The gateway's version, harmless.
         version: String,
-        /// The protocol.
         protocol: i64,
     },
     /// A person has to approve it.
@@ -40,19 +39,16 @@ pub enum NodeEvent {
         /// The gateway's words, harmless.
         message: String,
     },
-    /// The clocks differ.
     ClockSkew {
         /// How far the gateway's clock is ahead, in milliseconds.
         ahead_ms: i64,
     },
     /// There is no connection, or none any more.
     Disconnected {
-        /// Why.
         message: String,
     },
     /// How it stands about this machine's own policy, where that is worth a word.
     Policy(PolicyNews),
-    /// It stops.
     Stopping,
 }
 
@@ -73,7 +69,6 @@ pub enum PolicyNews {
 pub enum NodeState {
     /// It tries to connect.
     Connecting,
-    /// It is connected.
     Connected,
     /// It waits for an approval.
     Pairing,
@@ -83,19 +78,14 @@ pub enum NodeState {
     Stopped,
 }
 
-/// `countersign/node/status.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeStanding {
-    /// The process.
     pub pid: u32,
     /// When that process started, as the kernel counts, so that another one of the same number is not it.
     pub started_ticks: Option<u64>,
-    /// The node's id.
     pub node_id: String,
-    /// The gateway.
     pub gateway: String,
-    /// What it does.
     pub state: NodeState,
     /// Since when, in Unix milliseconds.
     pub since_ms: i64,

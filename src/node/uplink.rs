@@ -30,7 +30,6 @@ pub(super) struct Link {
     ids: Arc<dyn Ids>,
     /// Which words the gateway expects.
     pub(super) dialect: Dialect,
-    /// Whose it is.
     pub(super) make: Make,
     /// Longest frame that it takes.
     pub(super) max_payload: usize,
@@ -62,7 +61,6 @@ pub(super) enum RequestError {
     /// No answer came in time.
     #[error("no answer came in time")]
     TimedOut,
-    /// It was refused.
     #[error("{}", .0.message)]
     Refused(WireError),
 }
@@ -180,7 +178,6 @@ impl Uplink {
         self.0.send_replace(Some(link));
     }
 
-    /// None does.
     pub(super) fn down(&self) {
         if let Some(link) = self.0.send_replace(None) {
             link.close();

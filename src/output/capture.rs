@@ -52,7 +52,6 @@ struct Stream {
 }
 
 impl Capture {
-    /// An empty capture.
     pub fn new(limits: CaptureLimits) -> Self {
         Self {
             limits,

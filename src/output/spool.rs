@@ -38,7 +38,6 @@ pub fn header(stream: OutputStream, payload: usize) -> [u8; HEADER_BYTES] {
 pub enum Selection {
     /// Both streams in order of arrival.
     Both,
-    /// One stream.
     Only(OutputStream),
 }
 

@@ -12,7 +12,6 @@ use super::{
 pub struct HunkError {
     /// Which of the file's hunks, from 1.
     pub hunk: usize,
-    /// Why.
     pub misfit: Misfit,
 }
 

@@ -45,7 +45,6 @@ pub enum Operation {
     Update {
         /// Which.
         path: PatchPath,
-        /// Where it goes.
         to: Option<PatchPath>,
         /// What changes; empty only where it goes somewhere.
         hunks: Vec<Hunk>,
@@ -57,7 +56,6 @@ pub enum Operation {
 pub struct Hunk {
     /// Lines that come before it, in this order, which need not be next to it.
     pub contexts: Vec<String>,
-    /// Never empty.
     pub lines: Vec<Line>,
     /// Whether the file ends with it.
     pub at_end: bool,
@@ -70,7 +68,6 @@ pub enum Line {
     Keep(String),
     /// It is there and goes.
     Remove(String),
-    /// It comes.
     Insert(String),
 }
 

@@ -23,7 +23,6 @@ const HERE_DOCUMENT_END: &str = "EOF";
 pub struct ParseError {
     /// The line at fault, from 1.
     pub line: usize,
-    /// What is wrong.
     pub fault: Fault,
 }
 

@@ -28,7 +28,6 @@ pub enum PathFault {
     /// It ends with a slash.
     #[error("the path names a directory")]
     Directory,
-    /// It goes up.
     #[error("the path must not contain \"..\"")]
     Up,
     /// It holds control characters, or such as move or hide text.

@@ -17,7 +17,6 @@ use super::{
     pattern::{ExecutablePattern, PathCase, PatternCache, has_wildcard},
 };
 
-/// One of `[[approvals.rules]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRule {
     /// Agents it is for; empty for all.
@@ -48,7 +47,6 @@ pub struct Demand {
 /// A question, as far as rules look at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// For which agent.
     pub agent: &'a AgentId,
     /// Where it would run.
     pub host: Host,
@@ -83,7 +81,6 @@ pub struct Matcher<'a> {
     pub lookup: Option<&'a dyn PathLookup>,
     /// How paths and names compare.
     pub case: PathCase,
-    /// Compiled patterns.
     pub cache: &'a PatternCache,
 }
 

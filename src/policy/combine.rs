@@ -12,13 +12,9 @@ use super::layers::{Layer, Resolved, Spoken};
 /// last of which counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentPolicy {
-    /// `security`
     pub security: Vec<Spoken<Security>>,
-    /// `ask`
     pub ask: Vec<Spoken<Ask>>,
-    /// `askFallback`
     pub ask_fallback: Vec<Spoken<Security>>,
-    /// `autoAllowSkills`
     pub auto_allow_skills: Vec<Spoken<bool>>,
     /// Whether the values stand in for a document that is refused.
     pub refused: bool,
@@ -61,7 +57,6 @@ pub struct PolicyLayers<'a> {
     pub security: &'a [Spoken<Security>],
     /// Configured ask: default, global, agent.
     pub ask: &'a [Spoken<Ask>],
-    /// The session's overrides.
     pub session: Wanted,
     /// What a call gets that is granted elevation; on top of the session.
     pub elevated: Wanted,
@@ -74,7 +69,6 @@ pub struct PolicyLayers<'a> {
 /// What is wanted besides the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wishes {
-    /// By the session.
     pub session: Wanted,
     /// By a call that is granted elevation.
     pub elevated: Wanted,
@@ -95,9 +89,7 @@ impl From<Wanted> for Wishes {
 /// What a session or a call wants, where it says anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wanted {
-    /// `security`
     pub security: Option<Security>,
-    /// `ask`
     pub ask: Option<Ask>,
 }
 
@@ -110,7 +102,6 @@ pub struct Effective {
     pub ask: Resolved<Ask>,
     /// The document's, never looser than `security`.
     pub ask_fallback: Resolved<Security>,
-    /// The document's.
     pub auto_allow_skills: Resolved<bool>,
     /// Whether security is `deny` for no other reason than a refused document.
     pub document_refused: bool,
@@ -162,7 +153,6 @@ fn pick<T: Copy>(one: Resolved<T>, other: Resolved<T>, is_stricter: impl Fn(T, T
     }
 }
 
-/// Combines all layers.
 pub fn combine(layers: PolicyLayers<'_>) -> Effective {
     let PolicyLayers {
         security,

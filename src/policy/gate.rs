@@ -9,7 +9,6 @@ use crate::domain::{Ask, Reason, Security};
 /// How far the allowlist covers a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coverage {
-    /// Every segment matches.
     pub satisfied: bool,
     /// The command could be analysed. A failed analysis counts as no match everywhere.
     pub analysis_ok: bool,
@@ -23,16 +22,13 @@ impl Coverage {
     }
 }
 
-/// All that decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an independent finding about the command or the policy"
 )]
 pub struct GateInput {
-    /// Effective security.
     pub security: Security,
-    /// Effective ask.
     pub ask: Ask,
     /// Effective fallback; clamped to `security` here too.
     pub ask_fallback: Security,
@@ -103,7 +99,6 @@ impl GateInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// It runs.
     Run,
     /// A person is asked first.
     Ask(AskSpec),
@@ -125,7 +120,6 @@ impl Verdict {
 /// How a person is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AskSpec {
-    /// Why.
     pub why: AskWhy,
     /// Whether the policy lets the answer be remembered. There must be something to remember besides.
     pub allow_always_offered: bool,
@@ -134,7 +128,6 @@ pub struct AskSpec {
 /// Why a person is asked, as `why.rule` of an approval spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskWhy {
-    /// Ask is `always`.
     AskAlways,
     /// The allowlist does not cover the command.
     AllowlistMiss,
@@ -145,7 +138,6 @@ pub enum AskWhy {
 }
 
 impl AskWhy {
-    /// The rule's name.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::AskAlways => "ask-always",
@@ -170,9 +162,7 @@ pub enum Unanswered {
 /// What `[approvals] fallback_after_timeout` says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterTimeout {
-    /// The fallback decides.
     Fallback,
-    /// It is denied.
     Deny,
 }
 

@@ -10,16 +10,13 @@
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content<T> {
-    /// Its hash.
     pub hash: String,
-    /// What it says.
     pub value: T,
 }
 
 /// An edit that does not count yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held<T> {
-    /// The edited content.
     pub content: Content<T>,
     /// When it was first seen, in Unix milliseconds.
     pub since_ms: i64,
@@ -46,7 +43,6 @@ pub enum Origin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// Nothing changed.
     Same,
     /// The content counts now, alone.
     Accepted,
@@ -182,7 +178,6 @@ pub const MAX_LINES: usize = 50;
 const MAX_QUOTED_CHARS: usize = 200;
 
 impl Allowances {
-    /// One more.
     pub fn add(&mut self, line: String) {
         if self.lines.len() < MAX_LINES {
             self.lines.push(line);
@@ -191,7 +186,6 @@ impl Allowances {
         }
     }
 
-    /// The words.
     pub fn into_lines(self) -> Vec<String> {
         let Self { mut lines, left_off } = self;
         if left_off > 0 {

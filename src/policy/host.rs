@@ -12,16 +12,13 @@ use super::layers::{Layer, Resolved, Spoken};
 pub enum Sandbox {
     /// A backend is usable and the agent's mode includes the session.
     Active,
-    /// Not so.
     Inactive,
 }
 
 /// Whether a call leaves the sandbox with its sender's authority, which was checked before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Elevation {
-    /// An ordinary call.
     None,
-    /// `elevated: true`, granted.
     Granted,
 }
 
@@ -30,9 +27,7 @@ pub enum Elevation {
 pub struct HostLayers<'a> {
     /// Configured: default, global, agent.
     pub configured: &'a [Spoken<HostChoice>],
-    /// The session's override.
     pub session: Option<HostChoice>,
-    /// The call's parameter.
     pub call: Option<HostChoice>,
     /// Whether a sandbox is active.
     pub sandbox: Sandbox,

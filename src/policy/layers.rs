@@ -30,11 +30,9 @@ vocabulary! {
 /// One value that one layer said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spoken<T> {
-    /// Which layer.
     pub layer: Layer,
     /// The key or pointer that set it (`tools.exec.ask`, `exec-approvals.json#/agents/main/ask`, `default`).
     pub source: String,
-    /// What it said.
     pub value: T,
 }
 
@@ -52,7 +50,6 @@ impl<T> Spoken<T> {
 /// A value after combining, with everybody who spoke, strongest last. What they said may be less definite than what counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved<T, S = T> {
-    /// What counts.
     pub value: T,
     /// The source that set it.
     pub source: String,

@@ -15,9 +15,7 @@ pub const MIN_PREFIX: usize = 6;
 /// A paired node, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selectable<'a> {
-    /// Its id.
     pub id: &'a str,
-    /// Its name.
     pub name: Option<Name<'a>>,
     /// The address it connected from last.
     pub remote_ip: Option<IpAddr>,

@@ -31,11 +31,8 @@ pub enum PresetReach {
 /// What a preset sets: the first three in the configuration, the last three in the approvals document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PresetValues {
-    /// Where commands run.
     pub host: HostChoice,
-    /// `security`, in both.
     pub security: Security,
-    /// `ask`, in both.
     pub ask: Ask,
     /// `askFallback`, in the document alone.
     pub ask_fallback: Security,
@@ -51,7 +48,6 @@ pub struct ConfigEdit {
 }
 
 impl Preset {
-    /// The preset's values.
     pub const fn values(self) -> PresetValues {
         match self {
             Self::DenyAll => PresetValues {

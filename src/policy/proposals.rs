@@ -16,7 +16,6 @@ const MAX_PEOPLE: usize = 100;
 #[serde(transparent)]
 pub struct Proposals(Vec<Proposal>);
 
-/// One person's part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Proposal {
@@ -68,7 +67,6 @@ impl Proposals {
         self.0.iter().map(|known| known.by.clone()).collect()
     }
 
-    /// Whether nobody has.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -54,7 +54,6 @@ pub struct RunnerOptions {
     pub runs: PathBuf,
     /// Where spools are. As `runs`.
     pub output: PathBuf,
-    /// What commands inherit.
     pub limits: InheritedLimits,
     /// Most commands at a time; more wait for a supervisor.
     pub max_running: usize,
@@ -81,7 +80,6 @@ pub struct Apart {
 pub enum Keeping {
     /// A process that keeps root, for a server that is about to give it up.
     Keeper {
-        /// The account.
         account: Identity,
         /// The account that the server is going to have.
         server: u32,
@@ -120,9 +118,7 @@ pub enum RunnerError {
     /// A directory that it needs cannot be opened.
     #[error("cannot open {path}")]
     Directory {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

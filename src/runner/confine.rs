@@ -44,7 +44,6 @@ const MAX_COPY_BYTES: u64 = 1024 * 1024;
 /// A directory that is covered with an empty one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mask {
-    /// The directory.
     pub at: PathBuf,
     /// Whether commands may write there, into memory that goes with the server.
     pub writable: bool,
@@ -254,7 +253,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// For `map_err`.
 fn failed(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
     let what = what.into();
     move |error| Failure { what, error }

@@ -33,7 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Descriptors that it is started with: its own end, that of the supervisors, the directory where they wait.
 const DESCRIPTORS: u32 = 3;
 
-/// The server's end.
 #[derive(Debug)]
 pub(super) struct Keeper {
     /// One question at a time.

@@ -15,7 +15,6 @@ pub(crate) const LIVE_BYTES: usize = 800 * 1024;
 /// After that, this much of the newest output is sent now and then: enough for a tail of 20,000 characters.
 pub(crate) const TAIL_BYTES: usize = 80 * 1024;
 
-/// How often.
 pub(super) const TAIL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What a command does in its first moment is told in one message, which for a short command is the only one.

@@ -16,10 +16,8 @@ use super::{pool, unit_link::RunnerUnit};
 /// The word that makes this program a shell of another account. Not for people.
 pub(super) const MODE: &str = "__login";
 
-/// A login shell.
 #[derive(Debug, Clone, Copy)]
 pub struct LoginShell<'a> {
-    /// Its path.
     pub path: &'a Path,
     /// As whom it runs.
     pub login_as: LoginAs<'a>,

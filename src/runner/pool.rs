@@ -142,10 +142,7 @@ pub(super) enum RunnerPlace {
     /// The same, with namespaces for confined commands.
     Confining,
     /// Under another account than the server, whose number this is: the directory where supervisors wait for it.
-    Apart {
-        /// The server's account.
-        server: u32,
-    },
+    Apart { server: u32 },
 }
 
 const BESIDE: &str = "-";
@@ -274,7 +271,6 @@ struct Pool {
     attach: OwnedFd,
     output: Option<OwnedFd>,
     confines: Option<Confines>,
-    /// The server's account.
     server: u32,
     seats: Seats,
     signals: ChildSignals,

@@ -72,7 +72,6 @@ pub(super) enum SpoolPlace<'a> {
 }
 
 impl SpoolPlace<'_> {
-    /// The spool, empty.
     fn open(self, name: &str) -> Result<OwnedFd, Errno> {
         match self {
             Self::Directory(directory) => {

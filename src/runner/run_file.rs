@@ -37,7 +37,6 @@ const MAX_BYTES: usize = 1024;
 pub enum RunFileState {
     /// There is no file: the start frame was never made.
     Missing,
-    /// Nothing was started.
     Empty,
     /// Nothing was started, and nothing will be.
     Void,
@@ -73,7 +72,6 @@ impl RunFileState {
 /// What has to be done to make a run impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Voiding {
-    /// Write it down.
     Append,
     /// It is so already.
     Nothing,
@@ -97,7 +95,6 @@ pub struct Fence {
 /// A run file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspected {
-    /// What it says.
     pub state: RunFileState,
     /// Whether a supervisor lives that holds it.
     pub is_locked: bool,
@@ -243,7 +240,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// The fence.
     pub fn fence(process: &Process, boot_id: &str, launch_id: &LaunchId) -> Self {
         let Process { pid, start_time, .. } = process;
         Self::of(format_args!("started {pid} {boot_id} {start_time} {launch_id}"))

@@ -19,7 +19,6 @@ const FREE: u8 = 0;
 const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 
-/// All seats.
 #[derive(Debug)]
 pub(super) struct Seats {
     marks: SharedBytes,

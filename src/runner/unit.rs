@@ -45,7 +45,6 @@ const BACKLOG: i32 = 16;
 pub struct UnitOptions {
     /// The account of the server. Nobody else is listened to.
     pub server: u32,
-    /// Its socket.
     pub socket: UnitSocket,
 }
 
@@ -63,9 +62,7 @@ pub enum UnitSocket {
 pub enum UnitNotice {
     /// It can be connected to.
     Ready,
-    /// A server came.
     Served,
-    /// It is gone.
     Left,
     /// A process of this account came, and was sent away.
     Foreign(u32),
@@ -94,9 +91,7 @@ pub enum UnitError {
     /// The socket cannot be made.
     #[error("{path} cannot be listened at")]
     Bind {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -305,7 +300,6 @@ impl Unit<'_> {
 }
 
 impl Connection {
-    /// Answers one question.
     fn serve(&mut self, frame: &mut [u8], limits: InheritedLimits, server: u32) -> Next {
         let received = socket::receive_frame(self.socket.as_fd(), frame);
         let Ok(Received::Frame(length, descriptors)) = received else {

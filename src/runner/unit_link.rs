@@ -38,7 +38,6 @@ const RETRY: Duration = Duration::from_millis(50);
 /// Where a unit is, and of whom it must be.
 #[derive(Debug, Clone)]
 pub struct UnitPlace {
-    /// Its socket.
     pub socket: PathBuf,
     /// The account of the commands.
     pub account: u32,
@@ -47,7 +46,6 @@ pub struct UnitPlace {
 /// There is no unit to start anything with.
 #[derive(Debug, thiserror::Error)]
 pub enum UnitProblem {
-    /// Nothing is there.
     #[error("{0} is not there")]
     Missing(PathBuf),
     /// Something else is there, a link for example.
@@ -55,12 +53,7 @@ pub enum UnitProblem {
     NoSocket(PathBuf),
     /// It belongs to another user.
     #[error("{path} belongs to user {owner}; it must be root's or of the account of the commands")]
-    Owner {
-        /// The socket.
-        path: PathBuf,
-        /// Whose it is.
-        owner: u32,
-    },
+    Owner { path: PathBuf, owner: u32 },
     /// Everybody may connect to it.
     #[error("{0} is open to everybody; its mode must be 0660 or less")]
     Open(PathBuf),

@@ -74,7 +74,6 @@ pub(super) struct Command<'a> {
     pub(super) answers: Option<Answering>,
 }
 
-/// The loop's state.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts, not the states of one machine"
@@ -111,7 +110,6 @@ pub(super) struct Watch<'a> {
     is_with_leftovers: bool,
 }
 
-/// Who is told.
 struct Server<'a> {
     stream: Option<Stream>,
     listener: Option<Listener<'a>>,

@@ -26,7 +26,6 @@ const SHOWN_CHARS: usize = 40;
 /// The shortest beginning of an approval's id that names it.
 const SLUG_CHARS: usize = 8;
 
-/// A text, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
     /// The directives in the order in which they stand.
@@ -35,7 +34,6 @@ pub struct Parsed {
     pub cleaned: String,
 }
 
-/// One directive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directive {
     /// `/exec` alone: what holds.
@@ -54,10 +52,8 @@ pub enum Directive {
     Approve {
         /// The id of the approval, or 8 or more of its first characters.
         approval: String,
-        /// What was decided.
         decision: ApprovalDecision,
     },
-    /// `/approve` without them.
     BadApprove,
 }
 
@@ -81,7 +77,6 @@ impl Directive {
 pub enum BadOption {
     /// A value that the key does not have.
     Value {
-        /// The key.
         key: ExecKey,
         /// What was typed in its place.
         typed: Typed,
@@ -112,13 +107,9 @@ impl fmt::Display for Typed {
 /// What `/exec` can set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecKey {
-    /// `host`
     Host,
-    /// `security`
     Security,
-    /// `ask`
     Ask,
-    /// `node`
     Node,
 }
 

@@ -7,16 +7,11 @@ use crate::{
     settings::ElevatedLevel,
 };
 
-/// What `/exec` sets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ExecOverrides {
-    /// `host`
     pub host: Option<HostChoice>,
-    /// `security`
     pub security: Option<Security>,
-    /// `ask`
     pub ask: Option<Ask>,
-    /// `node`
     pub node: Option<String>,
 }
 
@@ -36,7 +31,6 @@ impl ExecOverrides {
 /// Everything a session overrides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Overrides {
-    /// What `/exec` set.
     pub exec: ExecOverrides,
     /// The level that a sender chose; `None` where none did.
     pub elevated: Option<Elevated>,
@@ -57,7 +51,6 @@ pub struct SetBy {
 /// stay as they are below it, so that `off` has nothing to put back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Elevated {
-    /// The level.
     pub level: ElevatedLevel,
     /// Who chose it. It holds only as long as they may be elevated.
     pub sender: Sender,
@@ -93,9 +86,7 @@ impl Elevated {
 pub struct InForce {
     /// Where its runs go.
     pub host: Option<HostChoice>,
-    /// Security and ask.
     pub wanted: Wanted,
-    /// The node.
     pub node: Option<String>,
 }
 

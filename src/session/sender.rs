@@ -32,13 +32,11 @@ pub struct Sender {
 pub struct Told {
     /// Where they are known: `telegram`, `slack`.
     pub provider: String,
-    /// Their id there.
     pub id: String,
     /// What they call themselves.
     pub name: Option<String>,
     /// Their name of account.
     pub username: Option<String>,
-    /// Their phone number.
     pub e164: Option<String>,
     /// Name and number, where a provider has that.
     pub tag: Option<String>,
@@ -48,7 +46,6 @@ pub struct Told {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {expected}")]
 pub struct InvalidSender {
-    /// Which member.
     pub path: &'static str,
     /// What it must be.
     pub expected: &'static str,
@@ -119,7 +116,6 @@ impl Sender {
         &self.provider
     }
 
-    /// Their id there.
     pub fn id(&self) -> &str {
         &self.id
     }

@@ -16,9 +16,7 @@ use crate::domain::{AgentId, SessionKey};
 /// each agent that uses them on its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionName {
-    /// Whose.
     pub agent: AgentId,
-    /// Its key.
     pub key: SessionKey,
 }
 
@@ -50,7 +48,6 @@ enum Rank {
     Overrides,
 }
 
-/// Sessions by name.
 #[derive(Debug)]
 pub struct Sessions {
     by_name: HashMap<SessionName, Session>,

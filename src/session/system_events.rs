@@ -10,9 +10,7 @@ pub const MAX_SYSTEM_EVENTS: usize = 20;
 /// Something that a session is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemEvent {
-    /// When.
     pub at: UnixMillis,
-    /// What.
     pub text: String,
     /// The run that it is about.
     pub run_id: Option<RunId>,

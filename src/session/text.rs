@@ -14,7 +14,6 @@ use crate::{
 /// What anybody reads who may not use directives.
 pub const NOT_AUTHORISED: &str = "You are not authorised to use directives here.";
 
-/// What `/approve` needs.
 pub const APPROVE_USAGE: &str =
     "Usage: /approve ID allow-once, allow-always or deny. ID is the approval's id or its first 8 characters.";
 
@@ -24,7 +23,6 @@ const LEVELS: &str = "on, ask, full or off";
 /// A value and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown<T> {
-    /// What counts.
     pub value: T,
     /// The key or layer that set it.
     pub source: String,
@@ -33,17 +31,13 @@ pub struct Shown<T> {
 /// What `/exec` alone shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExecShown {
-    /// Where commands run.
     pub host: Shown<Host>,
-    /// Security.
     pub security: Shown<Security>,
-    /// Ask.
     pub ask: Shown<Ask>,
     /// The node, where there is one.
     pub node: Option<Shown<String>>,
 }
 
-/// Answers `/exec`.
 pub fn exec_shown(shown: &ExecShown) -> String {
     let ExecShown {
         host,
@@ -153,7 +147,6 @@ pub fn elevated_unavailable(gates: &[Gate]) -> String {
 /// What became of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
-    /// It counts.
     Taken(ApprovalDecision),
     /// It counts, and others have to allow it, too.
     Counted {
@@ -180,7 +173,6 @@ pub enum Answered {
     Stopped(String),
     /// There is no such approval.
     Unknown,
-    /// There are several.
     Ambiguous,
 }
 

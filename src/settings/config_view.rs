@@ -51,7 +51,6 @@ pub fn config_part(values: &[EffectiveValue], path: &KeyPath) -> Result<ConfigPa
 pub enum ConfigPart {
     /// A key, or a part of one.
     Key(EffectiveValue),
-    /// Several keys.
     Group(Vec<EffectiveValue>),
 }
 

@@ -22,17 +22,9 @@ use super::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyEdit {
     /// Gives a key a value; objects and list elements on the way are made.
-    Set {
-        /// The key.
-        path: KeyPath,
-        /// Its value.
-        value: Value,
-    },
+    Set { path: KeyPath, value: Value },
     /// Takes a key away; one that is not there is none.
-    Unset {
-        /// The key.
-        path: KeyPath,
-    },
+    Unset { path: KeyPath },
 }
 
 impl KeyEdit {
@@ -53,27 +45,19 @@ pub enum EditError {
     /// No key that we read.
     #[error("{path}: unknown key, the nearest known one is {nearest}")]
     UnknownKey {
-        /// The path.
         path: String,
         /// The known key that looks most like it.
         nearest: String,
     },
     /// Something else than an object or list is where the path goes through, or the list is too short.
     #[error("{path}: leads through something else than an object or list")]
-    NoSuchPlace {
-        /// The path.
-        path: String,
-    },
+    NoSuchPlace { path: String },
     /// A name that JavaScript readers of the file would take for something else.
     #[error("{path}: __proto__ cannot be a name here")]
-    ReservedName {
-        /// The path.
-        path: String,
-    },
+    ReservedName { path: String },
     /// Removing it would remove what belongs to the product alone.
     #[error("{path}: holds {foreign}, which is not ours to remove")]
     NotOurs {
-        /// The path.
         path: String,
         /// A key in it that we do not read.
         foreign: String,
@@ -91,9 +75,7 @@ pub enum EditError {
 pub struct Edited {
     /// The new text; the old one, comments included, when nothing changed.
     pub text: String,
-    /// What it means.
     pub policy: PolicyConfig,
-    /// Whether anything changed.
     pub changed: bool,
 }
 

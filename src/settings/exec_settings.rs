@@ -42,14 +42,12 @@ pub struct ExecSettings {
     pub safe_bin_trusted_dirs: Vec<PathBuf>,
     /// Their profiles, by name.
     pub safe_bin_profiles: BTreeMap<String, SafeBinProfile>,
-    /// The patch tool.
     pub apply_patch: ApplyPatchSettings,
 }
 
 /// What a safe bin may be given (`tools.exec.safeBinProfiles`). What is `None` was not said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SafeBinProfile {
-    /// Fewest positional arguments.
     pub min_positional: Option<usize>,
     /// Most positional arguments.
     pub max_positional: Option<usize>,
@@ -61,7 +59,6 @@ pub struct SafeBinProfile {
     pub denied_flags: Vec<String>,
 }
 
-/// `tools.exec.applyPatch.*`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyPatchSettings {
     /// Whether there is a patch tool.
@@ -77,7 +74,6 @@ const BUILT_IN_TRUSTED_DIRS: [&str; 2] = ["/bin", "/usr/bin"];
 
 /// The three levels of an agent, weakest first.
 pub(super) struct Levels<'a> {
-    /// Built in.
     pub(super) default: &'a Level,
     /// The file's global keys.
     pub(super) global: &'a Level,

@@ -57,7 +57,6 @@ impl Mismatch {
 
 /// How the value of a key is read.
 pub(super) trait Kind {
-    /// What it becomes.
     type Value;
 
     /// Whether it must never be shown.
@@ -72,7 +71,6 @@ pub(super) trait Kind {
     }
 }
 
-/// `true` or `false`.
 pub(super) struct Flag;
 
 impl Kind for Flag {

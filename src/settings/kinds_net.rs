@@ -124,7 +124,6 @@ fn host_name(text: &str) -> Option<String> {
     is_name.then(|| text.to_ascii_lowercase())
 }
 
-/// A URL.
 pub(super) struct Url;
 
 impl Kind for Url {
@@ -218,7 +217,6 @@ impl fmt::Display for IpRange {
     }
 }
 
-/// An address range.
 pub(super) struct Range;
 
 impl Kind for Range {
@@ -263,7 +261,6 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// A database.
 pub(super) struct DatabaseAddress;
 
 impl Kind for DatabaseAddress {

@@ -80,7 +80,6 @@ impl Kind for Processors {
 /// Limits by name: an amount, or an object with `soft` and `hard`.
 pub(super) type Ulimits = Members<Ulimit>;
 
-/// One limit.
 pub(super) struct Ulimit;
 
 impl Kind for Ulimit {

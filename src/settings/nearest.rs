@@ -10,7 +10,6 @@ pub(super) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
         .unwrap_or_default()
 }
 
-/// Levenshtein's distance.
 fn distance(from: &[char], to: &str) -> usize {
     let mut row: Vec<usize> = (0..=from.len()).collect();
     for (line, wanted) in to.chars().enumerate() {

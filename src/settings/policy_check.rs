@@ -16,7 +16,6 @@ use super::{
     server_sources::problem,
 };
 
-/// Checks one level.
 pub(super) fn check_level(
     level: &LevelTree<'_>,
     source: &Source,
@@ -33,11 +32,9 @@ pub(super) fn check_level(
 
 /// An agent of the file.
 pub(super) struct FoundAgent<'a> {
-    /// Its id.
     pub(super) id: AgentId,
     /// The path of its object.
     pub(super) at: String,
-    /// Its object.
     pub(super) object: &'a Value,
 }
 

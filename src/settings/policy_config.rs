@@ -64,7 +64,6 @@ pub struct CommandSettings {
 /// Who may leave the sandbox, and how far (`tools.elevated.*`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElevatedSettings {
-    /// The global switch.
     pub enabled: bool,
     /// The agent's switch, which can only switch off, and its key.
     pub agent_enabled: bool,
@@ -117,7 +116,6 @@ impl PolicyConfig {
         is_workspace_named.then_some(workspace)
     }
 
-    /// The agent's sandbox.
     pub fn sandbox(&self, agent: &AgentId) -> &SandboxSettings {
         &self.of(agent).sandbox
     }
@@ -177,7 +175,6 @@ impl PolicyConfig {
 /// What a text of `openclaw.json` comes to.
 #[derive(Debug)]
 pub(super) struct ParsedPolicy {
-    /// The policy.
     pub(super) config: PolicyConfig,
     /// Every value, for doctor and the API.
     pub(super) values: Vec<EffectiveValue>,

@@ -22,7 +22,6 @@ use super::{
 /// What is known of a key before any value.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PolicyKey {
-    /// Its path.
     pub(super) global: &'static str,
     /// Its path within an agent's object, when an agent may have it.
     pub(super) agent: Option<&'static str>,
@@ -121,16 +120,13 @@ impl Scope {
 /// A value with the full path of the key that says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Said<T> {
-    /// The value.
     pub(super) value: T,
-    /// The key.
     pub(super) source: String,
 }
 
 /// One level of the file.
 #[derive(Debug)]
 pub(super) struct LevelTree<'a> {
-    /// Which.
     pub(super) scope: Scope,
     /// Its object: the root of the file, or the agent's.
     pub(super) object: &'a Value,
@@ -214,7 +210,6 @@ macro_rules! policy_settings {
             }
         }
 
-        /// Every key.
         pub(super) const KEYS: &[PolicyKey] = &[
             $( policy_settings!(@key $global, $agent, $kind, $default, $effect), )+
             $( policy_settings!(@key $checked_global, $checked_agent, $checked_kind, $checked_default, Later), )+

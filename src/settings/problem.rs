@@ -5,11 +5,8 @@ use std::{fmt, path::PathBuf};
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// Built in.
     Default,
-    /// A file.
     File(PathBuf),
-    /// An environment variable.
     Variable(String),
     /// A command line flag.
     Flag(&'static str),
@@ -43,7 +40,6 @@ pub struct SettingsProblem {
     pub source: Source,
     /// The key (`http.listen`, `agents.list[0].tools.exec.ask`), when it is about one.
     pub key: Option<String>,
-    /// What is wrong.
     pub problem: Problem,
 }
 
@@ -88,13 +84,11 @@ pub enum Problem {
          create NAME --scope admin --owner OWNER"
     )]
     OneOwner,
-    /// No such key.
     #[error("unknown key, the nearest known one is {nearest}")]
     UnknownKey {
         /// The known key that looks most like it.
         nearest: String,
     },
-    /// No such variable.
     #[error("unknown variable, the nearest known one is {nearest}")]
     UnknownVariable {
         /// The known variable that looks most like it.
@@ -108,14 +102,10 @@ pub enum Problem {
     Null,
     /// Said twice at one level.
     #[error("conflicts with {with} at the same level, keep one of them")]
-    Conflict {
-        /// The other key.
-        with: String,
-    },
+    Conflict { with: String },
     /// An agent in two places.
     #[error("agent {agent} is already defined at {first}")]
     DuplicateAgent {
-        /// Its id.
         agent: String,
         /// Where it was first.
         first: String,
@@ -142,7 +132,6 @@ pub enum Problem {
          reach it ([http] insecure_bind = true or --insecure-bind)"
     )]
     OpenWithoutTls,
-    /// Metrics for everybody.
     #[error(
         "not a loopback address: metrics are served without a token, so that needs [http] insecure_bind = true or \
          --insecure-bind"
@@ -157,15 +146,11 @@ pub enum Problem {
     /// The file that was named is not there.
     #[error("no such file")]
     Missing,
-    /// Not a file.
     #[error("not a regular file")]
     NotAFile,
     /// The file of another user.
     #[error("belongs to user {owner}, neither to us nor to root")]
-    ForeignOwner {
-        /// Their user id.
-        owner: u32,
-    },
+    ForeignOwner { owner: u32 },
     /// Everybody may write it.
     #[error("others may write it, take that right away with chmod o-w")]
     OthersMayWrite,
@@ -175,10 +160,8 @@ pub enum Problem {
         /// What is read at most.
         limit: usize,
     },
-    /// Not text.
     #[error("not valid UTF-8")]
     NotUtf8,
-    /// Cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(std::io::ErrorKind),
 }
@@ -191,22 +174,13 @@ pub enum SettingsFinding {
     GroupMayWrite(PathBuf),
     /// A key was set that does nothing yet.
     #[error("{key}: not yet effective (set by {from})")]
-    NotYetEffective {
-        /// The key.
-        key: String,
-        /// What set it.
-        from: Source,
-    },
+    NotYetEffective { key: String, from: Source },
     /// A key is known and deliberately not followed.
     #[error("{key}: known and ignored")]
-    Ignored {
-        /// The key.
-        key: String,
-    },
+    Ignored { key: String },
     /// A key below one of our objects that we do not know; outside the strict parts it is left alone.
     #[error("{key}: unknown, ignored; the nearest known one is {nearest}")]
     UnknownIgnored {
-        /// The key.
         key: String,
         /// The known key that looks most like it.
         nearest: String,

@@ -24,7 +24,6 @@ const HOUR: Duration = Duration::from_hours(1);
 pub struct SandboxSettings {
     /// Which sessions; `None` is unset.
     pub mode: Option<SandboxMode>,
-    /// Who shares one.
     pub scope: SandboxScope,
     /// What it sees of the workspace.
     pub workspace_access: WorkspaceAccess,
@@ -73,13 +72,11 @@ pub struct DockerSettings {
     pub seccomp_profile: Option<String>,
     /// Name of an `AppArmor` profile.
     pub apparmor_profile: Option<String>,
-    /// Name servers.
     pub dns: Vec<String>,
     /// Further lines of the hosts file, `name:address`.
     pub extra_hosts: Vec<String>,
     /// Variables of every command.
     pub env: BTreeMap<String, String>,
-    /// Further mounts.
     pub binds: Vec<BindMount>,
 }
 

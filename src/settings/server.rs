@@ -30,14 +30,12 @@ pub(super) enum Change {
     /// At once, but back to its default, which is the loosest, after a restart: so nobody who can write the file while
     /// the server runs takes a guard away.
     Tighten,
-    /// After a restart.
     Restart,
 }
 
 /// What is known of a key before any value.
 #[derive(Debug)]
 pub(super) struct ServerKey {
-    /// `section.key`.
     pub(super) name: &'static str,
     /// The default, which a file, a variable or a flag can override; `null` for unset.
     pub(super) default: fn() -> Value,
@@ -54,7 +52,6 @@ pub(super) struct ServerKey {
 }
 
 impl ServerKey {
-    /// Its environment variable.
     pub(super) fn variable(&self) -> String {
         format!(
             "COUNTERSIGN_{}",
@@ -90,7 +87,6 @@ macro_rules! server_settings {
             }
         )+
 
-        /// Every key.
         pub(super) const KEYS: &[ServerKey] = &[
             $( $( ServerKey {
                 name: concat!(stringify!($section), ".", $key),
@@ -406,12 +402,9 @@ impl Kind for Program {
     }
 }
 
-/// One of `[[policy.skill_bins]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkillBin {
-    /// Its name.
     pub name: String,
-    /// Where it is.
     pub path: PathBuf,
 }
 

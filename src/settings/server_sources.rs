@@ -164,7 +164,6 @@ impl ServerValues {
         }
     }
 
-    /// The typed settings.
     pub(super) fn to_server(&self, places: &Places) -> Result<Server, SettingsProblem> {
         let values = self
             .0

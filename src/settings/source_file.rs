@@ -21,7 +21,6 @@ pub(crate) enum Stamp {
     Missing,
     /// It cannot be looked at.
     Unreadable(io::ErrorKind),
-    /// There is one.
     Present(FileStamp),
 }
 

@@ -18,9 +18,7 @@ pub enum StateDirError {
     /// A relative path leads nowhere, since there is no working directory.
     #[error("{}: cannot be made absolute", shown(.path))]
     Relative {
-        /// The path.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -30,9 +28,7 @@ pub enum StateDirError {
     /// We cannot write into it.
     #[error("{}: cannot be written", shown(.path))]
     Unwritable {
-        /// The directory.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
@@ -142,7 +138,6 @@ impl StateDir {
         Ok(())
     }
 
-    /// The state directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -170,12 +165,10 @@ impl StateDir {
         self.shared().join("countersign.toml")
     }
 
-    /// `openclaw.json`.
     pub fn config(&self) -> PathBuf {
         self.root.join("openclaw.json")
     }
 
-    /// The approvals document.
     pub fn document(&self, server: &Server) -> PathBuf {
         server
             .approvals
@@ -197,12 +190,10 @@ impl StateDir {
         self.countersign().join(path)
     }
 
-    /// Run files.
     pub fn runs(&self) -> PathBuf {
         self.countersign().join("runs")
     }
 
-    /// Spools of output.
     pub fn output(&self) -> PathBuf {
         self.countersign().join("output")
     }
@@ -237,7 +228,6 @@ impl StateDir {
         self.countersign().join("accepted-config.json")
     }
 
-    /// The operator's token.
     pub fn operator_token(&self) -> PathBuf {
         self.countersign().join("operator.token")
     }
@@ -247,12 +237,10 @@ impl StateDir {
         self.countersign().join("token-offers")
     }
 
-    /// The gateway's token.
     pub fn gateway_token(&self) -> PathBuf {
         self.countersign().join("gateway.token")
     }
 
-    /// The nodes' token.
     pub fn bridge_token(&self) -> PathBuf {
         self.countersign().join("bridge.token")
     }

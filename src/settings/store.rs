@@ -29,22 +29,16 @@ use super::{
 /// What the command line of `serve` says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartOptions {
-    /// `--state-dir`.
     pub state_dir: Option<PathBuf>,
-    /// `--config`: another `countersign.toml`.
     pub config: Option<PathBuf>,
-    /// `--listen`.
     pub listen: Option<String>,
-    /// `--insecure-bind`.
     pub insecure_bind: bool,
-    /// `--run-as`.
     pub run_as: Option<String>,
 }
 
 /// Settings at one moment. The code that makes a decision takes one and uses it to the end.
 #[derive(Debug)]
 pub struct Settings {
-    /// The server's settings.
     pub server: Server,
     /// The policy shared with the product.
     pub policy: PolicyConfig,
@@ -78,7 +72,6 @@ impl Settings {
 pub struct PolicyText {
     /// What it says; `None` without a file.
     pub text: Option<String>,
-    /// What names it.
     pub hash: String,
 }
 
@@ -223,7 +216,6 @@ impl SettingsStore {
         self.current.load_full()
     }
 
-    /// The state directory.
     pub const fn state_dir(&self) -> &StateDir {
         &self.state_dir
     }

@@ -7,7 +7,6 @@ use super::policy_keys::{Level, Said};
 pub enum Tool {
     /// `exec`, also called `bash`.
     Exec,
-    /// `process`.
     Process,
     /// `apply_patch`, also called `apply-patch`.
     ApplyPatch,

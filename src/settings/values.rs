@@ -9,7 +9,6 @@ use super::Source;
 /// Whether a key does something in this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It does.
     Now,
     /// Its part of the product is not there yet; the value is checked and kept.
     Later,
@@ -22,7 +21,6 @@ pub struct EffectiveValue {
     pub key: String,
     /// Its value; `null` when unset. Secrets are replaced by `(secret)`.
     pub value: Value,
-    /// What set it.
     pub source: Source,
     /// The value it would have otherwise.
     pub default: Value,
@@ -33,7 +31,6 @@ pub struct EffectiveValue {
 /// A value of `countersign.toml` that differs from the one in force and counts after a restart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitingValue {
-    /// The key.
     pub key: String,
     /// What a restart brings; `null` for unset, and `true` in place of a secret or of its end.
     pub value: Value,
@@ -42,8 +39,6 @@ pub struct WaitingValue {
 /// The directories that values may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Places {
-    /// What `~` means.
     pub(super) home: Option<PathBuf>,
-    /// The state directory.
     pub(super) state: PathBuf,
 }

@@ -31,9 +31,7 @@ const MAX_GROUPS: usize = 65_536;
 /// What the kernel knows of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// User id.
     pub uid: u32,
-    /// Group id.
     pub gid: u32,
     /// All groups, that one included.
     pub groups: Vec<u32>,

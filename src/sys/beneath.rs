@@ -29,14 +29,12 @@ const ATTEMPTS: usize = 16;
 pub enum Reach {
     /// Not out of the directory, by no link.
     Beneath,
-    /// Wherever paths lead.
     Anywhere,
 }
 
 /// What becomes of a link that a path ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastLink {
-    /// It is followed.
     Followed,
     /// It is what is meant.
     Meant,
@@ -71,7 +69,6 @@ pub struct Root {
 pub struct Place {
     /// The deepest directory of its path that is there.
     pub directory: Rc<OwnedFd>,
-    /// Which that is.
     pub identity: (u64, u64),
     /// Directories that are to be made in it.
     pub missing: Vec<OsString>,
@@ -84,17 +81,13 @@ pub struct Place {
 pub struct Entry {
     /// What kind of file it is.
     pub kind: FileType,
-    /// Device.
     pub dev: u64,
-    /// Inode.
     pub ino: u64,
     /// Length in bytes.
     pub size: u64,
     /// Last change of the content, in nanoseconds since 1970.
     pub mtime_ns: i128,
-    /// Permission bits.
     pub mode: u32,
-    /// Whose it is.
     pub owner: (u32, u32),
 }
 

@@ -154,32 +154,17 @@ fn create_new(path: &Path, bytes: &[u8], finish: impl Fn(&File) -> io::Result<()
 pub enum PrivateDirError {
     /// It belongs to another account.
     #[error("{path} belongs to user {owner}")]
-    ForeignOwner {
-        /// The directory.
-        path: PathBuf,
-        /// Its owner.
-        owner: u32,
-    },
+    ForeignOwner { path: PathBuf, owner: u32 },
     /// Group or others may write.
     #[error("{path} may be written by group or others (mode {mode:o})")]
-    Writable {
-        /// The directory.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
+    Writable { path: PathBuf, mode: u32 },
     /// Something else has that name.
     #[error("{path} is not a directory")]
-    NotDirectory {
-        /// The path.
-        path: PathBuf,
-    },
+    NotDirectory { path: PathBuf },
     /// It could not be created or looked at.
     #[error("{path} cannot be prepared")]
     Io {
-        /// The directory.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -327,9 +312,7 @@ pub fn read_all(file: &File, max: usize) -> io::Result<Vec<u8>> {
 /// What changes whenever a file does: comparing two of them is far cheaper than reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FileStamp {
-    /// Device.
     pub dev: u64,
-    /// Inode.
     pub ino: u64,
     /// Length in bytes.
     pub size: u64,

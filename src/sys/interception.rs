@@ -112,12 +112,7 @@ pub enum Wish {
         flags: Flags,
     },
     /// To change the content or the name of what is at a path.
-    Change {
-        /// As for opening.
-        directory: i32,
-        /// As for opening.
-        path: u64,
-    },
+    Change { directory: i32, path: u64 },
     /// To give what is at one path another.
     Rename {
         /// Directory and path as it is.
@@ -129,47 +124,35 @@ pub enum Wish {
     WorkingDirectory {
         /// Where the text goes.
         buffer: u64,
-        /// The room there.
         size: u64,
     },
     /// To know where a link leads.
     ReadLink {
-        /// As for opening.
         directory: i32,
-        /// As for opening.
         path: u64,
         /// Where the text goes.
         buffer: u64,
-        /// The room there.
         size: u64,
     },
     /// To know what is at a path.
     Look {
-        /// As for opening.
         directory: i32,
-        /// As for opening.
         path: u64,
         /// Whether a link at its end is followed.
         follows: bool,
         /// What is to be written.
         form: Form,
-        /// Where that goes.
         buffer: u64,
     },
     /// To know whether what is at a path may be read, written or executed.
     Reach {
-        /// As for opening.
         directory: i32,
-        /// As for opening.
         path: u64,
         /// Which of it, as `access` numbers them.
         mode: u64,
     },
     /// To make what is at a path its working directory.
-    Enter {
-        /// As for opening.
-        path: u64,
-    },
+    Enter { path: u64 },
     /// To make what it has open its working directory.
     EnterOpen,
     /// To start another process that has its working directory, or another parent. Other processes, and threads of its own,
@@ -187,7 +170,6 @@ pub enum Wish {
 /// Where the flags of an opening are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flags {
-    /// Here.
     Are(u64),
     /// In the first eight bytes of a structure in the memory of the caller.
     At(u64),
@@ -619,7 +601,6 @@ impl Listener {
         self.send(call, value, 0, 0);
     }
 
-    /// The call fails.
     pub fn refuse(&self, call: &Call, errno: Errno) {
         self.send(call, 0, -errno.raw_os_error(), 0);
     }
@@ -665,9 +646,7 @@ impl AsFd for Listener {
 /// Whether a descriptor stays open in what its owner executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseOnExec {
-    /// It is closed.
     Yes,
-    /// It stays.
     No,
 }
 
@@ -715,7 +694,6 @@ pub fn read_memory(pid: Pid, address: u64, into: &mut [u8]) -> Result<usize, Err
     usize::try_from(done(i64::try_from(read).unwrap_or(-1))?).map_err(|_negative| Errno::IO)
 }
 
-/// The kernel's answer.
 fn done(result: i64) -> Result<i64, Errno> {
     if result < 0 {
         Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::NOSYS))

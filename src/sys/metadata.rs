@@ -5,9 +5,7 @@ use rustix::fs::Statx;
 /// The structure that a call fills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// `struct stat`.
     Stat,
-    /// `struct statx`.
     Statx,
 }
 

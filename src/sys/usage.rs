@@ -12,7 +12,6 @@ use rustix::{
 pub struct Usage {
     /// Memory in RAM, in bytes.
     pub resident_bytes: u64,
-    /// Open descriptors.
     pub open_files: u64,
     /// How many it may open; `None` without a limit.
     pub max_open_files: Option<u64>,

@@ -136,7 +136,6 @@ enum Code {
     Numbered(u8),
     /// A character, or `ESC O X` in application mode.
     Keypad(char, char),
-    /// Tab with Shift.
     BackTab,
 }
 

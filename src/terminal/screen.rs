@@ -33,7 +33,6 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// An empty one.
     pub fn new(size: TerminalSize) -> Self {
         let (rows, columns) = numbers(size);
         Self {

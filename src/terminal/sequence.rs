@@ -29,7 +29,6 @@ pub(super) enum Query {
 pub(super) enum Met {
     /// A question. What was written before it is drawn before it is answered.
     Query(Query),
-    /// Nothing more.
     End,
 }
 

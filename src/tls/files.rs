@@ -33,9 +33,7 @@ const PROTOCOL: &[u8] = b"http/1.1";
 /// Where the files of `[tls]` are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate chain.
     pub cert: PathBuf,
-    /// Its private key.
     pub key: PathBuf,
     /// Authorities of client certificates, when those are required.
     pub client_ca: Option<PathBuf>,

@@ -8,64 +8,39 @@ pub enum TlsProblem {
     /// It is not there, or must not be read.
     #[error("[tls] {key}: {} cannot be read", path.display())]
     Unreadable {
-        /// The key.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
     /// Another user could exchange it.
     #[error("[tls] {key}: {} belongs to user {owner}, neither to us nor to root", path.display())]
     ForeignOwner {
-        /// The key.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Their user id.
         owner: u32,
     },
     /// Everybody may write it or, if it is the private key, read it.
     #[error("[tls] {key}: every account may {right} {}, take that right away with chmod o-rwx", path.display())]
     OpenToOthers {
-        /// The key.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// `read` or `write`.
         right: &'static str,
     },
     /// Other text than certificates.
     #[error("[tls] {key}: {} holds no certificate in PEM form", path.display())]
-    NoCertificate {
-        /// The key.
-        key: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
+    NoCertificate { key: &'static str, path: PathBuf },
     /// Other text than a key, or one that needs a passphrase.
     #[error("[tls] key: {} holds no private key in PEM form without a passphrase", path.display())]
-    NoKey {
-        /// The file.
-        path: PathBuf,
-    },
+    NoKey { path: PathBuf },
     /// Of two renewals, or of two names.
     #[error("[tls] cert and key: {} and {} do not belong together", cert.display(), key.display())]
-    Mismatch {
-        /// The certificate.
-        cert: PathBuf,
-        /// The key.
-        key: PathBuf,
-    },
+    Mismatch { cert: PathBuf, key: PathBuf },
     /// A kind of key, or a certificate, that cannot be used.
     #[error("[tls] {key}: {} cannot be used", path.display())]
     Unusable {
-        /// The key.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },

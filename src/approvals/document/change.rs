@@ -49,7 +49,6 @@ pub struct LostRules {
     pub agent: String,
     /// The deny rules: pattern and argument pattern.
     pub deny_rules: Vec<(String, Option<String>)>,
-    /// How many grants.
     pub grants: usize,
     /// Entries, by id and pattern, that named their arguments and cover any now.
     pub unbound: Vec<(String, String)>,

@@ -14,7 +14,6 @@ use super::{
 /// Whose policy is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PolicyTarget<'a> {
-    /// `defaults`
     Defaults,
     /// One agent, `*` for the wildcard.
     Agent(&'a str),
@@ -23,11 +22,9 @@ pub enum PolicyTarget<'a> {
 /// A pattern that a person wants in an allowlist, with what limits it. Not blank.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewPattern {
-    /// The pattern.
     pub pattern: String,
     /// A regular expression over the arguments.
     pub arg_pattern: Option<String>,
-    /// Text for people.
     pub note: Option<String>,
     /// It covers commands to which more can be written once they run.
     pub input: bool,
@@ -63,7 +60,6 @@ pub struct Added {
     pub created: bool,
 }
 
-/// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Removed {
     /// An item of `allowlist`.
@@ -79,13 +75,11 @@ pub struct PatternChange {
     pub pattern: Option<String>,
     /// A new argument pattern.
     pub arg_pattern: Option<Option<String>>,
-    /// A new note.
     pub note: Option<Option<String>>,
     /// Whether it covers commands to which more can be written.
     pub input: Option<bool>,
     /// Whether their terminals keep pagers and editors.
     pub unguarded: Option<bool>,
-    /// A new end.
     pub expires_at: Option<Option<UnixMillis>>,
     /// A new number of uses.
     pub max_uses: Option<Option<u64>>,
@@ -96,9 +90,7 @@ pub struct PatternChange {
 /// One use of an entry, for [`Document::record_use`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Use<'a> {
-    /// When.
     pub at: UnixMillis,
-    /// The command text.
     pub command: &'a str,
     /// The path it resolved to.
     pub resolved_path: Option<&'a str>,
@@ -364,7 +356,6 @@ impl Document {
         is_new
     }
 
-    /// The socket's token.
     pub fn socket_token(&self) -> Option<&Secret> {
         self.socket.as_ref()?.token.as_ref()
     }

@@ -36,7 +36,6 @@ pub enum EntryForm<'a> {
         /// An ECMAScript regular expression, searched for in the joined arguments.
         arguments: Option<&'a str>,
     },
-    /// Never matches.
     Inert(Inert),
 }
 

@@ -12,15 +12,11 @@ const MAX_DEPTH: usize = 128;
 /// A JSON value whose members keep their order and whose numbers keep their text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Json {
-    /// `null`.
     Null,
-    /// `true` or `false`.
     Bool(bool),
     /// A number as it was written.
     Number(Number),
-    /// A string, decoded.
     String(String),
-    /// An array.
     Array(Vec<Self>),
     /// An object; no name occurs twice.
     Object(Vec<(String, Self)>),
@@ -36,7 +32,6 @@ impl Number {
         &self.0
     }
 
-    /// The nearest double.
     pub fn as_f64(&self) -> f64 {
         // The grammar was checked, and what it allows parses.
         self.0.parse().unwrap_or(0.0)
@@ -60,7 +55,6 @@ impl Number {
             .then_some(value)
     }
 
-    /// Of either sign.
     fn is_zero(&self) -> bool {
         self.as_f64().abs().to_bits() == 0
     }

@@ -36,14 +36,12 @@ pub struct Document {
     pub extra: Members,
 }
 
-/// The `socket` member.
 #[derive(Debug, Clone, Default)]
 pub struct Socket {
     /// Trimmed, not blank. `~/` is expanded where it is used, never here.
     pub path: Option<String>,
     /// Trimmed, not blank. Leaves this module only into the file.
     pub token: Option<Secret>,
-    /// Unknown members.
     pub extra: Members,
 }
 
@@ -62,32 +60,24 @@ impl PartialEq for Socket {
 
 impl Eq for Socket {}
 
-/// The `defaults` member.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Defaults {
-    /// The policy.
     pub policy: PolicyFields,
-    /// Unknown members.
     pub extra: Members,
 }
 
 /// The four policy members, each of which may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PolicyFields {
-    /// `security`
     pub security: Option<Security>,
-    /// `ask`
     pub ask: Option<Ask>,
-    /// `askFallback`
     pub ask_fallback: Option<Security>,
-    /// `autoAllowSkills`
     pub auto_allow_skills: Option<bool>,
 }
 
 /// One member of `agents`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Agent {
-    /// The policy.
     pub policy: PolicyFields,
     /// Entries that every program knows.
     pub allowlist: Option<Vec<Keyed<Entry>>>,
@@ -95,7 +85,6 @@ pub struct Agent {
     pub grants: Option<Vec<Keyed<Grant>>>,
     /// What never runs; only we know it.
     pub denylist: Option<Vec<Keyed<DenyRule>>>,
-    /// Unknown members.
     pub extra: Members,
 }
 
@@ -122,7 +111,6 @@ impl Agent {
 pub struct Keyed<T> {
     /// A UUID when we made it. Ids of other programs are kept as they are.
     pub id: EntryId,
-    /// The rest.
     pub item: T,
 }
 
@@ -149,7 +137,6 @@ pub struct Entry {
     pub input: Option<bool>,
     /// Ours: their terminals keep pagers and editors that take commands.
     pub unguarded: Option<bool>,
-    /// Unknown members.
     pub extra: Members,
 }
 
@@ -160,7 +147,6 @@ pub struct Grant {
     pub pattern: String,
     /// A regular expression over the arguments.
     pub arg_pattern: Option<String>,
-    /// Text for people.
     pub note: Option<String>,
     /// When it was made, in Unix milliseconds.
     pub created_at_ms: Option<Number>,
@@ -176,7 +162,6 @@ pub struct Grant {
     pub input: Option<bool>,
     /// As for an entry.
     pub unguarded: Option<bool>,
-    /// Unknown members.
     pub extra: Members,
 }
 
@@ -187,9 +172,7 @@ pub struct DenyRule {
     pub pattern: String,
     /// A regular expression over the arguments; absent for any arguments.
     pub arg_pattern: Option<String>,
-    /// Why, for people.
     pub reason: Option<String>,
-    /// Unknown members.
     pub extra: Members,
 }
 
@@ -253,7 +236,6 @@ pub struct Listed<'a, T> {
     pub owner: &'a str,
     /// The id it is edited by, within its owner.
     pub id: &'a EntryId,
-    /// The item.
     pub item: &'a T,
 }
 

@@ -59,7 +59,6 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the approvals document is refused: {reason}{}", at(.pointer))]
 pub struct Refusal {
-    /// Why.
     pub reason: RefusalReason,
     /// A JSON pointer to the place; the bare member name for a duplicate, empty for the whole.
     pub pointer: String,
@@ -91,10 +90,7 @@ pub enum Warning {
     LooseMode,
     /// Half a surrogate pair was read as U+FFFD.
     #[error("half a surrogate pair was replaced at {pointer}")]
-    LoneSurrogate {
-        /// Where.
-        pointer: String,
-    },
+    LoneSurrogate { pointer: String },
     /// An id is no UUID: early macOS apps cannot read such a document and overwrite it.
     #[error("the id at {pointer} is not a UUID, which early macOS apps cannot read")]
     IdNotUuid {
@@ -124,7 +120,6 @@ impl Warning {
 /// A document that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loaded {
-    /// The document, normalised.
     pub document: Document,
     /// What was odd about it.
     pub warnings: Vec<Warning>,

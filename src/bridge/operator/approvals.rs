@@ -116,7 +116,6 @@ pub(super) async fn wait(session: &Arc<OperatorSession>, params: IdParams) -> An
     Ok(shape::awaited(&ended))
 }
 
-/// Answers a question.
 pub(super) async fn resolve(session: &Arc<OperatorSession>, params: ResolveParams) -> Answer {
     let decision = params
         .decision

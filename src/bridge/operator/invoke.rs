@@ -135,7 +135,6 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
     }))
 }
 
-/// `[bridge] invoke_timeout_ms`.
 pub(super) fn default_timeout(session: &OperatorSession) -> Duration {
     let settings = session.bridge.engine().settings().current();
     settings.server.bridge.invoke_timeout

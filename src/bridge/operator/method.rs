@@ -9,9 +9,7 @@ use super::scope::OperatorScope::{self, Admin, Approvals, Pairing, Read, Write};
 pub(super) enum Opens {
     /// Anybody who got in.
     Anybody,
-    /// One of these.
     AnyOf(&'static [OperatorScope]),
-    /// All of these.
     AllOf(&'static [OperatorScope]),
 }
 
@@ -68,7 +66,6 @@ macro_rules! methods {
                 match self { $(Self::$variant => $opens,)+ }
             }
 
-            /// What it touches.
             pub(super) const fn about(self) -> About {
                 match self { $(Self::$variant => About::$about,)+ }
             }

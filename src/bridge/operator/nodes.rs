@@ -29,7 +29,6 @@ pub(super) struct RenameParams {
     display_name: String,
 }
 
-/// All nodes.
 pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
     let mut nodes = session.bridge.nodes().await.map_err(refusal::storage)?;
     // Connected first, then by name, then by id.
@@ -41,7 +40,6 @@ pub(super) async fn list(session: &Arc<OperatorSession>) -> Answer {
     Ok(json!({ "ts": session.now(), "nodes": shown }))
 }
 
-/// One node.
 pub(super) async fn describe(session: &Arc<OperatorSession>, params: NodeParams) -> Answer {
     let node = find(session, &params.node_id).await?;
     let mut shown = shape(session.protocol, &node);

@@ -23,7 +23,6 @@ pub(super) enum OperatorScope {
 }
 
 impl OperatorScope {
-    /// Every scope.
     pub(super) const ALL: &'static [Self] = &[
         Self::Read,
         Self::Write,

@@ -66,7 +66,6 @@ impl Grant {
     }
 }
 
-/// A connected operator.
 #[derive(Debug)]
 pub(in crate::bridge) struct OperatorSession {
     pub(super) bridge: Arc<Bridge>,
@@ -226,7 +225,6 @@ impl OperatorSession {
         self.approver.is_some() as usize
     }
 
-    /// The time.
     pub(super) fn now(&self) -> UnixMillis {
         self.bridge.engine().clock().now()
     }

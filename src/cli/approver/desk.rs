@@ -21,9 +21,7 @@ const OTHER_ROWS: usize = 3;
 /// How much the terminal shows at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
-    /// Rows.
     pub(super) rows: usize,
-    /// Columns.
     pub(super) columns: usize,
 }
 
@@ -64,30 +62,25 @@ pub(super) enum Deed {
         number: usize,
         /// How many there are.
         of: usize,
-        /// Its rows.
         text: String,
     },
     /// Say something above the status line.
     Say(String),
     /// Hand this answer to the server.
     Send {
-        /// The approval's id.
         id: String,
-        /// What.
         decision: ApprovalDecision,
         /// Why, in their words.
         reason: Option<String>,
         /// The one rule that "always" is to store; the proposed default unless given.
         rule: Option<Value>,
     },
-    /// Leave.
     Quit,
 }
 
 /// What the person is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Mode {
-    /// Reading.
     Reading,
     /// Looking at what "always" would store.
     Choosing,
@@ -112,7 +105,6 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// An empty desk.
     pub(super) const fn new(now: UnixMillis, screen: Screen) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -151,7 +143,6 @@ impl Desk {
         self.came_up(before.as_deref(), now)
     }
 
-    /// A question came.
     pub(super) fn asked(&mut self, approval: Value, now: UnixMillis) -> Vec<Deed> {
         let before = self.front_id();
         self.push(approval);
@@ -210,7 +201,6 @@ impl Desk {
         }
     }
 
-    /// Time passed.
     pub(super) fn tick(&mut self, now: UnixMillis) -> Vec<Deed> {
         let due: Vec<String> = self
             .waiting

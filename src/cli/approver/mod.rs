@@ -52,7 +52,6 @@ pub(crate) struct ApproverArgs {
     socket: Option<PathBuf>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: ApproverArgs) -> Result<ExitStatus, Failure> {
     let ApproverArgs { socket } = args;
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {

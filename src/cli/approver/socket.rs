@@ -119,7 +119,6 @@ fn not_hosted(error: &PlaceError) -> Failure {
 
 /// What a peer does.
 enum News {
-    /// It asks.
     Asked {
         approval: Value,
         answer: oneshot::Sender<ApprovalDecision>,

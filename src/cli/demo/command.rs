@@ -25,7 +25,6 @@ pub(crate) struct DemoArgs {
     approve: bool,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: DemoArgs) -> Result<ExitStatus, Failure> {
     let mut interruption = std::pin::pin!(interruption());
     let place = tokio::select! {

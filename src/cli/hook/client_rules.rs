@@ -24,9 +24,7 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Where settings are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Places {
-    /// An organisation's.
     managed: PathBuf,
-    /// The user's.
     user: PathBuf,
     /// Of the project and the directories around the command.
     projects: Vec<PathBuf>,

@@ -30,7 +30,6 @@ pub(crate) enum Format {
 pub(super) enum Question {
     /// No command of a shell: none of our business.
     Other,
-    /// A command.
     Command(AskedCommand),
     /// A command of a kind that cannot be replaced.
     Unknown {
@@ -43,7 +42,6 @@ pub(super) enum Question {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct AskedCommand {
     pub(super) command: CommandLine,
-    /// Where.
     pub(super) workdir: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) session: Option<String>,
@@ -63,7 +61,6 @@ pub(super) enum CommandLine {
 pub(super) enum Decision {
     /// Nothing: it goes its own way.
     Nothing,
-    /// Run the replacement.
     Replace(Replacement),
     /// Do not run it.
     Deny(Denial),
@@ -71,7 +68,6 @@ pub(super) enum Decision {
     AskThere(Denial),
 }
 
-/// Why not.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Denial {
     pub(super) code: String,
@@ -117,7 +113,6 @@ impl AskedCommand {
 }
 
 impl Format {
-    /// Reads a question.
     pub(super) fn question(self, bytes: &[u8]) -> Result<Question, Failure> {
         match self {
             Self::ClaudeCode | Self::Codex | Self::Gemini => self.tool_question(parse(bytes)?),
@@ -125,7 +120,6 @@ impl Format {
         }
     }
 
-    /// Writes a decision.
     pub(super) fn reply(self, asked: Option<&AskedCommand>, decision: Decision) -> Reply {
         match self {
             Self::ClaudeCode | Self::Codex => self.tool_reply(asked, decision),

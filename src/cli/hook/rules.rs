@@ -106,7 +106,6 @@ fn commands(inner: &str) -> Vec<Pattern> {
     }
 }
 
-/// `run_in_background:true`.
 fn member(inner: &str) -> Option<(String, Pattern)> {
     let (name, value) = inner.split_once(':')?;
     let is_name = !name.is_empty()

@@ -43,7 +43,6 @@ pub(crate) struct InitArgs {
     preset: Option<InitPreset>,
 }
 
-/// Runs the command.
 pub(crate) fn run(context: &Context, args: &InitArgs) -> Result<ExitStatus, Failure> {
     let state_dir = context.state_dir()?;
     let files = look_at_all(&state_dir);

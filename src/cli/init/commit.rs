@@ -15,14 +15,12 @@ use crate::sys::fs::create_private_file;
 pub(super) struct CommitError {
     /// The file at which it failed.
     pub(super) path: PathBuf,
-    /// Why.
     pub(super) source: io::Error,
 }
 
 /// A file to be put in place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NewFile<'a> {
-    /// Where.
     pub(super) path: &'a Path,
     /// What it will say.
     pub(super) text: &'a str,

@@ -9,7 +9,6 @@ use super::preset::InitPreset;
 /// One of the three files.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PlannedFile {
-    /// Where it lies.
     pub(super) path: PathBuf,
     /// What is to become of it.
     pub(super) action: Action,
@@ -38,7 +37,6 @@ pub(super) enum Action {
 /// A key that would have to change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference {
-    /// The key.
     pub(super) key: String,
     /// What it is; `None` when it is not set.
     pub(super) is: Option<Value>,
@@ -49,9 +47,7 @@ pub(super) struct Difference {
 /// A file as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found {
-    /// Not there.
     Missing,
-    /// This text.
     Text(String),
     /// There, but not readable as text.
     Unreadable(String),
@@ -60,11 +56,8 @@ pub(super) enum Found {
 /// The syntax of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// `openclaw.json`.
     Json5,
-    /// `exec-approvals.json`.
     Json,
-    /// `countersign.toml`.
     Toml,
 }
 

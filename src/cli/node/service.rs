@@ -207,7 +207,6 @@ fn printed(context: &Context, path: &Path, text: &str) -> Result<ExitStatus, Fai
     Ok(ExitStatus::SUCCESS)
 }
 
-/// Removes the service.
 pub(super) fn uninstall(context: &Context, args: &NodeUninstallArgs) -> Result<ExitStatus, Failure> {
     let manager = manager(args.system);
     let path = service_path(context, manager)?;

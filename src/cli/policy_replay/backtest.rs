@@ -69,7 +69,6 @@ pub(crate) struct BacktestArgs {
     fail_on_wider: bool,
 }
 
-/// Runs the command.
 pub(crate) async fn run(
     context: &Context,
     client: &Client,

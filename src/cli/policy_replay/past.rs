@@ -23,11 +23,9 @@ const REASONS_OF_POLICY: [&str; 5] = [
 /// A run that can be judged anew.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Past {
-    /// Its id.
     pub(super) run_id: String,
     /// What was decided then. A question counts as a question, no matter who was asked and what came of it.
     pub(super) then: Foreseen,
-    /// What is judged.
     pub(super) recorded: RecordedCommand,
 }
 
@@ -49,7 +47,6 @@ pub(super) enum LeftOut {
 }
 
 impl LeftOut {
-    /// Its name.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::OtherHost => "other-host",

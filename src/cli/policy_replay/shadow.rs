@@ -52,7 +52,6 @@ pub(crate) struct ShadowArgs {
     duration: Option<Duration>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, client: &Client, args: ShadowArgs) -> Result<ExitStatus, Failure> {
     let ShadowArgs {
         candidate,

@@ -100,7 +100,6 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts one run.
     pub(super) fn add(&mut self, compared: &Result<Compared, LeftOut>) {
         self.total += 1;
         match compared {
@@ -125,7 +124,6 @@ impl Counts {
         self.wider_fallback
     }
 
-    /// Runs so far.
     pub(super) const fn total(&self) -> u64 {
         self.total
     }
@@ -183,7 +181,6 @@ impl Counts {
 /// Runs of one command that were decided alike then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Change {
-    /// How many.
     pub(super) count: u64,
     /// The newest.
     pub(super) newest: Compared,

@@ -12,11 +12,9 @@ use crate::domain::{AgentId, CommandInput};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Expect {
-    /// It runs.
     Allow,
     /// A person is asked.
     Ask,
-    /// It is refused.
     Reject,
 }
 
@@ -126,7 +124,6 @@ impl From<JsonId> for String {
 /// How cases are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Notation {
-    /// YAML.
     Yaml,
     /// Whichever the text reads as.
     Any,

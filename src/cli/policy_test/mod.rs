@@ -58,7 +58,6 @@ struct Judged {
     why: String,
 }
 
-/// Runs the command.
 pub(crate) async fn run(context: &Context, args: &TestArgs) -> Result<ExitStatus, Failure> {
     let text = read(args)?;
     let cases = case::parse(&text, Notation::of(&args.file))

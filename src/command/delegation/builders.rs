@@ -537,7 +537,6 @@ fn is_plain_pip(call: &Call<'_>) -> bool {
                 .all(|word| is_own_package(word) || is_package(word)))
 }
 
-/// `.` and `.[dev]`.
 fn is_own_package(word: &str) -> bool {
     word.strip_prefix('.').is_some_and(|extras| {
         extras.is_empty() || (extras.starts_with('[') && is_package(&format!("x{extras}")))

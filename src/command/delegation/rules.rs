@@ -15,9 +15,7 @@ pub(super) struct Rule {
     pub(super) values: &'static str,
     /// Long options without their dashes; abbreviations count.
     pub(super) long: &'static [&'static str],
-    /// Whole words.
     pub(super) words: &'static [&'static str],
-    /// Beginnings of words.
     pub(super) beginnings: &'static [&'static str],
 }
 

@@ -120,7 +120,6 @@ enum Open {
         of_statement: bool,
     },
     Bracket,
-    /// Braces around statements.
     Block,
     /// Braces around an object, or perhaps around statements.
     Object {
@@ -133,7 +132,6 @@ enum Open {
 /// What the last token was, as far as it says what a slash means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// A value follows.
     Operator,
     /// A value ended: a slash divides.
     Value,

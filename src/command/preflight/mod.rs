@@ -25,7 +25,6 @@ const MAX_SHOWN_CHARS: usize = 40;
 pub enum Language {
     /// `python3 file.py`.
     Python,
-    /// `node file.js`.
     JavaScript,
 }
 
@@ -34,11 +33,9 @@ pub enum Language {
 pub struct Leftover {
     /// Its line, from 1 on.
     pub line: usize,
-    /// What it is.
     pub kind: LeftoverKind,
 }
 
-/// What was left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeftoverKind {
     /// `$NAME` where code is expected; the name without the dollar.

@@ -5,10 +5,11 @@ use super::{Leftover, LeftoverKind, Lines, shown, variable_name};
 /// What surrounds a place, innermost last; code without anything around it is the empty stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
-    /// A string.
     Text(Quoted),
     /// A replacement field of an f-string, with so many brackets open.
-    Field { depth: usize },
+    Field {
+        depth: usize,
+    },
     /// What follows the colon of a field: text but for further fields.
     Format,
 }

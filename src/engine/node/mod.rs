@@ -90,7 +90,6 @@ pub(super) enum Prepared {
     NotYet,
     /// It cannot be asked.
     NotOffered,
-    /// This.
     Plan(Box<NodePlan>),
     /// It would not run it, and why.
     Refused(Reason, String),

@@ -66,7 +66,6 @@ struct Seen {
 }
 
 impl SeenNodes {
-    /// Forgets a node.
     pub(super) fn forget(&self, node_id: &str) {
         self.lock().remove(node_id);
     }

@@ -20,7 +20,6 @@ pub struct NodeView {
     pub usable: bool,
     /// Its own approvals document; absent when that is not known.
     pub document: Option<DocumentStatus>,
-    /// Identifies the document.
     pub hash: Option<String>,
     /// Where the document lies on that machine.
     pub path: Option<String>,

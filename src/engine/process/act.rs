@@ -22,7 +22,6 @@ const MOST_LISTED: usize = 5_000;
 /// Whose sessions a caller sees.
 #[derive(Debug)]
 pub(super) struct Sight<'a> {
-    /// Only this agent's.
     agent: Option<AgentId>,
     /// Only those of agents that they have authority over.
     authority: &'a Authority,

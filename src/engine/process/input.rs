@@ -21,7 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub enum Input {
     /// Text as it is.
     Text {
-        /// The text.
         data: String,
         /// Whether nothing follows: the standard input is closed.
         ends: bool,
@@ -35,11 +34,9 @@ pub enum Input {
         /// Keys by name, last.
         keys: Vec<String>,
     },
-    /// A carriage return.
     Submit,
     /// A text as a terminal pastes it.
     Paste {
-        /// The text.
         text: String,
         /// Whether programs that ask for it can tell it from typing.
         bracketed: bool,

@@ -44,14 +44,12 @@ pub enum ProcessAction {
     List,
     /// The output since the last poll of this token, waiting so long for some.
     Poll {
-        /// Which session.
         session: String,
         /// At most [`MAX_POLL`].
         timeout: Duration,
     },
     /// Lines of the whole output.
     Log {
-        /// Which session.
         session: String,
         /// The first line, counted from 0.
         offset: Option<usize>,
@@ -59,34 +57,15 @@ pub enum ProcessAction {
         limit: Option<usize>,
     },
     /// Something for its standard input.
-    Input {
-        /// Which session.
-        session: String,
-        /// What.
-        input: Input,
-    },
+    Input { session: String, input: Input },
     /// Another size for its terminal.
-    Resize {
-        /// Which session.
-        session: String,
-        /// Which size.
-        size: TerminalSize,
-    },
+    Resize { session: String, size: TerminalSize },
     /// End it with everything that it started.
-    Kill {
-        /// Which session.
-        session: String,
-    },
+    Kill { session: String },
     /// Forget it; it must have ended.
-    Clear {
-        /// Which session.
-        session: String,
-    },
+    Clear { session: String },
     /// End it if it still runs, and forget it.
-    Remove {
-        /// Which session.
-        session: String,
-    },
+    Remove { session: String },
 }
 
 /// What the process tool answers.
@@ -98,9 +77,7 @@ pub enum ProcessReply {
     Polled {
         /// How the session stands.
         session: Box<Session>,
-        /// New standard output.
         stdout: String,
-        /// New standard error.
         stderr: String,
     },
     /// Lines of the output.
@@ -136,13 +113,11 @@ pub enum ProcessError {
     /// There is no such session of this agent.
     #[error("no such session")]
     NotFound,
-    /// It has ended.
     #[error("the session has ended")]
     Ended(Box<Session>),
     /// It reads end of file: its input was wanted open, and what covers it does not include that.
     #[error("the input of the session is closed")]
     InputClosed(Box<Session>),
-    /// It still runs.
     #[error("the session still runs")]
     StillRuns(Box<Session>),
     /// The call cannot be meant as it stands.
@@ -150,7 +125,6 @@ pub enum ProcessError {
     Invalid {
         /// The member of the body.
         path: &'static str,
-        /// What is wrong.
         message: String,
     },
     /// The command does not read its input; nothing was written.
@@ -241,8 +215,6 @@ impl ProcessAction {
 /// A call of the process tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessCall {
-    /// Whose session.
     pub agent: AgentId,
-    /// What is asked.
     pub action: ProcessAction,
 }

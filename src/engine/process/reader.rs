@@ -21,11 +21,9 @@ pub struct OutputText {
     pub offset: u64,
     /// Bytes of both streams up to its end.
     pub end: u64,
-    /// Which stream.
     pub stream: OutputStream,
     /// What can be shown of it. A character belongs to the piece that has its last byte.
     pub text: String,
-    /// All of it.
     pub bytes: Vec<u8>,
 }
 

@@ -22,7 +22,6 @@ pub(super) struct Written<'a> {
     pub(super) by: &'a Actor,
     pub(super) session: &'a ProcessSession,
     pub(super) bytes: &'a [u8],
-    /// Whether nothing follows.
     pub(super) ends: bool,
 }
 

@@ -17,30 +17,23 @@ const TAIL_CHARS: usize = 2_000;
 /// How long nothing must have been read or written before a session seems to wait for input.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// A process session.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the members of the API's session object"
 )]
 pub struct Session {
-    /// Its id.
     pub id: String,
-    /// Its run.
     pub run_id: RunId,
-    /// Whose it is.
     pub agent: AgentId,
     /// In which session of the agent it was asked for.
     pub session: SessionKey,
-    /// Where it runs.
     pub host: Host,
-    /// How it stands.
     pub status: ProcessStatus,
     /// What it is, in a word or two.
     pub name: String,
     /// The command as text.
     pub command: String,
-    /// The working directory.
     pub cwd: String,
     /// First process.
     pub pid: Option<i32>,
@@ -48,15 +41,11 @@ pub struct Session {
     pub pty: bool,
     /// The size of that, where it is known.
     pub terminal: Option<TerminalSize>,
-    /// When it started.
     pub started_at: UnixMillis,
-    /// When it ended.
     pub ended_at: Option<UnixMillis>,
     /// From its start to its end, or until now.
     pub duration: Duration,
-    /// Exit code.
     pub exit_code: Option<i32>,
-    /// Signal name.
     pub exit_signal: Option<String>,
     /// Whether the time limit killed it.
     pub timed_out: bool,

@@ -83,9 +83,7 @@ impl HeldEdit {
 /// Which of the two files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PolicyFile {
-    /// The approvals document.
     Document,
-    /// `openclaw.json`.
     Config,
 }
 
@@ -94,7 +92,6 @@ pub(super) enum PolicyFile {
 pub(super) enum Ours {
     /// A change of a part.
     Part,
-    /// The whole content.
     Whole,
     /// Something that allows nothing.
     Note,
@@ -103,7 +100,6 @@ pub(super) enum Ours {
 /// What came of accepting a held edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepted {
-    /// It counts.
     Yes,
     /// There is no such edit.
     NoSuchEdit,
@@ -128,7 +124,6 @@ struct State {
     config: Watched<Arc<ConfigContent>>,
     /// Whether a gateway run began since a content was last accepted.
     began: bool,
-    /// When that was.
     quiet_since: i64,
     /// Deny rules and grants that an edit from outside took out of the document and that nobody missed yet.
     lost: Vec<LostRules>,

@@ -16,7 +16,6 @@ pub(super) struct Mount {
     device: String,
     /// Which part of the file system is mounted.
     root: PathBuf,
-    /// Where.
     pub(super) at: PathBuf,
     pub(super) kind: String,
 }

@@ -21,11 +21,8 @@ use super::{
 /// Whose commands are to be confined, and what they must not reach.
 #[derive(Debug)]
 pub struct Subject<'a> {
-    /// The account.
     pub uid: u32,
-    /// Its home directory.
     pub home: Option<&'a Path>,
-    /// The state directory.
     pub state: &'a Path,
     /// Directories in it that commands work in, as far as they are there.
     pub open: &'a [PathBuf],
@@ -56,15 +53,12 @@ pub enum Obstacle {
     /// Something cannot be looked at.
     #[error("cannot look at {path}")]
     Unreadable {
-        /// What.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
 }
 
-/// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Places {
     /// What is to be covered.
@@ -416,7 +410,6 @@ fn is_directory(path: &Path) -> bool {
 
 /// What is to be done about a socket that a variable names.
 enum Named {
-    /// Nothing more.
     Covered,
     Cover(Mask),
     /// Nothing can be done.

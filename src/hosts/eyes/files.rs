@@ -34,10 +34,8 @@ pub struct Blind;
 /// A look led nowhere.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
-    /// The kernel refuses.
     #[error(transparent)]
     Refused(#[from] io::Error),
-    /// Nobody looks.
     #[error(transparent)]
     Blind(#[from] Blind),
 }
@@ -60,11 +58,8 @@ impl From<LookError> for io::Error {
 /// A directory as it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
-    /// Real path.
     pub path: PathBuf,
-    /// Device number.
     pub dev: u64,
-    /// Inode number.
     pub ino: u64,
 }
 

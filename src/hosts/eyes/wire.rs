@@ -10,7 +10,6 @@ use std::{
 
 use rustix::io::Errno;
 
-/// Longest request.
 pub(super) const MAX_REQUEST_BYTES: usize = 32 * 1024;
 
 /// Longest path, as the kernel has it, without its NUL.
@@ -152,10 +151,10 @@ pub(super) fn groups(directories: &[PathBuf]) -> Vec<(usize, Vec<&Path>)> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     /// Descriptors come with it. For a search: in which of its directories.
-    Found { index: u32 },
-    /// Yes or no.
+    Found {
+        index: u32,
+    },
     Truth(bool),
-    /// Why not.
     Refused(Errno),
 }
 

@@ -51,7 +51,6 @@ const FRAME_HEAD_BYTES: usize = 512;
     reason = "each is a fact of its own, as the plan of the runner has it"
 )]
 pub struct LaunchSpec {
-    /// The run.
     pub run_id: RunId,
     /// The permission to start it.
     pub launch_id: LaunchId,
@@ -59,15 +58,12 @@ pub struct LaunchSpec {
     pub attempt: Attempt,
     /// The level at which it runs.
     pub isolation: Isolation,
-    /// What to execute.
     pub bound: Bound,
-    /// Working directory, absolute.
     pub cwd: PathBuf,
     /// Its device number when it was judged.
     pub cwd_dev: u64,
     /// Its inode number when it was judged.
     pub cwd_ino: u64,
-    /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// The programs that were judged.
     pub executables: Vec<FileIdentity>,
@@ -77,7 +73,6 @@ pub struct LaunchSpec {
     pub held: bool,
     /// Whether a person may have answered for them as they were.
     pub answered: bool,
-    /// Time limit.
     pub timeout: Option<Duration>,
     /// From `SIGTERM` to `SIGKILL` when it is killed; zero kills straight away.
     pub kill_grace: Duration,
@@ -98,19 +93,13 @@ pub struct LaunchSpec {
 /// What is no longer what was judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The working directory.
     WorkingDirectory,
-    /// A program.
     Executable,
-    /// A script.
     Script,
-    /// The sandbox.
     Sandbox,
-    /// The machine.
     Node,
 }
 
-/// Nothing was started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// Something is no longer what was judged.
@@ -118,15 +107,12 @@ pub enum StartError {
     BindingMismatch {
         /// What kind of thing.
         what: Mismatch,
-        /// Which.
         path: PathBuf,
     },
     /// The working directory cannot be opened.
     #[error("cannot open the working directory {path}")]
     WorkingDirectory {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -158,9 +144,7 @@ pub enum StartError {
     /// The run file cannot be made.
     #[error("cannot make the file of run {run_id}")]
     RunFile {
-        /// Of which run.
         run_id: RunId,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -178,9 +162,7 @@ pub enum StartError {
 /// The output of a run that lies in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSpool {
-    /// Whose.
     pub run_id: RunId,
-    /// Its size.
     pub bytes: u64,
     /// When it was written to last, in Unix milliseconds.
     pub written_ms: i64,

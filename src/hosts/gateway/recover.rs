@@ -32,9 +32,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// What became of a run.
 #[derive(Debug)]
 pub enum Recovered {
-    /// It ended.
     Exited {
-        /// How.
         exit: Exit,
         /// Its spool; `None` when it wrote nothing, or when what it wrote was not kept.
         spool: Option<PathBuf>,
@@ -55,9 +53,7 @@ pub enum RecoverError {
     /// The run file cannot be read.
     #[error("cannot read the file of run {run_id}")]
     RunFile {
-        /// Of which run.
         run_id: RunId,
-        /// Why.
         #[source]
         source: io::Error,
     },

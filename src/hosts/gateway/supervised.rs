@@ -34,7 +34,6 @@ const ECHO_PATIENCE: Duration = Duration::from_secs(1);
 /// A run that was handed to a supervisor.
 #[derive(Debug)]
 pub struct Supervised {
-    /// What it reports.
     pub events: RunEvents,
     /// What can be told to it. Dropping this kills a foreground run.
     pub control: RunControl,
@@ -46,12 +45,10 @@ pub struct Supervised {
 pub enum SupervisorEvent {
     /// The first process runs.
     Started {
-        /// Its id.
         pid: i32,
     },
     /// Output, in order of arrival.
     Output {
-        /// Which stream.
         stream: OutputStream,
         /// The bytes.
         bytes: Vec<u8>,
@@ -59,14 +56,11 @@ pub enum SupervisorEvent {
     /// This many bytes of output follow that are not reported: the spool has them, unless there are more than are
     /// kept. The last ones before the end, enough for every tail, are always reported.
     Skipped {
-        /// How many.
         bytes: u64,
     },
-    /// It ended.
     Exit(EndedRun),
     /// What it left running ended too.
     LeftoversEnded,
-    /// Nothing was started.
     NotStarted(NotStarted),
     /// The supervisor vanished after the fence was taken: the outcome is unknown. What was left of the run in its
     /// session was killed.
@@ -76,9 +70,7 @@ pub enum SupervisorEvent {
 /// The end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedRun {
-    /// How it ended.
     pub exit: Exit,
-    /// Its exact output.
     pub output: KeptOutput,
     /// Whether processes that it left go on running (`leftovers = "keep"`). They end with
     /// [`RunControl::kill`], and are left alone when the control is dropped.
@@ -339,7 +331,6 @@ enum Stage {
 }
 
 impl RunEvents {
-    /// The run.
     pub const fn run_id(&self) -> &RunId {
         &self.run_id
     }

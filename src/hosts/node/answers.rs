@@ -39,9 +39,7 @@ pub struct RunAnswer {
     pub timed_out: bool,
     /// Whether the node calls it a success.
     pub success: bool,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
     /// The signal that ended it, where the node names it.
     pub signal: Option<String>,
@@ -112,7 +110,6 @@ impl RunAnswer {
 pub enum RunState {
     /// It never started, and will not.
     Void,
-    /// It runs.
     Running,
     /// It ended: its result, or why the node refused it.
     Ended(Result<Value, NodeError>),
@@ -182,9 +179,7 @@ pub fn programs_found(
 /// The approvals document in a node's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TheirDocument {
-    /// Its text.
     pub text: String,
-    /// Its hash.
     pub hash: String,
     /// Where it lies on that machine, harmless; absent where the node says nothing of use.
     pub path: Option<String>,
@@ -294,11 +289,8 @@ pub fn not_started(error: &str) -> String {
 /// What a node tells of a run before it answers the call (`docs/spec/bridge.md#98-exec-events-nodeevent`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEvent {
-    /// `exec.started`
     Started,
-    /// `exec.finished`
     Finished(RunAnswer),
-    /// `exec.denied`
     Denied(Reason, String),
 }
 

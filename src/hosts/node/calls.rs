@@ -6,7 +6,6 @@ use crate::domain::{AgentId, ApprovalDecision, Command, EnvOverrides, RunId, Ses
 
 use super::{NodeGeneration, NodePlan};
 
-/// Runs a command.
 pub const RUN: &str = "system.run";
 /// Says what a command would be.
 pub const PREPARE: &str = "system.run.prepare";
@@ -25,7 +24,6 @@ pub enum Allowed {
     /// Our policy, because the node's own allowlist covers the command as far as can be seen from here. The node looks at its
     /// files, so it decides.
     ByAllowlist,
-    /// A person.
     ByPerson(ApprovalDecision),
     /// The fallback, since nobody answered. `whole` when it asks for no allowlist.
     ByFallback {
@@ -50,18 +48,13 @@ pub struct Called<'a> {
     pub command: &'a Command,
     /// Where, if the caller said so.
     pub cwd: Option<&'a str>,
-    /// Accepted overrides.
     pub env: &'a EnvOverrides,
-    /// Who asks.
     pub agent: &'a AgentId,
-    /// In which session.
     pub session: &'a SessionKey,
 }
 
-/// A run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunCall<'a> {
-    /// Its command.
     pub called: Called<'a>,
     /// What the node made of it.
     pub plan: Option<&'a NodePlan>,

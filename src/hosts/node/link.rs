@@ -22,7 +22,6 @@ pub enum NodeGeneration {
     Ours,
 }
 
-/// A paired node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeInfo {
     /// Its device id: 64 lower-case hexadecimal digits.
@@ -53,7 +52,6 @@ impl NodeInfo {
 /// One call of a node.
 #[derive(Debug, Clone)]
 pub struct InvokeRequest {
-    /// The node.
     pub node_id: String,
     /// The connection that it must still have; `None` for whichever it has.
     pub connection: Option<ConnectionId>,
@@ -61,7 +59,6 @@ pub struct InvokeRequest {
     pub id: String,
     /// The command, such as `system.run`.
     pub command: String,
-    /// Its parameters.
     pub params: Value,
     /// How long the answer may take; `None` for as long as the connection lives.
     pub timeout: Option<Duration>,

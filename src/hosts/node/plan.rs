@@ -31,9 +31,7 @@ pub struct NodePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Coverage {
-    /// Its pattern.
     pub pattern: String,
-    /// Its argument pattern.
     #[serde(default)]
     pub arg_pattern: Option<String>,
 }
@@ -179,7 +177,6 @@ impl NodePlan {
         self.wire.argv.clone()
     }
 
-    /// The directory.
     pub fn cwd(&self) -> Option<&str> {
         self.wire.cwd.as_deref()
     }

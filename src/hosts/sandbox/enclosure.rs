@@ -20,7 +20,6 @@ pub struct Enclosure {
     pub workspace_writable: bool,
     /// The agent's workspace, where it is seen beside that of the sandbox.
     pub agent_workspace: Option<AgentWorkspace>,
-    /// Everything else.
     pub settings: DockerSettings,
 }
 

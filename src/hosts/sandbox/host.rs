@@ -193,9 +193,7 @@ impl Backends {
 /// The sandbox of a call, with what makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placement {
-    /// What makes it.
     pub backend: Backend,
-    /// What it is.
     pub enclosure: Enclosure,
     /// Lower-case hex SHA-256 of both: what a run is bound to.
     pub digest: String,

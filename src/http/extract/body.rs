@@ -56,7 +56,6 @@ impl BodyLimit {
     }
 }
 
-/// A JSON body.
 #[derive(Debug)]
 pub(in crate::http) struct JsonBody<T>(pub(in crate::http) T);
 
@@ -67,7 +66,6 @@ pub(in crate::http) struct ShortJson<T>(pub(in crate::http) T);
 /// A JSON body together with its exact bytes.
 #[derive(Debug)]
 pub(in crate::http) struct RawJson<T> {
-    /// What it says.
     pub(in crate::http) value: T,
     /// As it was sent.
     pub(in crate::http) bytes: Bytes,
@@ -231,7 +229,6 @@ async fn read(body: Body, limit: usize, turns: Option<(&Arc<Turns>, Actor)>) -> 
 enum Unread {
     /// It is too large, or ended early.
     Broken(Box<dyn std::error::Error + Send + Sync>),
-    /// Too many wait.
     NoTurn,
 }
 

@@ -139,9 +139,7 @@ impl PathParameters for AgentScope {
 /// An entry of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct AgentEntry {
-    /// Whose.
     pub(in crate::http) agent: AgentScope,
-    /// Which.
     pub(in crate::http) entry: EntryId,
 }
 

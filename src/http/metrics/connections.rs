@@ -7,7 +7,6 @@ use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge}
 pub(in crate::http) enum Listener {
     /// TCP, inside TLS or not.
     Tcp,
-    /// The API socket.
     Socket,
     /// The one for metrics.
     Metrics,

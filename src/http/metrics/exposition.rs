@@ -31,7 +31,6 @@ impl Format {
         }
     }
 
-    /// Its media type.
     pub(in crate::http) const fn media_type(self) -> &'static str {
         match self {
             Self::Prometheus => "text/plain; version=0.0.4; charset=utf-8",

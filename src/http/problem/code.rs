@@ -37,17 +37,13 @@ vocabulary! {
         Stopped = "stopped",
         /// Patches are not open to this caller.
         PatchNotAllowed = "patch-not-allowed",
-        /// No such resource.
         NotFound = "not-found",
-        /// No such node.
         NodeNotFound = "node-not-found",
-        /// No such approval.
         ApprovalNotFound = "approval-not-found",
         /// The resource does not know this method.
         MethodNotAllowed = "method-not-allowed",
         /// No representation that the request accepts.
         NotAcceptable = "not-acceptable",
-        /// Several nodes match.
         NodeAmbiguous = "node-ambiguous",
         /// An earlier decision says otherwise.
         ApprovalAlreadyResolved = "approval-already-resolved",
@@ -69,7 +65,6 @@ vocabulary! {
         ApprovalCancelled = "approval-cancelled",
         /// The document changed since it was read.
         BaseHashMismatch = "base-hash-mismatch",
-        /// `If-Match` is missing.
         BaseHashRequired = "base-hash-required",
         /// The body is over the limit.
         BodyTooLarge = "body-too-large",
@@ -101,7 +96,6 @@ vocabulary! {
         SandboxUnavailable = "sandbox-unavailable",
         /// No node is usable.
         NodeUnavailable = "node-unavailable",
-        /// The server stops.
         ShuttingDown = "shutting-down",
         /// The server has all it can carry.
         Overloaded = "overloaded",

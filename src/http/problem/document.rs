@@ -78,7 +78,6 @@ impl Problem {
         )
     }
 
-    /// No such resource.
     pub fn not_found(what: &str) -> Self {
         Self::new(Code::NotFound, format!("there is no such {what}"))
     }
@@ -97,7 +96,6 @@ impl Problem {
         problem
     }
 
-    /// Its code.
     pub fn code(&self) -> Code {
         self.0.code
     }
@@ -186,7 +184,6 @@ impl Problem {
         response.extensions_mut().remove::<Self>()
     }
 
-    /// The finished answer.
     pub(in crate::http) fn render(self, path: &str, request_id: &str) -> Response {
         let body = self.to_json(path, request_id).to_string();
         let mut response = Response::new(Body::from(body));

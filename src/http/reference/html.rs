@@ -10,7 +10,6 @@ impl Html {
         self.0.push_str(markup);
     }
 
-    /// Adds text.
     pub(super) fn text(&mut self, text: &str) {
         for character in text.chars() {
             match character {

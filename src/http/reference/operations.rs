@@ -16,7 +16,6 @@ pub(super) struct Operation<'a> {
 }
 
 impl Operation<'_> {
-    /// Method and path.
     pub(super) fn title(&self) -> String {
         format!("{} {}", self.method.to_uppercase(), self.path)
     }

@@ -4,7 +4,6 @@ use serde_json::Value;
 
 use super::html::Html;
 
-/// All named schemas.
 pub(super) fn section(contract: &Value, page: &mut Html) {
     page.raw("<section id=\"objects\">\n<h2>Objects</h2>\n");
     for (name, schema) in contract["components"]["schemas"]

@@ -123,7 +123,6 @@ pub(in crate::http::routes) enum PatchAnswer {
     Applied(Box<Applied>),
     /// 202
     Started {
-        /// The run.
         location: String,
         /// What is known of it.
         body: Box<Started>,

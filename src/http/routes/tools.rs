@@ -28,7 +28,6 @@ use crate::{
     },
 };
 
-/// Where it is.
 pub(in crate::http) const PATH: &str = "/tools/invoke";
 
 /// What the product's clients call the main session of an agent.
@@ -124,7 +123,6 @@ async fn invoke(
     }))
 }
 
-/// Which tool.
 #[derive(Debug, Clone, Copy)]
 enum Tool {
     Exec,

@@ -28,7 +28,6 @@ pub(in crate::ledger) struct Link {
 }
 
 impl ChainHead {
-    /// This head, sealed.
     pub(in crate::ledger) fn sealed_at(&self, sealed_at: UnixMillis) -> SealedHead {
         SealedHead {
             seq: self.seq,

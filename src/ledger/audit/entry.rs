@@ -37,7 +37,6 @@ pub enum AuditAction {
     NodeRenamed,
     /// A person signed in.
     Login,
-    /// A sign-in failed.
     LoginFailed,
     /// Configuration was changed over the API.
     ConfigChanged,
@@ -60,7 +59,6 @@ pub enum AuditAction {
 }
 
 impl AuditAction {
-    /// The one spelling.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Event(event_type) => event_type.as_str(),
@@ -88,22 +86,17 @@ impl AuditAction {
 pub struct Target {
     /// `run`, `approval`, `token`, `session`, `entry`, `policy`, `node` or `server`.
     pub kind: String,
-    /// Its id.
     pub id: String,
 }
 
 /// A record on its way into the chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Who.
     pub actor: Actor,
     /// From which address, where that is known.
     pub address: Option<String>,
-    /// What.
     pub action: AuditAction,
-    /// To what.
     pub target: Target,
-    /// How it went.
     pub outcome: AuditOutcome,
     /// More about it. Whole numbers only.
     pub detail: Map<String, Value>,
@@ -114,17 +107,12 @@ pub struct Entry {
 pub struct AuditRecord {
     /// Its number; the chain has no gaps.
     pub seq: i64,
-    /// When.
     pub ts: UnixMillis,
-    /// Who.
     pub actor: AuditActor,
     /// What; one of the words of [`AuditAction`], or of a later version's.
     pub action: String,
-    /// To what.
     pub target: Target,
-    /// How it went.
     pub outcome: AuditOutcome,
-    /// More about it.
     pub detail: Map<String, Value>,
     /// Hash of the record before.
     pub prev_hash: String,
@@ -137,11 +125,9 @@ pub struct AuditRecord {
 /// Who did something, and from where.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditActor {
-    /// Through which door.
     pub kind: ActorKind,
     /// Stable id within that door.
     pub id: String,
-    /// Name for people.
     pub name: String,
     /// Address, where that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]

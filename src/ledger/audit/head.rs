@@ -19,7 +19,6 @@ use super::chain::ChainHead;
 #[derive(Debug)]
 pub(in crate::ledger) struct HeadFile(PathBuf);
 
-/// Its content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Sealed {

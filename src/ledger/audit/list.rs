@@ -22,7 +22,6 @@ pub struct AuditFilter {
     pub after_seq: Option<i64>,
     /// By the actor of this id.
     pub actor: Option<String>,
-    /// Of this action.
     pub action: Option<String>,
 }
 

@@ -62,7 +62,6 @@ pub enum ResetError {
     Keep {
         /// Where they were to go.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
@@ -77,11 +76,8 @@ pub enum ResetError {
 /// Where the ledger and what belongs to it lie.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// The database.
     pub ledger: &'a Path,
-    /// The key.
     pub key: &'a Path,
-    /// The sealed head.
     pub head: &'a Path,
 }
 

@@ -65,9 +65,7 @@ impl Problem {
 pub struct SealedHead {
     /// Number of the newest record then.
     pub seq: i64,
-    /// Its hash.
     pub hash: String,
-    /// When.
     pub sealed_at: UnixMillis,
 }
 

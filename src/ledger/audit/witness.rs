@@ -27,7 +27,6 @@ const HASH_CHARS: usize = 64;
 pub struct WitnessedHead {
     /// Number of the record.
     pub seq: i64,
-    /// Its hash.
     pub hash: String,
 }
 

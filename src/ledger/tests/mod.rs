@@ -180,7 +180,6 @@ impl Opened {
         }
     }
 
-    /// A pending approval.
     pub(super) async fn ask(&self) -> Approval {
         self.ask_with(self.asking()).await
     }

@@ -2,7 +2,6 @@
 
 use super::{MARK, ServiceSpec};
 
-/// The service's name.
 pub(super) const LABEL: &str = "dev.countersign.node";
 
 /// The text of the property list.

@@ -32,11 +32,8 @@ pub enum Manager {
 /// What is started, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceSpec {
-    /// By whom.
     pub manager: Manager,
-    /// This program.
     pub program: PathBuf,
-    /// Its arguments.
     pub arguments: Vec<String>,
     /// The account, for [`Manager::SystemdSystem`].
     pub account: Option<String>,
@@ -49,22 +46,14 @@ pub struct ServiceSpec {
 pub enum ServiceError {
     /// A path or argument that no unit can hold.
     #[error("{what} cannot be written into a service: it holds a line break or another control character")]
-    Unwritable {
-        /// Which.
-        what: &'static str,
-    },
+    Unwritable { what: &'static str },
     /// Another program or a person wrote the file.
     #[error("{} was not written by countersign and stays as it is", path.display())]
-    Foreign {
-        /// The file.
-        path: PathBuf,
-    },
+    Foreign { path: PathBuf },
     /// A file operation failed.
     #[error("{} cannot be written or read", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
@@ -75,7 +64,6 @@ pub enum ServiceError {
 pub enum Changed {
     /// It is there now, or gone now.
     Yes,
-    /// It already was.
     No,
 }
 

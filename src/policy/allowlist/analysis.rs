@@ -55,7 +55,6 @@ pub enum AnalysisVerdict {
     Allow,
     /// A miss, for this reason first of all.
     Ask(Finding),
-    /// A bad request.
     Reject(Finding),
 }
 
@@ -83,13 +82,9 @@ impl AnalysisVerdict {
 pub struct DenyHit {
     /// `*` or an agent.
     pub owner: String,
-    /// The rule's id.
     pub id: String,
-    /// The rule's pattern.
     pub pattern: String,
-    /// The rule's reason.
     pub reason: Option<String>,
-    /// What it matched.
     pub span: Span,
 }
 
@@ -167,7 +162,6 @@ impl Match {
 /// One segment as people see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentReport {
-    /// Its place.
     pub span: Span,
     /// All its words, wrappers included.
     pub argv: Vec<String>,
@@ -179,7 +173,6 @@ pub struct SegmentReport {
     pub executable: String,
     /// The file that names.
     pub resolved_path: Option<String>,
-    /// What covers it.
     pub matched: Match,
     /// Whether it is inline eval under strict mode.
     pub inline_eval: bool,
@@ -190,16 +183,13 @@ pub struct SegmentReport {
     pub code_operands: Vec<String>,
     /// How these words lose their meaning, if they do.
     pub moves: Option<Moves>,
-    /// Remarks for people.
     pub notes: Vec<String>,
     /// The segments of its payload.
     pub segments: Vec<Self>,
 }
 
-/// One wrapper.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrapperReport {
-    /// Its name.
     pub name: String,
     /// Its place, own arguments included.
     pub span: Span,

@@ -23,7 +23,6 @@ const TRUSTED_DIRECTORIES: &[&str] = &["/bin", "/usr/bin"];
 /// Which entries may cover a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Any.
     Any,
     /// Only one that names the program and its arguments (W2, S2, D1).
     Arguments,
@@ -32,11 +31,9 @@ pub(super) enum Need {
 /// A segment as entries see it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate<'a> {
-    /// The command word.
     pub(super) typed: &'a str,
     /// `None` when nothing was found.
     pub(super) executable: Option<&'a Executable>,
-    /// Without the executable.
     pub(super) arguments: &'a [&'a str],
     /// Whether every argument is what a shell would pass on.
     pub(super) literal: bool,

@@ -26,14 +26,12 @@ const MAX_PARTS: usize = 8;
 pub(super) enum Arguments<'a> {
     /// What the program gets, if the words are literal.
     Given {
-        /// The values.
         values: &'a [&'a str],
         /// Whether these are what the program gets.
         is_known: bool,
     },
     /// The words behind a candidate.
     Behind {
-        /// The words.
         words: &'a [Word],
         /// Whether more come from elsewhere.
         is_fed: bool,

@@ -159,7 +159,6 @@ impl EntryIndex {
         }
     }
 
-    /// Number of entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }

@@ -28,21 +28,16 @@ pub struct AnalysisRequest<'a> {
 /// Every rule an analysis looks at. Lists are in matching order.
 #[derive(Debug, Clone, Copy)]
 pub struct AnalysisPolicy<'a> {
-    /// Allowlist entries.
     pub entries: Entries<'a>,
     /// Limited entries, looked at after all entries.
     pub grants: &'a [Grant<'a>],
-    /// Deny rules.
     pub deny_rules: &'a [DenyRule<'a>],
-    /// Configured safe bins.
     pub safe_bins: &'a [String],
-    /// Configured safe-bin profiles.
     pub safe_bin_profiles: &'a BTreeMap<String, SafeBinProfile>,
     /// Trusted directories besides `/bin` and `/usr/bin`.
     pub trusted_dirs: &'a [String],
     /// The skill table; empty unless skills are auto-allowed for the agent (K1).
     pub skills: &'a [SkillBin],
-    /// `tools.exec.strictInlineEval`.
     pub strict_inline_eval: bool,
     /// `tools.exec.strictDelegation` and `[policy] delegation_table` together.
     pub strict_delegation: bool,
@@ -54,7 +49,6 @@ pub struct AnalysisPolicy<'a> {
     pub now: UnixMillis,
     /// What belongs to the server itself (P6).
     pub protected: &'a Protected,
-    /// Compiled patterns.
     pub cache: &'a PatternCache,
 }
 
@@ -81,18 +75,13 @@ impl Typing {
     }
 }
 
-/// An allowlist entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
-    /// Its id.
     pub id: &'a str,
-    /// `pattern` as written.
     pub pattern: &'a str,
-    /// `argPattern` as written.
     pub arg_pattern: Option<&'a str>,
-    /// `source` as written.
     pub source: Option<&'a str>,
     /// `commandSha256` of a `=command:` entry.
     pub command_sha256: Option<&'a str>,
@@ -105,15 +94,11 @@ pub struct Entry<'a> {
 pub struct Grant<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
-    /// Its id.
     pub id: &'a str,
-    /// `pattern` as written.
     pub pattern: &'a str,
-    /// `argPattern` as written.
     pub arg_pattern: Option<&'a str>,
     /// Expired at that instant.
     pub expires_at: Option<UnixMillis>,
-    /// Uses it allows.
     pub max_uses: Option<u64>,
     /// Uses so far, as the ledger counts them.
     pub uses: u64,
@@ -136,13 +121,11 @@ impl Grant<'_> {
 pub struct DenyRule<'a> {
     /// `*` or the agent whose list holds it.
     pub owner: &'a str,
-    /// Its id.
     pub id: &'a str,
     /// `pattern` as written; a name matches base names wherever the file lies.
     pub pattern: &'a str,
     /// `argPattern` as written; without it any arguments.
     pub arg_pattern: Option<&'a str>,
-    /// Why, for people.
     pub reason: Option<&'a str>,
 }
 
@@ -151,7 +134,6 @@ pub struct DenyRule<'a> {
 pub struct SkillBin {
     /// The name as typed.
     pub name: String,
-    /// Its real path.
     pub path: String,
 }
 
@@ -163,9 +145,7 @@ pub struct Protected {
     pub own_binary: Option<String>,
     /// Device and inode of that file, so that another name of it is it too.
     pub own_file: Option<(u64, u64)>,
-    /// The state directory.
     pub roots: Vec<String>,
-    /// Workspaces inside it.
     pub exceptions: Vec<String>,
 }
 

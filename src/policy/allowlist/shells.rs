@@ -23,7 +23,6 @@ const MAX_PAYLOAD_DEPTH: u8 = 3;
 struct Payload {
     segments: Vec<SegmentReport>,
     findings: Vec<Finding>,
-    /// Its canonical form.
     script: Option<String>,
     proposals: Vec<Proposal>,
 }

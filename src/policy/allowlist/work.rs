@@ -106,12 +106,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// The command word.
     pub(super) fn word(&self) -> Option<&'a Word> {
         self.segment.words.get(self.at)
     }
 
-    /// Its value.
     pub(super) fn typed(&self) -> &str {
         self.values.get(self.at).map_or("", String::as_str)
     }

@@ -19,9 +19,7 @@ pub(super) struct Index {
     any: Option<usize>,
     names: HashMap<String, usize>,
     files: HashMap<String, usize>,
-    /// `DIR/*`
     directories: HashMap<String, usize>,
-    /// `DIR/**`
     trees: HashMap<String, usize>,
     /// Name and path patterns with wildcards elsewhere.
     globs: Vec<(usize, ExecutablePattern)>,

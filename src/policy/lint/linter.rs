@@ -44,11 +44,9 @@ const UNLIKELY_ARGUMENTS: &[&[&str]] = &[&[], &["-c", "id"], &["--zq=9", "~", "Ã
 /// The rules that are looked at, each list in matching order.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lists<'a> {
-    /// Allowlist entries.
     pub entries: &'a [Entry<'a>],
     /// Limited entries; [`Grant::uses`] as the ledger counts them.
     pub grants: &'a [Grant<'a>],
-    /// Deny rules.
     pub deny_rules: &'a [DenyRule<'a>],
 }
 
@@ -57,7 +55,6 @@ pub struct Lists<'a> {
 pub struct Surroundings<'a> {
     /// The files of the machine.
     pub lookup: &'a dyn PathLookup,
-    /// Compiled patterns.
     pub cache: &'a PatternCache,
     /// How patterns of entries and grants compare.
     pub path_case: PathCase,

@@ -74,7 +74,6 @@ impl RemarkCode {
 /// One thing that is odd.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remark {
-    /// Stable code.
     pub code: RemarkCode,
     /// In words, without the pattern itself.
     pub message: String,

@@ -28,12 +28,9 @@ pub enum InvalidArgumentPattern {
     Malformed,
 }
 
-/// Whether arguments match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentMatch {
-    /// They do.
     Yes,
-    /// They do not.
     No,
     /// A limit was reached first. No match for an entry, a match for a deny rule.
     Undecided,
@@ -42,11 +39,9 @@ pub enum ArgumentMatch {
 /// What an entry's `argPattern` and `source` make of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArgumentRule<'a> {
-    /// Any arguments.
     Any,
     /// These arguments in this directory: the whole pattern text.
     Generated(&'a str),
-    /// A regular expression.
     Expression(&'a str),
     /// Never matches (M5).
     Inert,
@@ -66,7 +61,6 @@ impl<'a> ArgumentRule<'a> {
     }
 }
 
-/// A compiled expression.
 #[derive(Debug)]
 pub struct ArgumentPattern {
     engine: Engine,

@@ -15,7 +15,6 @@ pub enum UnsupportedSyntax {
     /// An escape such as `\cA`, `\p{…}` or a letter without a meaning.
     #[error("an escape that is not supported")]
     Escape,
-    /// `[]` or `[^]`.
     #[error("an empty character class")]
     EmptyClass,
     /// A `[` that is never closed.
@@ -47,7 +46,6 @@ pub enum UnsupportedSyntax {
     LookBehind,
 }
 
-/// A translated expression.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Translated {
     pub(super) text: String,
@@ -102,7 +100,6 @@ fn unit_of(character: char) -> u32 {
     if code > HALF { code - HALF } else { code }
 }
 
-/// Translates an expression.
 pub(super) fn translate(pattern: &str) -> Result<Translated, UnsupportedSyntax> {
     let pattern = code_units(pattern);
     let first = Translator::new(&pattern, Engine::Linear).run()?;

@@ -6,7 +6,6 @@ use crate::command::{Rule, RuleSet, paths};
 /// How path and name patterns compare (M6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum PathCase {
-    /// As written.
     #[default]
     Sensitive,
     /// By simple case folding on both sides.

@@ -20,7 +20,6 @@ const ANY_CHARACTER: &str = "\0[!\0/]{,[!\0/]{,[!\0/]{,[!\0/]}}}";
 /// where that form needs more than 10 MiB. Paths end at 4096 bytes.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// A compiled glob.
 #[derive(Debug)]
 pub(super) struct Glob(GlobMatcher);
 

@@ -52,7 +52,6 @@ pub struct CommandRules {
 pub enum CommandRefusal {
     /// It declared none, or none of what it declared was approved.
     NoneDeclared,
-    /// Not this one.
     NotDeclared,
     /// The platform's list and the settings do not have it.
     NotAllowlisted,

@@ -25,15 +25,12 @@ pub const OUR_USER_AGENT: &str = "countersign/";
 const MAX_WORD: usize = 256;
 /// Most commands, caps, scopes or permissions.
 const MAX_ITEMS: usize = 256;
-/// Longest PATH.
 const MAX_PATH_ENV: usize = 32 * 1024;
-/// Longest credential.
 const MAX_CREDENTIAL: usize = 4096;
 
 /// What a peer wants to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// A person's program.
     Operator,
     /// A machine that runs commands.
     Node,
@@ -63,7 +60,6 @@ impl Role {
 pub struct ConnectParams {
     /// Lowest protocol that the client speaks.
     pub min_protocol: i64,
-    /// Highest one.
     pub max_protocol: i64,
     /// What program it is.
     pub client: Client,
@@ -73,17 +69,13 @@ pub struct ConnectParams {
     pub commands: Vec<String>,
     /// Permissions of its platform.
     pub permissions: BTreeMap<String, bool>,
-    /// A node's PATH.
     pub path_env: Option<String>,
     /// The role as sent; `None` when it was left out.
     pub role: Option<String>,
     /// Scopes as sent, in order.
     pub scopes: Vec<String>,
-    /// The device's proof.
     pub device: Option<Device>,
-    /// Credentials.
     pub auth: Credentials,
-    /// Its language.
     pub locale: Option<String>,
     /// Its own description of itself.
     pub user_agent: Option<String>,
@@ -96,7 +88,6 @@ pub struct Client {
     pub id: String,
     /// `node`, `cli` and so on.
     pub mode: String,
-    /// Its version.
     pub version: String,
     /// `linux` and so on.
     pub platform: String,
@@ -104,7 +95,6 @@ pub struct Client {
     pub display_name: Option<String>,
     /// `Linux` and so on.
     pub device_family: Option<String>,
-    /// The machine's model.
     pub model_identifier: Option<String>,
     /// A random id of the installation; not the node's id.
     pub instance_id: Option<String>,
@@ -115,9 +105,7 @@ pub struct Client {
 pub struct Device {
     /// What it says that its id is.
     pub id: String,
-    /// Its public key.
     pub public_key: String,
-    /// Its signature.
     pub signature: String,
     /// When it signed, in Unix milliseconds.
     pub signed_at_ms: i64,
@@ -125,7 +113,6 @@ pub struct Device {
     pub nonce: Option<String>,
 }
 
-/// Credentials, as sent.
 #[derive(Debug, Clone, Default)]
 pub struct Credentials {
     /// The shared token, an API token, or (first generation) a device token.

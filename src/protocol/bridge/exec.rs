@@ -6,15 +6,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// Runs a command.
 pub const SYSTEM_RUN: &str = "system.run";
 /// Makes a plan of a command (present generation only).
 pub const SYSTEM_RUN_PREPARE: &str = "system.run.prepare";
-/// Looks for programs.
 pub const SYSTEM_WHICH: &str = "system.which";
 /// Reads the approvals document of a node.
 pub const APPROVALS_GET: &str = "system.execApprovals.get";
-/// Writes it.
 pub const APPROVALS_SET: &str = "system.execApprovals.set";
 
 /// What became of a run, asked after a connection was lost (nodes of ours only).
@@ -22,7 +19,6 @@ pub const RUN_STATUS: &str = "countersign.run.status";
 
 /// A run on a node started.
 pub const EXEC_STARTED: &str = "exec.started";
-/// It ended.
 pub const EXEC_FINISHED: &str = "exec.finished";
 /// It was refused by the node.
 pub const EXEC_DENIED: &str = "exec.denied";
@@ -36,7 +32,6 @@ pub struct RunParams {
     /// The text that they were made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_command: Option<String>,
-    /// Working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Overrides of the environment.
@@ -48,7 +43,6 @@ pub struct RunParams {
     /// Refused on a node without a screen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needs_screen_recording: Option<bool>,
-    /// Whose policy counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// Whose session hears of it.
@@ -71,13 +65,11 @@ pub struct RunParams {
         deserialize_with = "known_or_nothing"
     )]
     pub approval_source: Option<ApprovalSource>,
-    /// The run's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
     /// The plan that was approved (present generation only), as the node made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_run_plan: Option<Value>,
-    /// (Present generation only.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_notify_on_exit: Option<bool>,
     /// Between two of ours: it is refused after this time.
@@ -89,9 +81,7 @@ pub struct RunParams {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunApproval {
-    /// This once.
     AllowOnce,
-    /// From now on.
     AllowAlways,
 }
 
@@ -101,7 +91,6 @@ pub enum RunApproval {
 pub enum ApprovalSource {
     /// Nobody could be asked, and the fallback allows it.
     AskFallback,
-    /// A program.
     AutoReview,
 }
 
@@ -141,16 +130,13 @@ pub struct PrepareParams {
     /// The text that they were made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_command: Option<String>,
-    /// Working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
     /// Overrides of the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
-    /// Whose policy counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Whose session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
     /// The policy that the gateway would like.
@@ -164,7 +150,6 @@ pub struct PrepareParams {
     pub strict_inline_eval: Option<bool>,
 }
 
-/// What `system.run.prepare` answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prepared {
@@ -193,17 +178,13 @@ pub struct ExecPolicy {
 pub struct RunPlan {
     /// The arguments, the program's real path first.
     pub argv: Vec<String>,
-    /// Working directory.
     pub cwd: Option<String>,
-    /// The formatted arguments.
     pub command_text: String,
     /// A shorter text for people.
     #[serde(default)]
     pub command_preview: Option<String>,
-    /// Whose policy counts.
     #[serde(default)]
     pub agent_id: Option<String>,
-    /// Whose session.
     #[serde(default)]
     pub session_key: Option<String>,
     /// The script that it runs, and what it was.
@@ -218,9 +199,7 @@ pub struct RunPlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MutableFileOperand {
-    /// Which argument.
     pub argv_index: u32,
-    /// The file.
     pub path: String,
     /// Its SHA-256, lower-case hexadecimal.
     pub sha256: String,
@@ -241,10 +220,8 @@ pub struct WhichResult {
     pub bins: BTreeMap<String, String>,
 }
 
-/// What `skills.bins` answers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SkillBins {
-    /// Names of programs.
     #[serde(default)]
     pub bins: Vec<String>,
 }
@@ -253,7 +230,6 @@ pub struct SkillBins {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalsSet {
-    /// The document.
     pub file: Value,
     /// The hash of the one that it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -284,16 +260,12 @@ pub struct ExecNews {
     /// Whose session hears of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_key: Option<String>,
-    /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,
-    /// Always `node`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// The formatted command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// Its exit code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i64>,
     /// Whether the time limit ended it.
@@ -308,7 +280,6 @@ pub struct ExecNews {
     /// Why it was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// (Present generation only.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_notify_on_exit: Option<bool>,
 }

@@ -21,52 +21,41 @@ const MAX_MESSAGE: usize = 64 * 1024;
 pub enum Frame {
     /// A question, which gets exactly one answer.
     Request(Request),
-    /// An answer.
     Response(Response),
     /// News that wants no answer.
     Event(Event),
 }
 
-/// A question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Chosen by the asker; opaque.
     pub id: String,
-    /// What is asked.
     pub method: String,
     /// With what; `Some(Null)` when the frame says null.
     pub params: Option<Value>,
     /// The trace that it belongs to (present generation only).
     pub traceparent: Option<String>,
-    /// (Present generation only.)
     pub expected_profile_id: Option<String>,
 }
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response {
-    /// The question's id.
     pub id: String,
     /// Whether what was asked was done.
     pub ok: bool,
     /// What came of it.
     pub payload: Option<Value>,
-    /// What was wrong.
     pub error: Option<WireError>,
 }
 
-/// News.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// What happened.
     pub event: String,
-    /// The particulars.
     pub payload: Option<Value>,
     /// The number among the broadcasts; events for one node alone have none.
     pub seq: Option<i64>,
     /// Versions of what a gateway tells of itself.
     pub state_version: Option<StateVersion>,
-    /// (Present generation only.)
     pub recipient_profile_id: Option<String>,
 }
 
@@ -86,11 +75,9 @@ pub struct WireError {
     pub code: String,
     /// For people; the products also compare it.
     pub message: String,
-    /// For programs.
     pub details: Option<Value>,
     /// Whether the same may succeed later.
     pub retryable: Option<bool>,
-    /// When.
     pub retry_after_ms: Option<i64>,
 }
 
@@ -217,7 +204,6 @@ impl Frame {
 }
 
 impl Request {
-    /// A question.
     pub fn new(id: impl Into<String>, method: impl Into<String>, params: Value) -> Self {
         Self {
             id: id.into(),

@@ -14,7 +14,6 @@ pub const SHUTDOWN_EVENT: &str = "shutdown";
 /// What our own server says among `features.capabilities`.
 pub const OUR_CAPABILITY: &str = "countersign";
 
-/// The challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
     /// What a device signs.
@@ -24,7 +23,6 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// The event.
     pub fn to_event(&self) -> Event {
         Event::new(CHALLENGE_EVENT, json!({"nonce": self.nonce, "ts": self.ts}))
     }
@@ -47,9 +45,7 @@ impl Challenge {
 pub struct HelloOk {
     /// The protocol that is spoken from now on.
     pub protocol: i64,
-    /// The gateway's version.
     pub server_version: String,
-    /// The connection's id.
     pub connection_id: String,
     /// What may be asked.
     pub methods: Vec<String>,
@@ -74,9 +70,7 @@ pub struct HelloOk {
 pub struct HelloAuth {
     /// The token to come back with.
     pub device_token: Option<String>,
-    /// The role.
     pub role: String,
-    /// The scopes.
     pub scopes: Vec<String>,
     /// When the token was made.
     pub issued_at_ms: Option<i64>,
@@ -92,7 +86,6 @@ impl std::fmt::Debug for HelloAuth {
 }
 
 impl HelloOk {
-    /// The payload.
     pub fn to_value(&self) -> Value {
         let Self {
             protocol,

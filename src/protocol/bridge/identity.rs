@@ -36,7 +36,6 @@ impl DeviceId {
         (text.len() == 64 && text.as_bytes().iter().all(is_digit)).then(|| Self(text.to_owned()))
     }
 
-    /// The text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -136,12 +135,10 @@ impl DeviceKey {
         ))
     }
 
-    /// The public half.
     pub fn public(&self) -> DevicePublicKey {
         DevicePublicKey(self.0.verifying_key())
     }
 
-    /// The device's id.
     pub fn device_id(&self) -> DeviceId {
         self.public().device_id()
     }

@@ -24,11 +24,9 @@ pub const PAIR_RESOLVED: &str = "node.pair.resolved";
 /// A call of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvokeCall {
-    /// Its id.
     pub id: String,
     /// The node that is meant.
     pub node_id: String,
-    /// The command.
     pub command: String,
     /// Its parameters; `Null` for none.
     pub params: Value,
@@ -47,11 +45,9 @@ pub enum UnreadableCall {
     /// Something else of it cannot be read.
     #[error("{error}")]
     Named {
-        /// Its id.
         id: String,
         /// The node that is meant.
         node_id: String,
-        /// The command.
         command: String,
         /// What is wrong with it.
         error: ShapeError,
@@ -59,7 +55,6 @@ pub enum UnreadableCall {
 }
 
 impl InvokeCall {
-    /// The event.
     pub fn to_event(&self) -> Event {
         let params = if self.params.is_null() {
             Value::Null
@@ -142,14 +137,11 @@ impl Particulars {
 /// A call is no longer wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvokeCancel {
-    /// The call's id.
     pub invoke_id: String,
-    /// The node.
     pub node_id: String,
 }
 
 impl InvokeCancel {
-    /// The event.
     pub fn to_event(&self) -> Event {
         Event::new(
             INVOKE_CANCEL,
@@ -173,9 +165,7 @@ impl InvokeCancel {
 /// A node's own error in an answer. Either part may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InvokeError {
-    /// Its code.
     pub code: Option<String>,
-    /// Its message.
     pub message: Option<String>,
     /// The rule of the node's own policy behind it, where it is one of ours.
     pub rule: Option<Box<OwnRule>>,
@@ -184,7 +174,6 @@ pub struct InvokeError {
 /// The answer to a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InvokeAnswer {
-    /// The call's id.
     pub id: String,
     /// Who says that it is the node.
     pub node_id: String,
@@ -256,7 +245,6 @@ const MAX_ERROR_MESSAGE: usize = 4096;
 /// What a node says on its own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeNews {
-    /// The event's name.
     pub event: String,
     /// Its payload; `Null` for none.
     pub payload: Value,

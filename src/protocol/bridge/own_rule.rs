@@ -66,7 +66,6 @@ impl OwnRule {
         })
     }
 
-    /// The member.
     pub fn to_value(&self) -> Value {
         serde_json::to_value(self).unwrap_or(Value::Null)
     }

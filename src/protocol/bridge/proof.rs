@@ -18,20 +18,16 @@ pub const MAX_SKEW: Duration = Duration::from_mins(10);
 pub enum ProofVersion {
     /// Without a nonce. Never accepted by us.
     V1,
-    /// With the nonce.
     V2,
     /// With platform and family besides.
     V3,
 }
 
-/// What is signed.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofInput<'a> {
     /// The device's id, as it sent it.
     pub device_id: &'a str,
-    /// `client.id`.
     pub client_id: &'a str,
-    /// `client.mode`.
     pub client_mode: &'a str,
     /// The role, as it sent it.
     pub role: &'a str,
@@ -43,7 +39,6 @@ pub struct ProofInput<'a> {
     pub token: &'a str,
     /// The nonce of the challenge.
     pub nonce: &'a str,
-    /// `client.platform`.
     pub platform: &'a str,
     /// `client.deviceFamily`; empty when missing.
     pub device_family: &'a str,

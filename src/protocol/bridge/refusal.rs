@@ -18,7 +18,6 @@ const MAX_REASON: usize = 123;
 /// How a connection ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
-    /// The WebSocket code.
     pub code: u16,
     /// The reason, short enough to travel.
     pub reason: String,
@@ -87,12 +86,7 @@ pub enum Refusal {
     /// The parameters do not have the form.
     Params(ShapeError),
     /// No protocol in common.
-    Protocol {
-        /// The client's lowest.
-        min: i64,
-        /// The client's highest.
-        max: i64,
-    },
+    Protocol { min: i64, max: i64 },
     /// Nobody has that role here.
     Role,
     /// No device was sent.
@@ -105,13 +99,9 @@ pub enum Refusal {
     TokenMissing,
     /// A person must approve first.
     Pairing {
-        /// Why.
         reason: PairingReason,
-        /// What they approve.
         request_id: String,
-        /// The device.
         device_id: String,
-        /// As what.
         role: Role,
     },
     /// Too many wrong credentials from this address.
@@ -125,10 +115,7 @@ pub enum Refusal {
         what: &'static str,
     },
     /// The server starts or stops, or its storage does not answer.
-    Unavailable {
-        /// Why, for people.
-        why: &'static str,
-    },
+    Unavailable { why: &'static str },
 }
 
 impl Refusal {

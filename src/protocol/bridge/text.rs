@@ -101,9 +101,7 @@ fn first_of_both<'a>(stdout: &'a str, stderr: &'a str) -> (&'a str, &'a str) {
 /// Whether something was left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Truncated {
-    /// Nothing.
     No,
-    /// Something.
     Yes,
 }
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::*;
 use crate::domain::UnixMillis;
 
-/// One recorded file.
 struct Recording {
     name: &'static str,
     text: &'static str,

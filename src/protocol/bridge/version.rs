@@ -10,7 +10,6 @@ pub const HIGHEST: i64 = 4;
 pub enum Protocol {
     /// The first generation's.
     Three,
-    /// The present one's.
     Four,
 }
 
@@ -27,7 +26,6 @@ impl Protocol {
         }
     }
 
-    /// Its number.
     pub const fn number(self) -> i64 {
         match self {
             Self::Three => LOWEST,

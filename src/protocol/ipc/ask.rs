@@ -12,21 +12,16 @@ use crate::domain::{ApprovalDecision, Ask, Host, Security, UnixMillis};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OutgoingOrder {
-    /// Program and arguments.
     pub command: Vec<String>,
     /// What the person typed.
     pub raw_command: Option<String>,
-    /// Where.
     pub cwd: Option<String>,
-    /// Environment overrides.
     pub env: Option<BTreeMap<String, String>>,
     /// Time limit; always given, since a peer without one outlives the wait.
     pub timeout_ms: u64,
     /// Wants to see the screen.
     pub needs_screen_recording: Option<bool>,
-    /// For which agent.
     pub agent_id: Option<String>,
-    /// In which session.
     pub session_key: Option<String>,
     /// What was decided before.
     pub approval_decision: Option<ApprovalDecision>,
@@ -38,19 +33,12 @@ pub struct OutgoingOrder {
 pub struct OutgoingQuestion {
     /// The command, as the person is to see it.
     pub command: String,
-    /// Where.
     pub cwd: Option<String>,
-    /// On which host.
     pub host: Option<Host>,
-    /// Effective security.
     pub security: Option<Security>,
-    /// Effective ask.
     pub ask: Option<Ask>,
-    /// For which agent.
     pub agent_id: Option<String>,
-    /// The program.
     pub resolved_path: Option<String>,
-    /// In which session.
     pub session_key: Option<String>,
     /// The answers that are open.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -27,7 +27,6 @@ pub struct Policy {
 pub struct Desk<'a> {
     /// The token of the document.
     pub token: &'a str,
-    /// The present time.
     pub now: UnixMillis,
     /// When this memory of nonces began: what is older may have counted with one that is gone. Both sides are on one
     /// machine and have one clock, so no genuine line that counted before has a later time.
@@ -45,14 +44,11 @@ pub enum Judged {
     Exec {
         /// Echoed in the reply.
         id: String,
-        /// What.
         order: Box<ExecOrder>,
     },
-    /// A genuine question.
     Ask {
         /// Echoed in the reply.
         id: String,
-        /// What.
         question: Box<Question>,
     },
     /// The opening of version 2: answer it with a challenge.

@@ -91,9 +91,7 @@ impl LineReader {
 /// The types of lines that mean something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Please run this.
     Exec,
-    /// Just ask.
     Request,
     /// Opens version 2.
     Hello,
@@ -131,11 +129,9 @@ impl Kind {
 /// A line whose kind is known. Whether it is whole and genuine is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line<'a> {
-    /// What it is.
     pub(super) kind: Kind,
     /// Its id, where there is one.
     pub(super) id: Option<String>,
-    /// Its JSON.
     pub(super) text: &'a str,
     /// Whether no member is named twice in it.
     pub(super) is_unambiguous: bool,

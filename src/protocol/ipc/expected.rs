@@ -39,9 +39,7 @@ impl fmt::Debug for ReplyProof {
 /// What became of a wish to run something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecAnswer {
-    /// It ran.
     Ran(Payload),
-    /// It did not.
     Refused(ErrorBody),
 }
 

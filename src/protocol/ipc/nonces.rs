@@ -21,7 +21,6 @@ pub struct NonceMemory {
 /// Why a nonce does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NonceRefused {
-    /// It was used.
     Replayed,
     /// Nothing is forgotten before its time, so nothing more is taken.
     Full,

@@ -14,7 +14,6 @@ use crate::domain::{ApprovalDecision, Ask, Command, Host, Security};
 /// A decision that was made elsewhere. Whether it counts is not the protocol's to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachedDecision {
-    /// This run only.
     AllowOnce,
     /// This run, and remember it.
     AllowAlways,
@@ -27,13 +26,9 @@ pub struct ExecOrder {
     pub argv: Vec<String>,
     /// What the person typed, where it says more than the arguments. It agrees with them.
     pub raw_command: Option<String>,
-    /// Where.
     pub cwd: Option<String>,
-    /// For which agent.
     pub agent_id: Option<String>,
-    /// In which session.
     pub session_key: Option<String>,
-    /// Environment overrides.
     pub env: BTreeMap<String, String>,
     /// Time limit in milliseconds; 0 for none.
     pub timeout_ms: Option<u64>,
@@ -48,7 +43,6 @@ pub struct ExecOrder {
 pub struct Question {
     /// The command, as the person is to see it. Never blank.
     pub command: String,
-    /// Where.
     pub cwd: Option<String>,
     /// On which host, where it is a word that we know.
     pub host: Option<Host>,
@@ -56,11 +50,9 @@ pub struct Question {
     pub security: Option<Security>,
     /// The ask that the asker applies, where it is a word that we know.
     pub ask: Option<Ask>,
-    /// For which agent.
     pub agent_id: Option<String>,
     /// The program, as the asker resolved it.
     pub resolved_path: Option<String>,
-    /// In which session.
     pub session_key: Option<String>,
     /// The answers that the asker understands; `None` for all.
     pub allowed_decisions: Option<Vec<ApprovalDecision>>,
@@ -143,7 +135,6 @@ fn environment<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<St
 }
 
 impl ExecOrder {
-    /// Reads `requestJson`.
     pub(super) fn parse(text: &str) -> Result<Self, OrderError> {
         if !unique::is_unambiguous(text) {
             return Err(OrderError::Payload);

@@ -22,9 +22,7 @@ pub struct Payload {
     pub timed_out: bool,
     /// Whether it ended with 0.
     pub success: bool,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
     /// Why it could not be run to its end.
     #[serde(default)]
@@ -36,9 +34,7 @@ pub struct Payload {
 pub struct ErrorBody {
     /// `INVALID_REQUEST` or `UNAVAILABLE`; of other sides, anything.
     pub code: String,
-    /// In words.
     pub message: String,
-    /// Which rule.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }
@@ -73,17 +69,14 @@ pub enum Refusal {
     Hmac,
     /// It has no nonce.
     Nonce,
-    /// It came before.
     Replay,
     /// It is not what its type says.
     Json,
     /// It cannot be meant.
     Invalid(&'static str),
-    /// Too many came.
     RateLimit,
     /// Only version 2 is taken here.
     Version,
-    /// Security is deny.
     SecurityDeny,
     /// A deny rule matched.
     Denylist,
@@ -156,7 +149,6 @@ impl Replies {
         &self.0
     }
 
-    /// What is written.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0
             .iter()

@@ -54,7 +54,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The mark of the socket on which listeners arrive.
 const ARRIVALS: u64 = u64::MAX;
 
-/// Device and inode.
 type Identity = (u64, u64);
 
 /// Answers the calls of one run.
@@ -232,14 +231,19 @@ enum Answer {
     Content(usize, CloseOnExec),
     /// What is open here.
     Opened(OwnedFd, CloseOnExec),
-    /// It fails.
     Fails(Errno),
     /// It comes to this number.
     Number(i64),
     /// Text into the memory of the caller; the call comes to its length.
-    Text { text: Vec<u8>, buffer: u64 },
+    Text {
+        text: Vec<u8>,
+        buffer: u64,
+    },
     /// A structure into it; the call succeeds.
-    Structure { bytes: Vec<u8>, buffer: u64 },
+    Structure {
+        bytes: Vec<u8>,
+        buffer: u64,
+    },
 }
 
 impl Heard {

@@ -348,7 +348,6 @@ enum Opening {
     Changes,
     /// To begin at, if it is a directory.
     Directory,
-    /// None of these.
     Looks,
 }
 

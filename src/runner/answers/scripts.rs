@@ -30,7 +30,6 @@ const MAX_DIRECTORIES: usize = 1024;
 /// What a path of a caller is to the scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
-    /// Nothing.
     Other,
     /// One that the run left alone, by its index.
     Script(usize),

@@ -9,7 +9,6 @@ use std::{
 /// Something that a run can be held to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Controller {
-    /// How much memory.
     Memory,
     /// How many processes and threads.
     Processes,
@@ -27,10 +26,8 @@ pub(super) enum Place {
 }
 
 impl Controller {
-    /// All there are.
     pub const ALL: [Self; 3] = [Self::Memory, Self::Processes, Self::Cpu];
 
-    /// The kernel's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",

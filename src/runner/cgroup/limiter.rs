@@ -27,7 +27,6 @@ pub struct RunLimits {
     pub memory_bytes: u64,
     /// Processor time in percent of one processor.
     pub cpu_percent: u64,
-    /// Processes and threads.
     pub processes: u64,
 }
 

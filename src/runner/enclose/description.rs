@@ -6,7 +6,6 @@ use std::ffi::CString;
 
 use crate::runner::wire::{Reader, Writer};
 
-/// One sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Enclosed {
     /// Name of the machine, inside.
@@ -17,7 +16,6 @@ pub(crate) struct Enclosed {
     pub(crate) pieces: Vec<Piece>,
     /// Whether places that no piece covers can be written, in memory.
     pub(crate) writable_root: bool,
-    /// Limits of processes.
     pub(crate) limits: Vec<ProcessLimit>,
 }
 

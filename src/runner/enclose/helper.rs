@@ -20,7 +20,6 @@ use crate::runner::wire::Program;
 /// Binds that were made while this still was root, by the place of their piece.
 pub(super) type Held = Vec<(usize, OwnedFd)>;
 
-/// Never returns.
 pub(super) fn main(
     enclosing: &Enclosing<'_>,
     program: &Program,

@@ -83,7 +83,6 @@ pub(super) enum Begun {
     NotExecuted(Errno),
 }
 
-/// Nothing was started.
 #[derive(Debug)]
 pub(super) enum NotBegun {
     /// The sandbox could not be made.

@@ -11,13 +11,11 @@ pub enum Obstacle {
     Process,
     /// Becoming a user without rights, and whose files are whose.
     Account,
-    /// New namespaces.
     Namespaces,
     /// The only account in the new user namespace.
     AccountMap,
     /// The loopback interface, the name of the machine.
     Network,
-    /// The new root.
     Root,
     /// What the system needs.
     System,
@@ -25,19 +23,15 @@ pub enum Obstacle {
     File,
     /// A directory in memory.
     Memory,
-    /// The workspace.
     Workspace,
     /// A directory that the settings bind.
     Bind,
-    /// Devices.
     Devices,
     /// The table of processes.
     Processes,
     /// Entering the new root.
     Enter,
-    /// Limits of processes.
     Limits,
-    /// The working directory.
     Directory,
     /// The filter of system calls.
     Filter,

@@ -21,7 +21,6 @@ pub(crate) const MODE: &str = "__sandbox-probe";
 /// Shown as the workspace: it is on every machine, and nothing is written to it.
 const WORKSPACE: &CStr = c"/usr";
 
-/// Never returns.
 pub(in crate::runner) fn main() -> ! {
     let why = attempt().err().map(|why| why.to_string()).unwrap_or_default();
     rustix::io::write(rustix::stdio::stdout(), why.as_bytes()).unwrap_or(0);

@@ -46,7 +46,6 @@ struct Node {
     /// As it was called first.
     path: PatchPath,
     place: Place,
-    /// What is there.
     found: Option<Entry>,
     /// What is to be there.
     wanted: Content,
@@ -82,7 +81,6 @@ pub(super) struct Target {
 /// What becomes of one place. Numbers are those of targets.
 #[derive(Debug)]
 pub(super) enum Change {
-    /// Nothing was there.
     Create {
         at: usize,
         content: Vec<u8>,

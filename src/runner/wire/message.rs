@@ -33,7 +33,6 @@ pub(crate) enum ToSupervisor {
 pub(crate) enum FromSupervisor {
     /// The first process runs.
     Started {
-        /// Its id.
         pid: i32,
         /// When it started, in clock ticks since boot.
         start_time: u64,
@@ -55,9 +54,7 @@ pub(crate) enum FromSupervisor {
         /// Bytes of both streams seen.
         output_bytes: u64,
     },
-    /// It ended.
     Exited {
-        /// How.
         exit: Exit,
         /// Whether the spool holds its output; otherwise all of it was sent.
         is_spooled: bool,
@@ -66,7 +63,6 @@ pub(crate) enum FromSupervisor {
     },
     /// The last of what a run left running ended.
     LeftoversEnded,
-    /// Nothing was started.
     NotStarted(NotStarted),
 }
 

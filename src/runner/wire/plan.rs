@@ -19,7 +19,6 @@ pub(crate) struct Plan {
     pub(crate) environment: Vec<u8>,
     /// Files that programs open by their paths, as they must be when the run begins.
     pub(crate) files: Vec<JudgedFile>,
-    /// Never empty.
     pub(crate) steps: Vec<Step>,
     /// The sandbox that its one program runs in. Then all paths are meant inside of it, and the directory that came as a
     /// descriptor is the workspace.
@@ -36,9 +35,7 @@ pub(crate) struct HeldScript {
     /// Where its content begins in the memory file.
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// Permission bits.
     pub(crate) mode: u32,
-    /// Device and inode.
     pub(crate) identity: (u64, u64),
 }
 
@@ -59,11 +56,9 @@ pub(crate) enum Action {
         operand: Vec<u8>,
         pinned: Option<(u64, u64)>,
     },
-    /// `pwd`.
     PrintDirectory {
         physical: bool,
     },
-    /// `true` or `false`.
     Settle {
         succeeds: bool,
     },

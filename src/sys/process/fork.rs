@@ -11,7 +11,6 @@ use super::Pid;
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forked {
-    /// The new process.
     Child,
     /// The process that forked; the new one has this id.
     Parent(Pid),

@@ -7,11 +7,8 @@ use super::Pid;
 /// One process as `/proc/PID/stat` shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// Its id.
     pub pid: Pid,
-    /// Its parent.
     pub parent: Pid,
-    /// Its session.
     pub session: Pid,
     /// When it started, in clock ticks since boot. With the pid it names a process for one boot.
     pub start_time: u64,

@@ -74,7 +74,6 @@ pub struct Launch<'a> {
     pub judged: Judged<'a>,
     /// Arguments, the program's name included.
     pub arguments: &'a Strings,
-    /// The whole environment.
     pub environment: &'a Strings,
     /// Where it starts; `None` where the caller stands already.
     pub place: Option<StartPlace<'a>>,
@@ -89,7 +88,6 @@ pub struct Launch<'a> {
 /// How the calls of a program come to be answered by another process.
 #[derive(Debug, Clone, Copy)]
 pub struct Asks<'a> {
-    /// Which of them.
     pub filter: &'a Filter,
     /// Where the end goes at which they are answered.
     pub whom: BorrowedFd<'a>,
@@ -98,7 +96,6 @@ pub struct Asks<'a> {
 /// The working directory of a command, and what it is put into.
 #[derive(Debug, Clone, Copy)]
 pub struct StartPlace<'a> {
-    /// The directory.
     pub directory: BorrowedFd<'a>,
     /// What the command is put into, with the path of the directory.
     pub confines: Option<(&'a Confines, &'a CStr)>,
@@ -143,7 +140,6 @@ impl Judged<'_> {
 /// A file that another program will open by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JudgedFile {
-    /// The path.
     pub path: CString,
     /// What it must lead to.
     pub stamp: FileStamp,
@@ -161,7 +157,6 @@ impl JudgedFile {
 /// How [`Launcher::launch`] went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launched {
-    /// It runs.
     Running(Process),
     /// The program could not be executed. The child is gone again.
     NotExecuted(Errno),

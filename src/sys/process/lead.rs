@@ -10,13 +10,11 @@ use super::{Forked, LaunchError, Launched, Process, StartPlace, fork, inspect, s
 const NOT_BEGUN: u8 = 1;
 /// The step was taken, and nothing was started because of the error behind it.
 const NOT_STARTED: u8 = 2;
-/// It begins.
 const BEGINS: u8 = 3;
 
 /// How the copy begins, and what it finds.
 #[derive(Debug)]
 pub struct Lead<'a> {
-    /// Where it starts.
     pub place: StartPlace<'a>,
     /// Descriptors 0, 1 and 2, none of which is one of these numbers.
     pub standard: [BorrowedFd<'a>; 3],

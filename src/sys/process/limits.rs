@@ -14,9 +14,7 @@ use rustix::{
 pub struct InheritedLimits {
     /// Soft limit of open files; `None` for unlimited.
     pub open_files: Option<u64>,
-    /// File mode mask.
     pub umask: u32,
-    /// Nice value.
     pub nice: i32,
 }
 

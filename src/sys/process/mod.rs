@@ -37,7 +37,6 @@ use std::io;
 
 use super::hooks;
 
-/// A process id.
 pub type Pid = i32;
 
 /// The first thing of every mode: nobody but root may attach to this process or read its memory, and the kernel

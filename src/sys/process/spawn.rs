@@ -34,7 +34,6 @@ pub struct Spawn<'a> {
     pub program: &'a Path,
     /// Arguments, the program's name included.
     pub arguments: &'a [&'a OsStr],
-    /// The whole environment.
     pub environment: &'a [(&'a OsStr, &'a OsStr)],
     /// Where its output goes; `/dev/null` if nowhere. Input and errors are `/dev/null`.
     pub output: Option<BorrowedFd<'a>>,
@@ -50,7 +49,6 @@ pub struct SpawnedProcess {
 }
 
 impl SpawnedProcess {
-    /// Its id.
     pub const fn pid(&self) -> Pid {
         self.pid
     }

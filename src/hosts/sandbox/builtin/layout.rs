@@ -88,7 +88,6 @@ const MEMORY_FILES: u64 = 65_536;
 /// What is known of the places of the machine that go in.
 #[derive(Debug)]
 pub(crate) struct Layout<'a> {
-    /// The settings.
     pub(crate) settings: &'a DockerSettings,
     /// Whether the workspace can be written.
     pub(crate) workspace_writable: bool,
@@ -96,7 +95,6 @@ pub(crate) struct Layout<'a> {
     pub(crate) binds: Vec<Bound>,
 }
 
-/// One of them.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) host: PathBuf,

@@ -33,7 +33,6 @@ const ENGINES: [&str; 9] = [
 /// The directories of the server, which no sandbox may see.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    /// The state directory.
     state: PathBuf,
     /// Workspaces of sandboxes, the one place in the server's own directory that they may see a part of.
     sandboxes: PathBuf,

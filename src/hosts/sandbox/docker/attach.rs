@@ -29,7 +29,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Bytes of the head of a frame: the stream, three zeros, the length.
 const FRAME_HEAD: usize = 8;
 
-/// A started exec.
 #[derive(Debug)]
 pub(super) struct Attached {
     pub(super) stream: UnixStream,
@@ -40,7 +39,6 @@ pub(super) struct Attached {
 /// The engine did not start it.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AttachError {
-    /// It says why.
     #[error("the engine refused: {0}")]
     Refused(String),
     /// The connection broke: whether it was started is not known.

@@ -46,7 +46,6 @@ const MAX_TOLD: usize = 400;
 /// Where the engine is and whose containers these are.
 #[derive(Debug, Clone)]
 pub struct DockerOptions {
-    /// The engine's socket.
     pub socket: PathBuf,
     /// How long a container may take until commands can run in it.
     pub start_timeout: Duration,

@@ -19,7 +19,6 @@ use crate::{domain::hex, settings::DockerSettings, sys::fs::read_bounded};
 
 /// Whose containers these are.
 pub(super) const OWNER: &str = "countersign.owner";
-/// Who shares one.
 const SCOPE: &str = "countersign.scope";
 /// What it was made of.
 const CONFIGURATION: &str = "countersign.configuration";

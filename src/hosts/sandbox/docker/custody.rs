@@ -75,7 +75,6 @@ pub(super) fn run(run: &str, argv: &[String], leftovers: Leftovers) -> Option<Ve
 /// How hard a run is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blow {
-    /// `SIGTERM`, once.
     Ask,
     /// `SIGKILL`, until nothing is left.
     Kill,

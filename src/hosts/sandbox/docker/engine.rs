@@ -89,7 +89,6 @@ impl Engine {
             .map(|created| created.id)
     }
 
-    /// Starts an exec.
     pub(super) async fn start(&self, exec: &str, has_terminal: bool) -> Result<Attached, AttachError> {
         attach::start(&self.socket, &self.api.client_version(), exec, has_terminal).await
     }

@@ -19,16 +19,13 @@ const PIECE_BYTES: usize = 100 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Instructions {
-    /// Of the engine.
     pub(super) socket: PathBuf,
     pub(super) container: String,
     pub(super) run: String,
     /// With the program, or with `sh` and what it needs.
     pub(super) argv: Vec<String>,
     pub(super) cwd: String,
-    /// `NAME=value`.
     pub(super) env: Vec<String>,
-    /// Rows and columns.
     pub(super) terminal: Option<(u16, u16)>,
 }
 

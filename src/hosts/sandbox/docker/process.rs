@@ -131,7 +131,6 @@ struct Run {
 /// What the standard input of a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Input {
-    /// There is none.
     Nothing,
     Stream,
     Terminal,

@@ -25,7 +25,6 @@ pub(in crate::http::routes) enum ExecAnswer {
     Finished(Box<Finished>),
     /// 202
     Started {
-        /// The run.
         location: String,
         /// What is known of it.
         body: Box<Started>,

@@ -34,7 +34,6 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
         .routes(routes!(explain::explain))
 }
 
-/// As `approvalWaitMs`.
 const LONGEST_HOLD: u64 = 600_000;
 
 /// What ends with its caller.

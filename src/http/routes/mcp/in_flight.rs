@@ -31,7 +31,6 @@ pub(super) struct Place {
 }
 
 impl InFlight {
-    /// Notes a request.
     pub(super) fn enter(self: &Arc<Self>, caller: &str, session: &Session, id: &Value) -> Place {
         let name = RequestName::new(caller, session, id);
         let cancelled = CancellationToken::new();

@@ -197,7 +197,6 @@ async fn mcp(
 /// What a message is, as far as it matters here.
 #[derive(Debug, PartialEq)]
 enum Message<'a> {
-    /// Begins a session.
     Initialize(&'a Value),
     /// Takes a request back.
     Cancels(&'a Value),
@@ -205,7 +204,6 @@ enum Message<'a> {
     Request(&'a Value),
     /// An answer to a request of ours.
     Answer,
-    /// Another notification.
     Other,
 }
 

@@ -13,7 +13,6 @@ const HEADER: HeaderName = HeaderName::from_static("mcp-session-id");
 /// End of the id of a client that can show links.
 const LINKS: &str = "-links";
 
-/// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Session {
     id: Uuid,
@@ -44,14 +43,12 @@ impl Session {
         }
     }
 
-    /// Tells the client.
     pub(super) fn note_on(&self, headers: &mut HeaderMap) {
         if let Ok(value) = HeaderValue::from_str(&self.to_text()) {
             headers.insert(HEADER, value);
         }
     }
 
-    /// As it travels.
     pub(super) fn to_text(&self) -> String {
         let links = if self.shows_links { LINKS } else { "" };
         format!("{}{links}", self.id.simple())

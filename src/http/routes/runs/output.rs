@@ -151,7 +151,6 @@ enum Asked {
     All,
     /// These bytes.
     Bytes(Range<u64>),
-    /// Nothing that exists.
     Beyond,
 }
 
