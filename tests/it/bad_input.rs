@@ -80,7 +80,7 @@ async fn a_list_of_values_is_no_object_with_members() {
         assert_eq!(problem["fields"][0]["path"], member, "{path} {body}: {problem}");
     }
     let entry = operator
-        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/date" }))
+        .post("/v1/agents/main/allowlist", json!({ "pattern": "/bin/echo" }))
         .await;
     let entry = entry.expect(201)["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/agents/main/allowlist/{entry}");
