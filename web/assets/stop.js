@@ -27,6 +27,8 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
   let isGone = false;
 
   byId("stop-open").addEventListener("click", () => open("stop", false));
+  byId("stop-kill-open").addEventListener("click", () => open("stop", true));
+  byId("resume-open").addEventListener("click", () => open("resume", false));
   byId("stop-back").addEventListener("click", () => dialog.close());
   reason.addEventListener("input", ready);
   form.addEventListener("submit", (event) => {
@@ -65,6 +67,9 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
     const { stopped, stop } = standing;
     byId("stop-open").hidden = !mayStop || stopped;
     byId("stopped").hidden = !stopped;
+    // The buttons stay the same elements while the text above them changes: a finger may be on one.
+    byId("stop-kill-open").hidden = !mayStop || Boolean(stop?.killedBy);
+    byId("resume-open").hidden = !mayResume;
     if (!stopped) return fill(byId("stopped-body"));
     const proposed = stop?.resumeProposedBy;
     fill(byId("stopped-body"),
@@ -72,10 +77,7 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
       stop && h("p", {}, "Since ", h("time", { datetime: new Date(stop.atMs).toISOString() }, new Date(stop.atMs).toLocaleString("en")), ", by ", h("bdi", {}, visible(stop.by.name)), ": ", h("bdi", { class: "why" }, visible(stop.reason))),
       h("p", {}, `Nothing starts and nothing is asked. ${stop?.killedBy ? "What ran was ended." : "What ran before goes on."}`),
       stop && !stop.durable && h("p", {}, "The record cannot be written at the moment: if the server ends before it can, the stop ends with it."),
-      proposed && h("p", {}, h("bdi", {}, visible(proposed.name)), " wants everything to go on. That takes an admin of another owner."),
-      h("p", { class: "stopped-end" },
-        mayStop && !stop?.killedBy && h("button", { type: "button", class: "quiet", id: "stop-kill-open", onclick: () => open("stop", true) }, "End what still runs"),
-        mayResume && h("button", { type: "button", id: "resume-open", onclick: () => open("resume", false) }, "Let everything go on")));
+      proposed && h("p", {}, h("bdi", {}, visible(proposed.name)), " wants everything to go on. That takes an admin of another owner."));
   }
 
   function open(what, kills) {

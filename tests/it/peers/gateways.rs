@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Generation, Peers, operator::Operator, peer::free_port};
-use crate::support::OurNode;
+use super::{Generation, Peers, operator::Operator};
+use crate::support::{OurNode, free_port};
 
 const TOKEN: &str = "shared-token-of-the-gateway";
 

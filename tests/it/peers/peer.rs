@@ -254,12 +254,6 @@ pub(super) fn patiently<S: Debug, T, F: Future<Output = S>>(
     }
 }
 
-/// A port of this machine that is free at this moment.
-pub(super) fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
 /// The items of a list answer.
 pub(super) fn items(list: &Value) -> Vec<Value> {
     list["items"].as_array().cloned().unwrap_or_default()

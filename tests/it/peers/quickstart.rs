@@ -13,10 +13,10 @@ use std::{
 use rustix::process::getuid;
 use serde_json::{Value, json};
 
-use super::{Generation, Peers, operator::Operator, patiently, peer::free_port};
+use super::{Generation, Peers, operator::Operator, patiently};
 use crate::support::{
-    Finished, Invocation, Scratch, inherited_path, installed, kill_hard, processes_of, run_long_program,
-    write_file_mode,
+    Finished, Invocation, Scratch, free_port, inherited_path, installed, kill_hard, processes_of,
+    run_long_program, write_file_mode,
 };
 
 const TOKEN: &str = "shared-token-of-the-gateway";

@@ -9,6 +9,7 @@ mod files;
 pub(crate) mod node;
 pub(crate) mod operator;
 mod our_node;
+mod ports;
 mod process;
 mod server;
 mod skip;
@@ -27,6 +28,7 @@ pub(crate) use files::{
 };
 pub(crate) use operator::{OperatorClient, OperatorLink};
 pub(crate) use our_node::{OurNode, let_in, until_connected, until_gone};
+pub(crate) use ports::free_port;
 pub(crate) use process::{
     Finished, Invocation, countersign, inherited_path, is_alive, kill_hard, own_variable, released,
     run_long_program, run_program,

@@ -2,7 +2,6 @@
 
 use std::{
     fs::{self, File},
-    net::TcpListener,
     path::Path,
     process::{Child, Stdio},
 };
@@ -10,8 +9,8 @@ use std::{
 use crate::{
     confined::{FREE, builder, give, is_missing, machine::Machine, run},
     support::{
-        Invocation, ProcessHandle, TestServer, eventually, inherited_path, program, run_program, skip,
-        write_file_mode,
+        Invocation, ProcessHandle, TestServer, eventually, free_port, inherited_path, program, run_program,
+        skip, write_file_mode,
     },
 };
 
@@ -23,17 +22,7 @@ struct Daemon {
 
 impl Daemon {
     async fn start(machine: &Machine, sshd: &Path, account: &str) -> Self {
-        // Between asking for a free port and taking it somebody else may.
-        for _ in 0..5 {
-            let port = free_port();
-            if let Some(daemon) = Self::start_at(machine, sshd, account, port).await {
-                return daemon;
-            }
-        }
-        panic!("no port for a daemon");
-    }
-
-    async fn start_at(machine: &Machine, sshd: &Path, account: &str, port: u16) -> Option<Self> {
+        let port = free_port();
         let place = |name: &str| machine.join(name).display().to_string();
         let settings = machine.file(
             "sshd_config",
@@ -54,7 +43,7 @@ impl Daemon {
             .with_program(daemon)
             .start(Stdio::from(File::create(&log).unwrap()));
         let pid = i32::try_from(child.id()).unwrap();
-        let mut daemon = Self { child, port };
+        let daemon = Self { child, port };
         let state = || {
             let text = fs::read_to_string(&log).unwrap();
             let is_over = ProcessHandle::open(pid).is_none_or(|handle| handle.has_ended());
@@ -64,12 +53,8 @@ impl Daemon {
             *is_over || text.contains("Server listening")
         })
         .await;
-        if is_over {
-            assert!(text.contains("Address already in use"), "{text}");
-            daemon.child.wait().unwrap();
-            return None;
-        }
-        Some(daemon)
+        assert!(!is_over, "{text}");
+        daemon
     }
 }
 
@@ -80,13 +65,6 @@ impl Drop for Daemon {
             self.child.wait().expect("the end of the daemon");
         }
     }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
-        .port()
 }
 
 fn make_key(path: &Path) {
