@@ -141,7 +141,7 @@ struct AppliedBody {
 /// An agent with keys of its own, and what they come to.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = OwnKeys)]
+#[schema(as = AgentKeys)]
 struct OwnKeysBody {
     agent_id: AgentId,
     /// Its keys in `openclaw.json` and the approvals document.

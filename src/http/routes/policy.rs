@@ -124,19 +124,20 @@ struct EffectiveBody {
     config_error: Option<String>,
 }
 
-/// A value after combining.
+/// An effective value, and the layers that it was combined from.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PolicyValue)]
 pub(super) struct ValueBody<T, S = T> {
-    /// What counts.
     value: T,
     /// The key that set it.
     source: String,
-    /// All that spoke, strongest last.
+    /// Every layer that has a value, the strongest last.
     layers: Vec<LayerBody<S>>,
 }
 
-/// What one layer said.
+/// The value of one layer.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = PolicyLayer)]
 pub(super) struct LayerBody<T> {
     #[schema(value_type = String)]
     layer: Layer,
@@ -271,7 +272,7 @@ pub(super) struct DocumentBody {
 /// newly allows does not.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = HeldEdit)]
+#[schema(as = PendingEdit)]
 struct HeldBody {
     /// The hash of the file as it is, with which the edit is accepted.
     hash: String,

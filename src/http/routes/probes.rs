@@ -55,6 +55,7 @@ struct ReadinessBody {
 
 /// What was looked at.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = HealthChecks)]
 struct Checks {
     database: CheckBody,
     /// There only while the machine does not give what a command needs, such as open files.
@@ -82,7 +83,7 @@ struct Checks {
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Check)]
+#[schema(as = HealthCheck)]
 struct CheckBody {
     ok: bool,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -82,7 +82,7 @@ struct OverridesBody {
 
 /// Who changed the overrides last.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = SetBy)]
+#[schema(as = OverrideAuthor)]
 struct SetByBody {
     kind: ActorKind,
     id: String,
@@ -94,6 +94,7 @@ struct SetByBody {
 
 /// A sender, as far as it is shown.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RelayedSender)]
 struct ShownSender {
     provider: String,
     id: String,

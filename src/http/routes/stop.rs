@@ -47,7 +47,7 @@ pub(in crate::http) struct StopBody {
 /// Whether everything is stopped.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = StopStanding)]
+#[schema(as = StopState)]
 struct StandingBody {
     stopped: bool,
     /// Absent while nothing is stopped.
@@ -58,7 +58,7 @@ struct StandingBody {
 /// A stop that is in force.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = StopInForce)]
+#[schema(as = ActiveStop)]
 struct InForce {
     by: ActorBody,
     at_ms: UnixMillis,

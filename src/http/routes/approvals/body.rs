@@ -121,7 +121,7 @@ struct VoteBody {
 
 /// Why a person is asked.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Why)]
+#[schema(as = AskReason)]
 struct WhyBody {
     /// Where the rule stands.
     layer: String,

@@ -164,7 +164,7 @@ struct ChosenPattern {
 
 /// What became of an answer.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Decided)]
+#[schema(as = DecisionResult)]
 struct DecidedBody {
     /// Whether this answer counted; false when the same one was there before. The approval still waits (`pending`) when it
     /// takes the answers of more people (`approvalsRequired`).

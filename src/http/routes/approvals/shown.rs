@@ -16,7 +16,7 @@ use crate::{
 /// A command for the eyes of a person (`docs/spec/command-analysis.md#v2`, `docs/spec/command-analysis.md#v3`,
 /// `docs/spec/command-analysis.md#v5`). The exact text is `command`.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = Display)]
+#[schema(as = CommandDisplay)]
 pub(super) struct Shown {
     /// The text with every character that hides or moves others as `\u{HEX}`, long blanks as their number and, where the
     /// command was understood, secrets masked.

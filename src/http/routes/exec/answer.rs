@@ -181,7 +181,7 @@ pub(in crate::http::routes) struct Pending {
 
 /// Something the caller should know though the call succeeded.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Warning)]
+#[schema(as = ExecWarning)]
 pub(in crate::http::routes) struct WarningBody {
     #[schema(value_type = String)]
     code: &'static str,

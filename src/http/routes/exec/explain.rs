@@ -202,7 +202,7 @@ struct AnalysisSchema {
 
 /// One thing that stands against a command.
 #[derive(ToSchema)]
-#[schema(as = Finding)]
+#[schema(as = AnalysisFinding)]
 #[expect(dead_code, reason = "only describes what `Finding` writes")]
 struct FindingSchema {
     code: String,
@@ -250,7 +250,7 @@ struct WrapperSchema {
 
 /// What covers a segment.
 #[derive(ToSchema)]
-#[schema(as = Match)]
+#[schema(as = AllowlistMatch)]
 #[expect(dead_code, reason = "only describes what `Match` writes")]
 struct MatchSchema {
     /// `allowlist`, `grant`, `safe-bin`, `builtin`, `skill`, `payload`, `denylist` or `none`.

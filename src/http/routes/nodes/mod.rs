@@ -63,7 +63,7 @@ struct DecisionBody {
 
 /// What was decided.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = PairingDecided)]
+#[schema(as = PairingResult)]
 struct DecidedBody {
     decision: DecisionName,
     pairing: PairingBody,
