@@ -7,6 +7,7 @@ mod hostile;
 mod layout;
 mod load;
 mod nodes;
+mod pictures;
 mod policy;
 mod sign_in;
 mod states;
