@@ -174,7 +174,7 @@ impl Registry {
     pub(super) fn take_live(&mut self, node_id: &str) -> Option<Live> {
         let mut live = self.nodes.get_mut(node_id)?.live.take()?;
         self.connected -= 1;
-        #[expect(clippy::iter_over_hash_type, reason = "all of them end, in whatever order")]
+        #[expect(clippy::iter_over_hash_type, reason = "all of them end, in any order")]
         for (_id, waiting) in live.waiting.drain() {
             // A caller who gave up is told nothing.
             drop(waiting.answer.send(Err(InvokeFailure::Disconnected)));

@@ -189,7 +189,7 @@ fn show_report(context: &Context, report: &Value) -> Result<ExitStatus, Failure>
             "audit-rewritten",
             format!("the audit record is not the one that the witness saw: {kind} at record {seq}"),
         )
-        .hint("the history was rewritten by somebody who has the key; keep the witness and a copy of the ledger"));
+        .hint("the history was rewritten by a program that has the key; keep the witness and a copy of the ledger"));
     }
     Err(Failure::new(
         "audit-broken",

@@ -11,7 +11,7 @@ use super::{console::Format, context::Context, discover::Role, exit::ExitStatus,
   countersign login-link --json
 
 The link opens the approvals page with the rights of the operator's token. It works once and for
-some minutes ([auth] login_link_ttl_ms); whoever has it can sign in, so send it to nobody else.")]
+some minutes ([auth] login_link_ttl_ms); anyone who has it can sign in, so send it to nobody else.")]
 pub(crate) struct LoginLinkArgs {}
 
 /// Runs the command.

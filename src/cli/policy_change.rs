@@ -57,7 +57,7 @@ pub(crate) struct SetArgs {
 Changes openclaw.json and the approvals document together, or neither: deny-all (nothing runs),
 cautious (the allowlist runs, a person is asked about everything else), yolo (everything runs).
 An agent with keys of its own keeps them, and is listed with its effective policy; --every-agent
-removes them. `countersign stop` stops everything at once, whatever any key says.")]
+removes them. `countersign stop` stops everything at once, no matter what any key says.")]
 pub(crate) struct PresetArgs {
     /// deny-all, cautious or yolo
     name: Preset,

@@ -178,7 +178,7 @@ fn show(context: &Context, held: &HeldEdit) -> Result<(), Failure> {
         format!("{file} was edited from outside ({since}); it would newly allow:")
     } else {
         let names = names.join(", ");
-        format!("{file} was changed by {names} ({since}) and waits for somebody else; it would newly allow:")
+        format!("{file} was changed by {names} ({since}) and waits for another person; it would newly allow:")
     };
     console.line(&console.paint(Tone::Caution, &title))?;
     for line in edit.get("allows").and_then(Value::as_array).into_iter().flatten() {

@@ -56,7 +56,7 @@ impl Pinned {
             Bound::Elsewhere { .. } => {
                 return Self {
                     pinning: Pinning::Text,
-                    detail: "the text that was shown; whoever asked starts it and answers for what it runs",
+                    detail: "the text that was shown; the asker starts it and answers for what it runs",
                 };
             }
             Bound::Rendered { .. } => Some("a shell finds the programs by their paths once more"),

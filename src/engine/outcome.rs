@@ -58,7 +58,7 @@ pub(crate) fn end_of_client(exit: &Exit, output: &OutputSummary, now: UnixMillis
         ),
         ClientEnd::Vanished => (
             Reason::RunnerLost,
-            "whoever held the command in the container was killed".to_owned(),
+            "the supervisor of the command in the container was killed".to_owned(),
         ),
     };
     let end = end_without_exit(reason, Some(detail), output.clone(), now);

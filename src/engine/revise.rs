@@ -111,7 +111,7 @@ impl Engine {
             return Err(ExecError::InvalidRequest {
                 path: "command",
                 message:
-                    "whoever asked runs this command, as it stands; deny it and say what should be different"
+                    "the asker runs this command, as it stands; deny it and say what should be different"
                         .to_owned(),
             }
             .into());

@@ -58,13 +58,13 @@ pub enum Unreachable {
     #[error("another account listens at the approvals socket")]
     ForeignListener,
     /// The listener does not know the token.
-    #[error("whoever answers at the approvals socket does not know its token")]
+    #[error("the program that answers at the approvals socket does not know its token")]
     Impostor,
     /// It knows the plain form only, and that is not used here.
-    #[error("whoever answers at the approvals socket does not know version 2")]
+    #[error("the program that answers at the approvals socket does not know version 2")]
     PlainOnly,
     /// It did not answer the opening in time, and the plain form is not used here.
-    #[error("whoever listens at the approvals socket does not answer")]
+    #[error("the program that listens at the approvals socket does not answer")]
     Silent,
 }
 

@@ -50,7 +50,7 @@ pub enum PlaceError {
     #[error("the directory of the approvals socket is not ours alone")]
     Directory(#[source] PrivateDirError),
     /// Another user could exchange a directory above it.
-    #[error("{} above the approvals socket may be changed by somebody else", .0.display())]
+    #[error("{} above the approvals socket may be changed by another account", .0.display())]
     Ancestor(PathBuf),
     /// Something that is no socket of ours is in the way.
     #[error("{} is in the way: it is not a socket of this account", .0.display())]

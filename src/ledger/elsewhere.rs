@@ -134,9 +134,7 @@ pub(super) fn hand_over(tx: &mut Tx<'_>, approval: &Approval, by: &Actor) -> Res
     let end = RunEnd {
         status: RunStatus::Lost,
         reason: Some(Reason::RunElsewhere),
-        detail: Some(
-            "allowed; whoever asked runs it, and what became of it is not known to this server".to_owned(),
-        ),
+        detail: Some("allowed; the asker runs it, and this server does not learn how it ended".to_owned()),
         ..not_started(tx.now())
     };
     finish::end_run(tx, &approval.run_id, &end, by)?;

@@ -391,7 +391,7 @@ impl Node<'_> {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     async fn serve(self, course: &mut Course, shaken: Shaken) -> Next {
         course.backoff.reset();

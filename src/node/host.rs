@@ -533,7 +533,7 @@ impl Host {
     /// Takes an answer. One that cannot be remembered counts once.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     async fn decide(&self, by: &Principal, approval: &Approval, decision: ApprovalDecision) {
         let can_remember = approval

@@ -65,7 +65,7 @@ impl RunCall {
     /// The answer that says what is wrong with them.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(super) fn parse(params: Value) -> Result<Self, Answer> {
         let has_command = params

@@ -222,7 +222,7 @@ mod tests {
     /// The answer to a text with one directive that cannot be meant, or that sets something.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     fn answer(text: &str) -> String {
         match parse(text).directives.remove(0) {

@@ -69,7 +69,7 @@ async fn what_widens_waits_for_a_second_person_and_what_narrows_does_not() {
     assert_eq!(edit["allows"], json!(["agent \"main\": \"/**/id\" is allowed"]));
     assert_eq!(edit["proposedBy"][0]["kind"], "token", "{edit}");
     let shown = server.cli(&["policy", "diff"]).await;
-    assert!(shown.stdout.contains("and waits for somebody else"), "{shown:?}");
+    assert!(shown.stdout.contains("and waits for another person"), "{shown:?}");
 
     let accept = json!({ "hash": edit["hash"] });
     operator

@@ -27,7 +27,7 @@ export const secret = () => localStorage.getItem(SECRET) ?? "";
 export const keepSecret = (value) => localStorage.setItem(SECRET, value);
 export const forgetSecret = () => localStorage.removeItem(SECRET);
 
-/** Calls `then` when another tab signs out, or in as somebody else. */
+/** Calls `then` when another tab signs out, or in as another person. */
 export function onSecretChange(then) {
   addEventListener("storage", (event) => {
     if (event.key === SECRET || event.key === null) then(secret());

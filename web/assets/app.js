@@ -199,8 +199,8 @@ async function showPolicy() {
 /** A change that does not count yet: what it would newly allow, and for administrators a way to accept it. */
 function held(id, what, edit) {
   const who = (edit?.proposedBy ?? []).map(({ name }) => visible(name)).join(", ");
-  const how = who ? `${who} changed ${what}, which takes a second person.` : `Somebody edited ${what} from outside.`;
-  const note = edit ? `${how} It does not count yet, and would newly allow: ${edit.allows.join("; ")}.` : "";
+  const how = who ? `${who} changed ${what}, which takes a second person.` : `An edit from outside changed ${what}.`;
+  const note = edit ? `${how} It is not in effect yet, and would newly allow: ${edit.allows.join("; ")}.` : "";
   notice(id, note);
   if (!edit || !mayAccept) return;
   const accept = h("button", { type: "button", class: "quiet" }, "Accept this edit");

@@ -27,7 +27,7 @@ export class Approvals {
     return entry;
   }
 
-  /** One that is shown whatever its state, at an address of its own. */
+  /** One that is shown in any state, at an address of its own. */
   show(approval) {
     const entry = { approval, phase: approval.status === "pending" ? "pending" : "settled" };
     this.entries.set(approval.id, entry);

@@ -289,7 +289,7 @@ function details(approval, overridesFact) {
       variables(approval),
       fact("Program", approval.resolvedPath ? mono(approval.resolvedPath) : h("em", {}, "not settled: a shell will look for it")),
       fact("Runs as", boundTo.argv ? "this argument list, without a shell" : boundTo.shell ? ["text for ", mono(boundTo.shell)] : "these parts, without a shell"),
-      approval.input ? fact("Input", h("span", { class: "chip warn" }, "stays open"), approval.input === "pipe" ? " for whatever the agent writes to it" : " for whatever the agent types at its terminal") : undefined,
+      approval.input ? fact("Input", h("span", { class: "chip warn" }, "stays open"), approval.input === "pipe" ? " for what the agent writes to it" : " for what the agent types at its terminal") : undefined,
       fact("Pinned", h("span", { class: approval.binding === "exact" ? "chip good" : "chip", title: "How firmly the run is what you approve" }, visible(approval.binding)), " ", visible(approval.bindingDetail)),
       approval.scripts && fact("Scripts", h("span", { class: approval.scripts === "held" ? "chip good" : "chip", title: "Whether interpreters read the scripts as you see them hashed" }, visible(approval.scripts))),
         fact("Session", mono(approval.sessionKey)),

@@ -1,4 +1,4 @@
-// Elements, made without ever parsing markup: whatever comes from outside becomes a text node or an attribute value.
+// Elements, made without ever parsing markup: all that comes from outside becomes a text node or an attribute value.
 
 /** Makes an element. `props` are attributes; functions are listeners (`onclick`), `true` is a bare attribute. */
 export function h(tag, props, ...children) {

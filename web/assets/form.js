@@ -10,7 +10,7 @@ import { newlyAllowed } from "./widening.js";
 
 const WORD_LENGTH = 60;
 const MOST_TRIES = 3;
-const CHANGED = "Somebody changed this in the meantime. It shows what holds now; nothing of yours was saved.";
+const CHANGED = "This was changed in the meantime. It shows the present value; nothing of yours was saved.";
 
 /**
  * Makes a form. `fields` are `{key, title}`; `load()` gives `{who, tag, values, inherited, without, choices}`, where a value that is
@@ -43,7 +43,7 @@ export function createForm({ id, title, hint, fields, mayChange, load, save, sav
   // What a person decides by: what is written here, and what would hold without it.
   const basis = ({ who, values, inherited }) => JSON.stringify([who, fields.map(({ key }) => [values[key] ?? null, inherited[key] ?? null])]);
 
-  /** Shows what holds. What somebody has begun to choose stays, unless it was chosen over something else. */
+  /** Shows the present value. A choice that you have begun stays, unless it was chosen over something else. */
   function show(next) {
     const isKept = isDirty() && next.who === known.who && basis(next) === basis(known);
     const isThere = fields.every(({ key }) => chosen()[key] === next.values[key]);

@@ -1,8 +1,8 @@
-// The keyboard. Letters act only while a card has the focus, and never while somebody writes.
+// The keyboard. Letters act only while a card has the focus, and never while you write.
 
 import { byId } from "./dom.js";
 
-// Whoever writes while the field goes away, because its request ended, writes on: what comes so soon after the last
+// A person who writes while the field goes away, because its request ended, writes on: what comes so soon after the last
 // letter is still text.
 const WRITING_MS = 2000;
 

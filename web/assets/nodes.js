@@ -94,7 +94,7 @@ export function createNodes({ mayDecide, failed }) {
   };
 }
 
-/** A name that somebody else chose, with everything unseen spelled out; without one the beginning of the id. */
+/** A name that another person chose, with everything unseen spelled out; without one the beginning of the id. */
 function name(object) {
   const chosen = object.displayName ? brief(object.displayName, NAME_LENGTH) : "";
   return h("bdi", {}, chosen || `${object.nodeId.slice(0, 12)}…`);

@@ -1,5 +1,5 @@
 // The policy of each agent: what holds and where it comes from, what the approvals document and the settings say, its
-// lists, and the node that it is bound to. Nothing is loaded before somebody opens it.
+// lists, and the node that it is bound to. Nothing is loaded before you open it.
 
 import { everything, json, Refused, send } from "./api.js";
 import { byId, fill, h } from "./dom.js";
@@ -46,7 +46,7 @@ export function createPolicy({ mayChange, failed }) {
     }),
     settings({
       id: "policy-binding", title: "Exec node binding", fields: [{ key: "host", title: "Where commands run" }, { key: "node", title: "Node" }],
-      hint: "tools.exec.host and tools.exec.node. Whoever is bound reaches no other node, and the node applies its own rules besides.",
+      hint: "tools.exec.host and tools.exec.node. A bound agent reaches no other node, and the node applies its own rules too.",
     }),
   ];
   const lists = ["allowlist", "denylist"].map((kind) => [kind, createRules(kind, { mayChange, changed: common.saved, failed })]);
@@ -80,7 +80,7 @@ export function createPolicy({ mayChange, failed }) {
 
   /** Everything of an agent, as it stands now. */
   async function loaded(agent) {
-    // The settings first: whoever changes the order of their agents in between makes this tag too old to save with.
+    // The settings first: changing the order of their agents in between makes this tag too old to save with.
     const config = await tagged("/v1/config");
     const known = (await everything("/v1/agents", MOST_SHOWN)).items;
     const effective = `/v1/policy/effective?agentId=${encodeURIComponent(agent === ALL ? nobody(known) : agent)}`;
@@ -107,7 +107,7 @@ export function createPolicy({ mayChange, failed }) {
 
   function drawAgents({ agent, known }) {
     const names = known.map(({ agentId }) => agentId);
-    // Whom somebody looks at stays, although nothing knows of it any more.
+    // The agent that you look at stays, although nothing knows of it any more.
     if (agent !== ALL && !names.includes(agent)) names.push(agent);
     const there = [...agents.options].slice(1).map(({ value }) => value);
     if (JSON.stringify(there) === JSON.stringify(names)) return;

@@ -26,7 +26,7 @@ const KINDS = {
   },
   denylist: {
     title: "Deny rules",
-    hint: "What never runs, whatever else is said. Those of all agents count for each.",
+    hint: "What never runs, no matter what else allows it. The rules of all agents apply to each.",
     none: "There are no deny rules.",
     text: ["reason", "Reason (optional)"],
     adds: () => undefined,
@@ -128,7 +128,7 @@ export function createRules(kind, { mayChange, changed, failed }) {
       try {
         await send("DELETE", `${path()}/${encodeURIComponent(item.id)}`);
       } catch (error) {
-        // Somebody else was quicker.
+        // Another person was quicker.
         if (!(error instanceof Refused) || error.code !== "not-found") throw error;
       }
       announce("It is removed.");

@@ -1,4 +1,4 @@
-// Recent runs: what was asked, how it ended, and its output when somebody wants to see it.
+// Recent runs: what was asked, how it ended, and its output on demand.
 
 import { json, Refused, send } from "./api.js";
 import { byId, fill, h } from "./dom.js";
@@ -55,7 +55,7 @@ export function createRuns(failed) {
   function draw() {
     const sorted = [...rows.values()].sort((a, b) => b.at - a.at);
     const newest = sorted.slice(0, limit);
-    // A page that stays open for days forgets what nobody looks at; whoever asks for older runs gets them anew.
+    // A page that stays open for days forgets what nobody looks at; asking for older runs loads them anew.
     for (const row of sorted.slice(limit + MOST_KEPT)) {
       rows.delete(row.id);
       cursor = undefined;

@@ -43,7 +43,7 @@ export function createStop({ mayRead, mayStop, mayResume, failed }) {
     draw();
   }
 
-  /** Whoever may not read hears from the probe that everything is stopped, and no more. */
+  /** A sign-in that may not read hears from the probe that everything is stopped, and no more. */
   async function look() {
     if (mayRead) return json("GET", "/v1/stop");
     const { stopped } = await json("GET", "/readyz");

@@ -36,7 +36,7 @@ export function follow(types, answers, on) {
       const text = response.body.pipeThrough(new TextDecoderStream()).getReader();
       const feed = reader((event) => {
         if (event.id !== undefined) lastId = event.id;
-        // What lies between is gone from the log: whoever listens must look for themselves.
+        // What lies between is gone from the log: listeners must look for themselves.
         if (event.type === "events.gap") on.open(false);
         else on.event(JSON.parse(event.data));
       });

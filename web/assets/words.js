@@ -23,7 +23,7 @@ const RULES = {
   "needs-person": "Only a person may allow this",
 };
 
-/** Why somebody is asked, in words; the code stays beside it. */
+/** Why a person is asked, in words; the code stays beside it. */
 export const rule = (code) => of(RULES, code) ?? "A rule asks for a person";
 
 const DECISIONS = { "allow-once": "Allowed once", "allow-always": "Allowed always", deny: "Denied" };
@@ -32,7 +32,7 @@ const DOORS = { session: "in a browser", token: "with a token", cli: "on the com
 
 /** Who decided, for people: a name and the door they came through. */
 export function who(actor) {
-  if (!actor) return "somebody";
+  if (!actor) return "an unknown person";
   const door = of(DOORS, actor.kind);
   return door ? `${actor.name} ${door}` : actor.name;
 }

@@ -94,7 +94,7 @@ pub(super) fn begin(session: &Arc<OperatorSession>) {
 /// Tells of an event those who may know of it; false when nobody is there any more.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 async fn tell(session: &OperatorSession, event: &Publication) -> bool {
     let scope = match event.event_type {
@@ -130,7 +130,7 @@ fn read<T: DeserializeOwned>(event: &Publication) -> Option<T> {
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 async fn tell_of_approval(session: &OperatorSession, event_type: EventType, id: ApprovalId) -> bool {
     let approval = match session.bridge.engine().approval(session.principal(), &id).await {

@@ -330,7 +330,7 @@ impl Answering<'_> {
                     let what = if is_taken {
                         format!("{slug}: {decision}")
                     } else {
-                        format!("{slug}: whoever asked does not wait any more")
+                        format!("{slug}: the asker does not wait any more")
                     };
                     let next = self.desk.answered(&id, what, true, self.context.clock.now());
                     self.carry_out(next)?;

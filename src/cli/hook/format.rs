@@ -339,7 +339,7 @@ impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "countersign: {} ({})", self.detail, self.code)?;
         if let Some(hint) = &self.hint {
-            write!(f, "; whoever operates countersign could change that: {hint}")?;
+            write!(f, "; the operator of countersign could change that: {hint}")?;
         }
         Ok(())
     }

@@ -108,7 +108,7 @@ fn how_to_set(root: &str) -> String {
 
 fn ask(console: Console) -> Result<Preset, Failure> {
     console
-        .note("\nWhich policy has this machine? It counts whatever the gateway says, and is asked for once.");
+        .note("\nWhich policy has this machine? It applies no matter what the gateway says, and you are asked once.");
     for (number, preset) in (1..).zip(ALL) {
         console.note(&format!("  {number}  {:9} {}", preset.as_str(), meaning(preset)));
     }

@@ -363,7 +363,7 @@ fn explain(console: Console, error: &NodeError) -> Failure {
 /// One line for each thing that happens. That nobody reads it is no reason to stop.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 fn say(console: Console, gateway: &str, root: &str, event: &NodeEvent) {
     match console.format() {

@@ -39,7 +39,7 @@ const PROGRESS_AFTER_MS: i64 = 1_000;
   countersign policy backtest --document candidate.json --agent main --fail-on-wider --json
 
 Says how often the candidate decides otherwise than was decided then, and about which commands.
-Whatever was asked about counts as asked, whoever answered what. Nothing is run, asked or
+Every command that was asked about counts as asked, no matter how it was answered. Nothing is run, asked or
 changed. Without --document and --config the files of the state directory are tried, a held edit
 included.
 
@@ -47,7 +47,7 @@ Runs on nodes and in sandboxes, patches, runs in directories that are gone and r
 something else than policy refused are counted as skipped, never guessed. Of the environment of
 a run the record keeps the names alone, so each value counts as empty. What a call or a session
 put on top of the policy is not kept either, grants count as unused, and scripts are not looked
-into. Files and PATH are those of whoever calls: call it on the machine and under the account of
+into. Files and PATH are those of the caller: call it on the machine and under the account of
 the server.
 
 Exits 0, with --fail-on-wider 1 when something would run unasked that was asked about or denied,

@@ -43,7 +43,7 @@ pub(super) fn isolation(state: &IsolationState) -> Option<Finding> {
             id: "server-is-root",
             severity: Severity::Warning,
             key: "exec.run_as".to_owned(),
-            explanation: "commands run under an account of their own, but the server is root's: whoever takes it over has \
+            explanation: "commands run under an account of their own, but the server is root's: an attacker who takes it over has \
                           the machine"
                 .to_owned(),
             fix: "useradd --system --user-group --home-dir /var/lib/countersign --shell /usr/sbin/nologin countersign; \

@@ -30,7 +30,7 @@ fn finding(DoubtfulToken { id, name, doubt }: &DoubtfulToken) -> Finding {
         TokenDoubt::UnboundExec => (
             "unbound-exec-token",
             format!(
-                "the token {name} may ask for commands and is bound to no agent: whoever holds it asks in the name of any, \
+                "the token {name} may ask for commands and is bound to no agent: its holder asks in the name of any, \
                  and by that agent's rules"
             ),
             format!(

@@ -64,7 +64,7 @@ impl NodeView {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     fn nobody(why: &ExecError) -> Self {
         let detail = match why {

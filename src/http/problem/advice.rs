@@ -7,7 +7,7 @@ impl Code {
     pub const fn advice(self) -> &'static str {
         match self {
             Self::InvalidRequest => {
-                "`fields` names each wrong member or parameter and says what was expected. Mend it and send again."
+                "`fields` names each wrong member or parameter and says what was expected. Correct it and send again."
             }
             Self::BlockedEnv => {
                 "`names` lists variables that could change which program runs or what it loads. Leave them out; they are never accepted from a call."
@@ -16,7 +16,7 @@ impl Code {
                 "The directory does not exist on the host, is no directory, or may not be entered. Name another `workdir`."
             }
             Self::PreflightFailed => {
-                "`line` names the line that is shell text in a script of another language. Mend the script."
+                "`line` names the line that is shell text in a script of another language. Correct the script."
             }
             Self::ConfigConflict => {
                 "Two members contradict each other, for example `agentId` and the agent in `sessionKey`, or `node` without `host` `node`. Leave one out."
@@ -60,7 +60,7 @@ impl Code {
             }
             Self::NodeAmbiguous => "`candidates` lists the nodes that match. Use more of the id.",
             Self::ApprovalAlreadyResolved => {
-                "Somebody decided first, and otherwise; `approval` says who and what. Nothing was changed by this call."
+                "Another approver decided first, and otherwise; `approval` says who and what. Nothing was changed by this call."
             }
             Self::DocumentRefused => {
                 "The approvals document does not read: `reason` and `pointer` say where. Everything is denied until it is repaired; `countersign doctor` shows how."
@@ -83,7 +83,7 @@ impl Code {
             }
             Self::ApprovalCancelled => "The request was withdrawn, and nothing runs by this approval.",
             Self::BaseHashMismatch => {
-                "Somebody changed it since you read it. Read it again (`currentHash` is its hash now), redo the change, send it with the new `If-Match`."
+                "It was changed after you read it. Read it again (`currentHash` is its hash now), redo the change, send it with the new `If-Match`."
             }
             Self::BaseHashRequired => {
                 "Read it first and send its `ETag` as `If-Match`, so that no change of others is lost."

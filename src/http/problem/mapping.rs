@@ -263,7 +263,7 @@ impl From<DecideError> for Problem {
             DecideError::NotFound => Self::new(Code::ApprovalNotFound, "there is no such approval"),
             DecideError::AlreadyResolved(approval) => about(
                 Code::ApprovalAlreadyResolved,
-                "somebody else decided first, and otherwise",
+                "another approver decided first, and otherwise",
                 *approval,
             ),
             DecideError::Expired(approval) => about(

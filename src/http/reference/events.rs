@@ -52,10 +52,10 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
         EventType::ApprovalRequested => (
             "A person is asked.",
             "`slug`, `command`, `cwd`, `security`, `ask`, `input` (optional: `pipe` or `terminal`), `createdAtMs`, `expiresAtMs`, \
-             `approvalsRequired`, `groups` (optional: whoever allows it must be in one of them)",
+             `approvalsRequired`, `groups` (optional: an approver must be in one of them)",
         ),
         EventType::ApprovalVoted => (
-            "Somebody allowed what takes several people, and it still waits.",
+            "An approver allowed what takes several people, and it still waits.",
             "`by`, `decision`, `votes` (people who have allowed it so far), `approvalsRequired`, `groups` (optional: those by \
              which this person may)",
         ),
@@ -119,7 +119,7 @@ const fn meaning(event: EventType) -> (&'static str, &'static str) {
              `requestedAtMs`",
         ),
         EventType::NodePairingResolved => (
-            "Somebody decided that, or took back what was approved before.",
+            "An approver decided that, or took back what was approved before.",
             "`requestId`, `kind`, `decision` (`approve`, `reject` or `removed`), `by`",
         ),
         EventType::ServerShutdown => ("The server stops.", "`graceMs`"),

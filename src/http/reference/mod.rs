@@ -86,7 +86,7 @@ fn conventions(page: &mut Html) {
         "JSON in and out, camelCase members, UTF-8. Members without a value are left out, never null.",
         "Times are Unix milliseconds in members that end in `AtMs` (and `ts`); durations end in `Ms`.",
         "Unknown members of a body and unknown query parameters are refused by name.",
-        "Send `Authorization: Bearer` and a token. No scope implies another, and a token with `exec` can hold none of `approve`, `admin` and `relay`: whoever asks cannot answer.",
+        "Send `Authorization: Bearer` and a token. No scope implies another, and a token with `exec` can hold none of `approve`, `admin` and `relay`: an asker cannot answer.",
         "Lists take `limit` (1 to 500, 50 unless given) and `cursor`; the answer has `items` and, unless it is the last page, `nextCursor`.",
         "`Idempotency-Key` on an exec: the same key with the same body runs nothing a second time, for 24 hours.",
         "`X-Request-Id` is echoed or made; `traceparent` is continued. Name the request id when you report a fault.",

@@ -92,7 +92,7 @@ async fn list(
         (status = CREATED, body = RuleBody, headers(("Location" = String, description = "The rule."))),
         (status = OK, body = RuleBody, description = "It was there before."),
         (status = CONFLICT, description = "document-refused, document-lock-stale"),
-        (status = PRECONDITION_FAILED, description = "base-hash-mismatch: somebody removed it in the same moment"),
+        (status = PRECONDITION_FAILED, description = "base-hash-mismatch: another request removed it in the same moment"),
         (status = UNPROCESSABLE_ENTITY, description = "invalid-pattern"),
         (status = SERVICE_UNAVAILABLE, description = "document-locked, storage-unavailable"),
     ),

@@ -56,7 +56,7 @@ impl Evaluation<'_> {
             work.fail(
                 Code::Shell,
                 "S4",
-                "a shell at the end of a pipe runs whatever comes out of it",
+                "a shell at the end of a pipe runs all that comes out of it",
             );
         }
         self.scan(&mut work);

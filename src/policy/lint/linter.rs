@@ -229,7 +229,7 @@ impl<'a> Linter<'a> {
                 Ok(_) => rule_of_arguments = ArgumentRule::Expression(expression),
                 Err(invalid) => remarks.push(Remark::new(
                     RemarkCode::TooBroad,
-                    format!("{invalid}, so it denies whatever the arguments are"),
+                    format!("{invalid}, so it denies with any arguments"),
                 )),
             }
         }
@@ -417,7 +417,7 @@ impl<'a> Linter<'a> {
             }
             ExecutablePattern::Name(_) | ExecutablePattern::File(_) => None,
             ExecutablePattern::Glob { directory, .. } if directory.is_empty() => {
-                broad("its first wildcard stands at the root, so it covers whatever anybody puts anywhere")
+                broad("its first wildcard stands at the root, so it covers any file in any directory")
             }
             ExecutablePattern::Glob { directory, .. }
                 if SHARED_DIRECTORIES

@@ -464,7 +464,7 @@ fn words(fields: &mut Fields, name: &'static str) -> Result<Vec<String>, ShapeEr
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 fn permissions(fields: &mut Fields) -> Result<BTreeMap<String, bool>, ShapeError> {
     let Some(value) = fields.take("permissions") else {

@@ -101,7 +101,7 @@ impl Fields {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(super) fn flag(&mut self, name: &'static str) -> Result<bool, ShapeError> {
         match self.require(name)? {

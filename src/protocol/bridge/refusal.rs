@@ -181,7 +181,7 @@ impl Refusal {
     /// How the connection is closed.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub fn close(&self) -> Close {
         let reason = match self {

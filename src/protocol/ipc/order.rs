@@ -85,7 +85,7 @@ struct OrderMembers {
     approval_source: Option<SourceWord>,
     #[expect(
         dead_code,
-        reason = "our own policy decides whatever the asker's was; only that it is an object is looked at"
+        reason = "our own policy decides, not the asker's; only that it is an object is checked"
     )]
     policy_snapshot: Option<serde_json::Map<String, Value>>,
 }

@@ -96,7 +96,7 @@ impl Things {
 /// A node that shows an approvals document and takes another one.
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 async fn node(server: &TestServer) -> ScriptedNode {
     let commands = ["system.execApprovals.get", "system.execApprovals.set"];

@@ -113,7 +113,7 @@ async fn the_first_card_is_there_at_once() {
     assert_eq!(outside, json!([]), "the page loads nothing from elsewhere");
 }
 
-#[expect(clippy::print_stderr, reason = "figures for whoever runs the test")]
+#[expect(clippy::print_stderr, reason = "figures for the person who runs the test")]
 fn report(figures: &str) {
     eprintln!("{figures}");
 }

@@ -315,7 +315,7 @@ async fn what_somebody_else_changes_meanwhile_is_told_and_never_overwritten() {
         return;
     };
     let operator = server.operator();
-    let told = "Somebody changed this in the meantime";
+    let told = "This was changed in the meantime";
     turn_to(&browser, "build").await;
 
     // The page hears of it while somebody is choosing.

@@ -200,7 +200,7 @@ impl Heard {
     #[track_caller]
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(crate) fn frame(self) -> Value {
         match self {
@@ -213,7 +213,7 @@ impl Heard {
     #[track_caller]
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(crate) fn close(self) -> (u16, String) {
         match self {
@@ -322,7 +322,7 @@ impl Line {
     /// The end of the connection, whatever comes before.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(crate) async fn end(&mut self) -> Heard {
         loop {

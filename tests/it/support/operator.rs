@@ -190,7 +190,7 @@ impl OperatorLink {
 
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     async fn read(&mut self) {
         match self.next().await {
@@ -215,7 +215,7 @@ impl OperatorLink {
     /// Waits until the server closes; its code and reason.
     #[expect(
         clippy::wildcard_enum_match_arm,
-        reason = "whatever else there is, or will be, is treated alike"
+        reason = "every other case, a later one too, is treated alike"
     )]
     pub(crate) async fn closed(&mut self) -> (u16, String) {
         loop {

@@ -100,7 +100,7 @@ impl Sources {
         let why = if is_server {
             "the server's own files are there"
         } else if is_closed {
-            "whoever sees it has the machine, or what lets programs rule it"
+            "a program that sees it controls the machine, or has what lets programs control it"
         } else {
             return Ok(());
         };

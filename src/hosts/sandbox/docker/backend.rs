@@ -268,7 +268,7 @@ impl DockerBackend {
             }
         }
         Err(Unusable(format!(
-            "the container {} is made and removed by somebody else all the time",
+            "the container {} is made and removed by another program all the time",
             enclosure.name
         )))
     }

@@ -154,7 +154,7 @@ pub(in crate::http::routes) struct PatternBody {
 
 /// Of every entry for a command that has scripts.
 const NOT_REMEMBERED: &str =
-    "the content of a script is not remembered: whatever it holds later runs without a question";
+    "the content of a script is not remembered: any later content runs without a question";
 
 /// What an answer covers; anything else does not run.
 #[derive(Debug, Serialize, ToSchema)]

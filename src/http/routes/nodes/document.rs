@@ -168,7 +168,7 @@ async fn call(
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "whatever else there is, or will be, is treated alike"
+    reason = "every other case, a later one too, is treated alike"
 )]
 fn read(answer: Value) -> Result<Fetched, Problem> {
     let Value::Object(mut answer) = answer else {
