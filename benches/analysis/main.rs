@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::LazyLock};
 use countersign::{
     command::{DirectoryTrust, Inspected, PathLookup, parser},
     domain::{AgentId, Command, CommandInput, EnvOverrides, FileIdentity, UnixMillis},
-    hosts::{eyes::Files, path_lookup::SystemLookup},
+    hosts::{path_lookup::SystemLookup, peer_fs::Files},
     policy::{
         allowlist::{
             Analysis, AnalysisPolicy, AnalysisRequest, Entries, Entry, EntryIndex, Protected, Typing, analyze,

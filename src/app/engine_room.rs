@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use super::{
     Prepared, StartError,
+    file_broker::Sight,
     housekeeping::{self, LiveSettings},
-    sight::Sight,
 };
 use crate::{
     approvals::store::DocumentStore,
     clock::{Clock, Ids},
-    engine::{Engine, EngineParts, PolicyFiles, Unstarted, standing::PolicyHold},
+    engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::PolicyHold},
     hosts::{
         gateway::GatewayHost,
         node::NodeLink,

@@ -4,17 +4,17 @@
 //! comes before the listeners, since its lock says whether the directory is ours. Recovery comes before the first
 //! request. Entry points: [`Prepared::new`], then [`serve()`].
 
-mod apart;
+mod accounts;
 mod engine_room;
 mod error;
+mod file_broker;
 mod housekeeping;
 mod prepare;
 mod serve;
-mod sight;
 mod socket;
 mod witness;
 
-pub use apart::AccountProblem;
+pub use accounts::AccountProblem;
 pub use engine_room::{EngineRoom, Opened};
 pub use error::StartError;
 pub use prepare::{Prepared, host_environment};

@@ -10,8 +10,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     AccountProblem, StartError,
-    apart::{self, Accounts},
-    sight::Sight,
+    accounts::{self, Accounts},
+    file_broker::Sight,
 };
 use crate::{
     engine::environment::HostEnvironment,
@@ -179,7 +179,7 @@ impl Prepared {
         let loaded = own
             .act_as(|| {
                 let loaded = Loaded::new(Role::Server, &state_dir, options, environment)?;
-                apart::make_attach(&state_dir)?;
+                accounts::make_attach(&state_dir)?;
                 Ok::<_, StartError>(loaded)
             })
             .map_err(AccountProblem::Change)??;
@@ -240,7 +240,7 @@ impl Prepared {
         options: &StartOptions,
         environment: &Arc<dyn Environment>,
     ) -> Result<Self, StartError> {
-        let commands = apart::other_account(wanted)?;
+        let commands = accounts::other_account(wanted)?;
         // `~` is the home of the account that runs what is configured with it.
         let state_dir = state_dir.clone().with_home(commands.home.clone());
         let loaded = Loaded::new(role, &state_dir, options, environment)?;
@@ -249,7 +249,7 @@ impl Prepared {
         if exec.run_as.as_deref() != Some(wanted) {
             return Err(AccountProblem::Changed.into());
         }
-        apart::make_attach(&state_dir)?;
+        accounts::make_attach(&state_dir)?;
         // As where root is given up: this process gains nothing ever again, and has nobody's keys.
         rustix::thread::set_no_new_privs(true)
             .map_err(std::io::Error::from)
@@ -385,7 +385,7 @@ impl Place {
         let named = named_account(options, environment);
         let state_dir = match named {
             Some(_) if is_root => {
-                StateDir::resolve_or(flag, environment, Path::new(apart::DEFAULT_STATE_DIR))?
+                StateDir::resolve_or(flag, environment, Path::new(accounts::DEFAULT_STATE_DIR))?
             }
             Some(_) | None => StateDir::resolve(flag, environment)?,
         };

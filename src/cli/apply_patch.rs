@@ -14,8 +14,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
-    client::Client, console::Format, context::Context, discover::Role, duration::clock_face, exec,
-    exit::ExitStatus, failure::Failure, hold::Endings, value,
+    caller_lease::Endings, client::Client, console::Format, context::Context, discover::Role,
+    duration::clock_face, exec, exit::ExitStatus, failure::Failure, value,
 };
 use crate::{
     clock::{Ids as _, SystemIds},

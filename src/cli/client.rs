@@ -6,9 +6,9 @@ use reqwest::{Method, Url, header};
 use serde_json::Value;
 
 use super::{
+    caller_lease::Held,
     discover::Address,
     failure::Failure,
-    hold::Held,
     sse::{StreamEvent, StreamParser},
 };
 use crate::domain::Secret;

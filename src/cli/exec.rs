@@ -4,7 +4,7 @@
 //! anything running twice. The call asks not to wait for a person; the wait is here, where the time left can be
 //! shown, by looking at the run. What is waited for ends with this process, however that ends ([`super::hold`]).
 //! With `--pty` at a terminal the command goes on in the background at once, and the person who sits there is
-//! connected to it ([`super::sitting`]).
+//! connected to it ([`super::attach`]).
 
 use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
 
@@ -13,6 +13,8 @@ use serde_json::{Map, Value, json};
 use tokio::time::sleep;
 
 use super::{
+    attach,
+    caller_lease::{Endings, Held, Hold},
     client::Client,
     console::{Format, Tone},
     context::Context,
@@ -21,8 +23,7 @@ use super::{
     exit::ExitStatus,
     explain,
     failure::Failure,
-    hold::{Endings, Held, Hold},
-    sitting, value,
+    value,
 };
 use crate::{
     clock::{Ids as _, SystemIds},
@@ -419,7 +420,7 @@ async fn sit(
         return wait_until_ended(context, client, &run, endings).await;
     }
     let run_id = value::string(&run, "runId");
-    sitting::connect(context, client, &run).await?;
+    attach::connect(context, client, &run).await?;
     let ended = client.get(&["v1", "runs", run_id], &Vec::new()).await?;
     if value::string(&ended, "status") == "running" {
         return finish_unended(context, &ended);

@@ -29,7 +29,7 @@ mod mcp;
 mod nodes;
 mod policy;
 mod policy_change;
-mod policy_held;
+mod policy_pending;
 mod policy_replay;
 mod policy_suggest;
 mod policy_test;
@@ -46,12 +46,12 @@ mod in_force;
 mod man;
 mod openapi;
 
+mod attach;
+mod caller_lease;
 mod client;
 mod context;
 mod discover;
 mod follow;
-mod hold;
-mod sitting;
 mod sse;
 
 mod console;

@@ -11,7 +11,7 @@ use super::{
     explain,
     failure::Failure,
     policy_change::{self, PresetArgs, SetArgs},
-    policy_held::{self, AcceptArgs, HistoryArgs},
+    policy_pending::{self, AcceptArgs, HistoryArgs},
     policy_replay::{self, BacktestArgs, ShadowArgs},
     policy_suggest::{self, SuggestArgs},
     policy_test::{self, TestArgs},
@@ -135,9 +135,9 @@ pub(crate) async fn run(context: &Context, command: PolicyCommand) -> Result<Exi
         PolicyCommand::Backtest(args) => policy_replay::backtest(context, &client()?, args).await,
         PolicyCommand::Shadow(args) => policy_replay::shadow(context, &client()?, args).await,
         PolicyCommand::Suggest(args) => policy_suggest::run(context, &client()?, args).await,
-        PolicyCommand::Diff => policy_held::diff(context, &client()?).await,
-        PolicyCommand::Accept(args) => policy_held::accept(context, &client()?, args).await,
-        PolicyCommand::History(args) => policy_held::history(context, &client()?, args).await,
+        PolicyCommand::Diff => policy_pending::diff(context, &client()?).await,
+        PolicyCommand::Accept(args) => policy_pending::accept(context, &client()?, args).await,
+        PolicyCommand::History(args) => policy_pending::history(context, &client()?, args).await,
     }
 }
 

@@ -24,14 +24,14 @@ use crate::{
     clock::{Clock, Ids},
     domain::{AgentId, Backend, HostChoice, OnMiss, Token, UnixMillis},
     engine::{
+        accepted_policy::{edits_since_accepted, lost_rules},
         lint::{self, DocumentRemarks, GrantUses, Judging},
-        standing::{edits_since_accepted, lost_rules},
         tokens,
     },
     hosts::{
-        confined::{Unconfined, places},
-        eyes::Files,
+        confined::{Unconfined, masked_paths},
         path_lookup::SystemLookup,
+        peer_fs::Files,
         run_path,
         sandbox::{SandboxOptions, Unusable, builtin},
     },
@@ -310,18 +310,18 @@ fn replaceable_program(
         IsolationState::SeparateUser { .. } => {
             let noted = fs::read_to_string(state_dir.commands_account()).ok()?;
             let uid = noted.split(' ').next()?.parse().ok()?;
-            places::program_replaceable_by(&program, uid)
+            masked_paths::program_replaceable_by(&program, uid)
         }
         IsolationState::Confined { .. } | IsolationState::SameUser { .. } if us == 0 => None,
         IsolationState::Confined { .. } | IsolationState::SameUser { .. } => {
-            places::replaceable_program(&program, us).or_else(|| {
+            masked_paths::replaceable_program(&program, us).or_else(|| {
                 // People start it by name, which may be a link.
                 let path = loaded?.environment().get("PATH")?;
                 let mut named = path
                     .split(':')
                     .map(|directory| Path::new(directory).join("countersign"));
                 let named = named.find(|named| named.exists())?;
-                places::replaceable_link(&named, us)
+                masked_paths::replaceable_link(&named, us)
             })
         }
     }

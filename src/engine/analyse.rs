@@ -22,9 +22,9 @@ use crate::{
         turns,
     },
     hosts::{
-        eyes::{self, Blind},
         node::UNKNOWN_DIRECTORY,
         path_lookup::SystemLookup,
+        peer_fs::{self, Blind},
         workdir::Workdir,
     },
     ledger::GrantUse,
@@ -304,7 +304,7 @@ impl Analysis {
     }
 
     /// What is started when the plan decides: its steps, or where a shell has to look for one the canonical script.
-    pub(super) fn to_bound(&self, workdir: &Workdir, files: &eyes::Files) -> Option<Bound> {
+    pub(super) fn to_bound(&self, workdir: &Workdir, files: &peer_fs::Files) -> Option<Bound> {
         let planned = self
             .plan
             .as_ref()
@@ -375,7 +375,7 @@ fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
 pub(super) fn run_path_lookup(
     environment: &HostEnvironment,
     home: &Path,
-    files: &eyes::Files,
+    files: &peer_fs::Files,
     agent: &AgentId,
     settings: &Settings,
 ) -> SystemLookup {

@@ -22,7 +22,7 @@ use crate::{
         supervise::Custody,
     },
     hosts::{
-        eyes::Blind,
+        peer_fs::Blind,
         workdir::{Workdir, WorkdirError},
     },
     ledger::{

@@ -15,7 +15,7 @@ use crate::{
     },
     domain::{Bound, BoundAction, BoundInterpreter, BoundStep, FileIdentity, Security, StepJoin},
     engine::{Engine, call::Call, delivery::Answers},
-    hosts::{eyes::Files, path_lookup::SystemLookup, workdir::Workdir},
+    hosts::{path_lookup::SystemLookup, peer_fs::Files, workdir::Workdir},
     policy::{
         allowlist::{Analysis, SegmentReport},
         combine::Effective,

@@ -24,7 +24,7 @@ use crate::{
         session::Asked,
     },
     hosts::{
-        eyes::Files,
+        peer_fs::Files,
         sandbox::Placement,
         workdir::{self, Workdir, WorkdirError},
     },

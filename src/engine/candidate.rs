@@ -21,8 +21,8 @@ use crate::{
         judge::{self, PolicyView},
     },
     hosts::{
-        eyes::{self, Blind},
         path_lookup::SystemLookup,
+        peer_fs::{self, Blind},
         workdir::{Workdir, WorkdirError},
     },
     policy::{
@@ -57,7 +57,7 @@ pub struct Candidate {
     view: PolicyView,
     environment: HostEnvironment,
     protected: Protected,
-    files: eyes::Files,
+    files: peer_fs::Files,
     patterns: PatternCache,
     indexes: EntryIndexes,
     trusted_dirs: TrustedDirs,
@@ -132,7 +132,7 @@ impl Candidate {
             },
             environment,
             protected,
-            files: eyes::Files::Direct,
+            files: peer_fs::Files::Direct,
             patterns: PatternCache::default(),
             indexes: EntryIndexes::default(),
             trusted_dirs: TrustedDirs::default(),

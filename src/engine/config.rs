@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     domain::{Actor, Precondition},
-    engine::{Engine, document::Telling, reply::StorageTrouble, standing::PolicyFile},
+    engine::{Engine, accepted_policy::PolicyFile, document::Telling, reply::StorageTrouble},
     events::{Event, EventKind, PolicyPart},
     ledger::audit::AuditAction,
     settings::{ConfigFile, ConfigFileError, EditError, EffectiveValue, KeyEdit, config_edit},

@@ -15,9 +15,9 @@ use crate::{
     domain::{Actor, AgentId, Precondition},
     engine::{
         Engine,
+        accepted_policy::{Accepted, HeldEdit, Ours, PolicyFile},
         effective::DocumentView,
         reply::StorageTrouble,
-        standing::{Accepted, HeldEdit, Ours, PolicyFile},
     },
     events::{Event, EventKind, EventType, PolicyPart, Subject},
     ledger::audit,

@@ -5,9 +5,9 @@ use crate::{
     domain::{Actor, AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         Engine,
+        accepted_policy::{HeldEdit, Standing},
         node::NodeView,
         sandboxed::{self, Sight},
-        standing::{HeldEdit, Standing},
     },
     policy::{
         combine::Wanted,

@@ -13,8 +13,8 @@ use crate::{
     engine::{
         Engine,
         call::Call,
+        caller_lease::{Held, Holding},
         delivery::{self, Delivery},
-        hold::{Held, Holding},
         judge::{Judgement, PolicyNow},
         live::{Holder, LiveRun},
         node::Purpose,

@@ -28,7 +28,7 @@ use crate::{
         session::Asked,
         turns,
     },
-    hosts::{eyes::Blind, path_lookup::SystemLookup, sandbox::Placement, workdir::Workdir},
+    hosts::{path_lookup::SystemLookup, peer_fs::Blind, sandbox::Placement, workdir::Workdir},
     policy::{
         allowlist::Analysis,
         combine::{Effective, Wanted},

@@ -31,7 +31,7 @@ use crate::{
         script_hold,
         turns::{self, Turn},
     },
-    hosts::eyes::Blind,
+    hosts::peer_fs::Blind,
     ledger::{GrantUse, Health, NodeLaunch, PolicyStamp, launch::LaunchTerms},
     policy::{
         allowlist::{Analysis, DenyHit, SegmentReport},

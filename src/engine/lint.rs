@@ -20,9 +20,9 @@ use crate::{
     events::AllowlistList,
     policy::{
         allowlist::{DenyRule, Entry, Grant},
-        hold::quoted,
         lint::{self, Item, Linter, Lists, Remark, RemarkCode, Surroundings},
         pattern::{PathCase, PatternCache},
+        pending_change::quoted,
     },
     settings::{ExecSettings, Settings},
 };

@@ -20,8 +20,8 @@ mod preflight;
 mod approve;
 mod approvers;
 pub mod ask_only;
+mod caller_lease;
 mod exec;
-mod hold;
 mod judge_again;
 mod persist;
 pub mod prompter;
@@ -48,11 +48,11 @@ mod recover;
 mod shutdown;
 pub mod stop;
 
+pub mod accepted_policy;
 pub mod candidate;
 pub mod effective;
 pub mod explain;
 mod query;
-pub mod standing;
 mod stats;
 mod watch;
 
@@ -76,11 +76,11 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use approvers::Presence;
+pub use caller_lease::{Held, Holding};
 pub use delivery::{
     Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
 };
 pub use exec::{IdempotencyKey, Leaving};
-pub use hold::{Held, Holding};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
@@ -90,9 +90,11 @@ pub use watch::PolicyFiles;
 use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
-    engine::{environment::HostEnvironment, standing::PolicyHold},
+    engine::{accepted_policy::PolicyHold, environment::HostEnvironment},
     events::ToldSessions,
-    hosts::{gateway::GatewayHost, heads::Heads, node::NodeLink, sandbox::SandboxHost, shell::HostShell},
+    hosts::{
+        gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shebang_cache::Heads, shell::HostShell,
+    },
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
     settings::{SettingsStore, StateDir},
@@ -153,7 +155,7 @@ pub struct Engine {
     prompter: OnceLock<Arc<dyn prompter::Prompter>>,
     socket: socket::SocketState,
     live: live::LiveRuns,
-    holds: hold::Holds,
+    holds: caller_lease::Holds,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
     turns: Arc<Turns>,
@@ -234,7 +236,7 @@ impl Engine {
             prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
             live: live::LiveRuns::default(),
-            holds: hold::Holds::default(),
+            holds: caller_lease::Holds::default(),
             process: process::ProcessState::default(),
             slots: Arc::default(),
             turns: Arc::default(),

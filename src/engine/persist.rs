@@ -18,10 +18,10 @@ use crate::{
     },
     engine::{
         Engine,
+        accepted_policy::{Ours, PolicyFile},
         call::Call,
         document::{check_writable, subject_of},
         judge::Judgement,
-        standing::{Ours, PolicyFile},
         warnings,
     },
     events::{AllowlistChange, AllowlistList, Event, EventKind, Subject},

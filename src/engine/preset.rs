@@ -19,10 +19,10 @@ use crate::{
     domain::{Actor, AgentId, Ask, Security},
     engine::{
         Engine,
+        accepted_policy::{Ours, PolicyFile},
         config::ConfigError,
         document::{DocumentError, Telling, check_writable},
         reply::StorageTrouble,
-        standing::{Ours, PolicyFile},
     },
     events::{Event, EventKind, PolicyPart, Subject},
     policy::{

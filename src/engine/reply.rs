@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     domain::{Approval, ApprovalDecision, Reason, Run, RunId, Stop},
     engine::{NoSlot, NoTurn},
-    hosts::{eyes::Blind, node::InvokeFailure, workdir::WorkdirError},
+    hosts::{node::InvokeFailure, peer_fs::Blind, workdir::WorkdirError},
     output::Captured,
     patch::Patch,
     protocol::bridge::OwnRule,

@@ -20,9 +20,9 @@ use crate::{
     domain::{ActorKind, ExecRequest, Principal, RunId, Secret},
     engine::{
         Engine,
+        accepted_policy::Ours,
         call::Call,
         reply::{ExecError, ExecReply},
-        standing::Ours,
     },
 };
 

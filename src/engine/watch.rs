@@ -7,7 +7,7 @@ use crate::{
     domain::Actor,
     engine::{
         Engine,
-        standing::{HeldEdit, Ours, PolicyFile, PolicyHold, Standing},
+        accepted_policy::{HeldEdit, Ours, PolicyFile, PolicyHold, Standing},
     },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},

@@ -4,16 +4,16 @@
 //! [`Permit`], so a command cannot be started without the transaction that makes one.
 
 pub mod confined;
-pub mod eyes;
 pub mod gateway;
-pub mod heads;
 mod host;
 pub mod login_path;
 pub mod node;
 mod patching;
 pub mod path_lookup;
+pub mod peer_fs;
 pub mod run_path;
 pub mod sandbox;
+pub mod shebang_cache;
 pub mod shell;
 pub mod workdir;
 

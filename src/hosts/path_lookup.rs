@@ -12,8 +12,8 @@ use crate::{
     command::{DirectoryTrust, Inspected, PathLookup, paths},
     domain::{FileIdentity, hex},
     hosts::{
-        eyes::{Blind, Files, View},
-        heads::stamp_of,
+        peer_fs::{Blind, Files, View},
+        shebang_cache::stamp_of,
     },
     sys::fs::FileStamp,
 };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::eyes::{Blind, Directory, Files, LookError};
+use super::peer_fs::{Blind, Directory, Files, LookError};
 
 /// A directory that existed when it was looked at, with what tells it from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::{
     engine::reply::ExecError,
     http::{
         accept::Accepted,
-        door::{Credentials, Origin},
+        admission::{Credentials, Origin},
         extract::{AgentScope, AtPath},
         problem::{Code, Problem},
     },

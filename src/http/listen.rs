@@ -31,10 +31,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     http::{
-        front::Front,
         handshake,
         metrics::{Here, Listener},
         peer::{Endpoint, Peer, Transport},
+        service::Front,
     },
     tls::LiveTls,
 };

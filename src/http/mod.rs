@@ -5,13 +5,12 @@
 //! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
 
 mod accept;
+mod admission;
 mod assets;
 mod caller;
 mod cookie;
 mod cors;
-mod door;
 mod extract;
-mod front;
 mod handshake;
 mod host_header;
 mod list;
@@ -27,6 +26,7 @@ mod reply;
 mod request_id;
 mod routes;
 mod schema;
+mod service;
 mod sse;
 mod state;
 mod tool_schema;
@@ -36,9 +36,9 @@ mod web_origin;
 #[cfg(test)]
 mod tests;
 
-pub use front::Front;
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
+pub use service::Front;
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

@@ -16,7 +16,7 @@ use crate::{
     domain::UnixMillis,
     events::{EventType, Publication, StreamItem, Subscription},
     http::{
-        door::{Credentials, Origin},
+        admission::{Credentials, Origin},
         state::AppState,
     },
 };

@@ -17,7 +17,7 @@ use crate::{
         tokens::Tokens,
     },
     http::{
-        door::{Door, DoorRules},
+        admission::{Door, DoorRules},
         extract::BodyLimit,
         host_header::HostNames,
         metrics::{Format, Metrics},

@@ -7,7 +7,7 @@
 //! Invariant: nothing that a client sends here decides anything. There is no tool that does, and the answer to an
 //! elicitation is never read: it only ever shows a link.
 
-mod door;
+mod backend;
 mod key;
 mod present;
 mod progress;
@@ -15,7 +15,7 @@ mod server;
 mod tools;
 mod waiting;
 
-pub use door::{Door, ExecCall, Origin, Outcome, Patience};
+pub use backend::{Door, ExecCall, Origin, Outcome, Patience};
 pub use key::KEY_META;
 pub use server::Server;
 pub use tools::{AskingTool, ToolArguments};

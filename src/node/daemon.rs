@@ -14,7 +14,7 @@ use super::{
     host::{Companion, Host, HostParts},
     identity::{DeviceIdentity, DeviceTokens, IdentityError, NodeFile},
     socket,
-    standing::{NodeEvent, NodeStanding, NodeState, PolicyNews, started_ticks},
+    status_file::{NodeEvent, NodeStanding, NodeState, PolicyNews, started_ticks},
     uplink::Uplink,
 };
 use crate::{

@@ -10,7 +10,7 @@ use super::{
     daemon::{NodeOptions, in_words, introduction},
     identity::{DeviceIdentity, DeviceTokens, IdentityError, NodeFile},
     socket,
-    standing::NodeEvent,
+    status_file::NodeEvent,
 };
 use crate::{
     clock::{Clock, Ids},

@@ -4,10 +4,10 @@
 pub mod approval_rules;
 pub mod combine;
 pub mod gate;
-pub mod hold;
 pub mod host;
 pub mod layers;
 pub mod node_select;
+pub mod pending_change;
 pub mod preset;
 pub mod proposals;
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::Actor;
 
-use super::hold::MAX_LINES;
+use super::pending_change::MAX_LINES;
 
 /// How many people are remembered. When there are that many nobody can accept before one of them takes their part
 /// back.

@@ -28,9 +28,9 @@ use crate::sys::{
 use super::{
     KillLevel,
     cgroup::Home,
-    charge::Kept,
     confine::Confinement,
-    keeper::Keeper,
+    launcher::Keeper,
+    launcher_protocol::Kept,
     limits::IDLE_INTERVAL,
     pool::{self, RunnerPlace},
     run_file::Fence,

@@ -19,17 +19,17 @@ mod cgroup;
 pub mod run_file;
 mod tree;
 
-mod charge;
 pub mod client;
 pub mod confine;
-mod keeper;
+mod launcher;
+mod launcher_protocol;
 mod login;
 mod pool;
-mod seats;
 mod supervisor;
 mod unit;
 mod unit_link;
 mod unit_wire;
+mod worker_slots;
 
 mod answers;
 mod attach;
@@ -43,9 +43,9 @@ mod terminal;
 mod watch;
 
 pub use cgroup::{Controller, RunLimits, enforceable};
-pub(crate) use charge::EYES_MODE;
 pub use client::{Apart, EyesSource, Keeping, Runner, RunnerError, RunnerHandle, RunnerOptions, Sweeper};
 pub use enclose::Obstacle;
+pub(crate) use launcher_protocol::EYES_MODE;
 pub use limits::INLINE_BYTES;
 pub(crate) use limits::{INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
 pub use login::{LoginAs, LoginShell};

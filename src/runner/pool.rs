@@ -20,12 +20,12 @@ use crate::sys::{
 use super::{
     attach::Meeting,
     cgroup::{HOME_WORDS, Home},
-    confine, enclose, keeper,
+    confine, enclose, launcher,
     limits::{IDLE_INTERVAL, MIN_IDLE, SPARE_SUPERVISORS},
     login,
-    seats::{Seat, Seats},
     supervisor::{self, Post},
     tree::{self, Struck},
+    worker_slots::{Seat, Seats},
 };
 
 /// The word that makes this program a runner. Not for people: it refuses to work without a server's descriptors.
@@ -69,8 +69,8 @@ pub fn main_if_asked() {
         .collect();
     let is_done = if mode == MODE {
         Settings::parse(&arguments).is_some_and(|settings| run(&settings).is_ok())
-    } else if mode == keeper::MODE {
-        keeper::run(&arguments).is_ok()
+    } else if mode == launcher::MODE {
+        launcher::run(&arguments).is_ok()
     } else {
         return;
     };

@@ -34,11 +34,11 @@ use super::{
     limits::MAX_QUIET_IDLE,
     retained::SpoolPlace,
     run_file::{self, Claim},
-    seats::{Seat, Seats},
     terminal::Terminal,
     tree,
     watch::{Command, READ_BYTES, Watch},
     wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan, Sweep},
+    worker_slots::{Seat, Seats},
 };
 
 /// Where a supervisor stands and what it was born with.

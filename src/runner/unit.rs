@@ -29,7 +29,7 @@ use crate::sys::{
 };
 
 use super::{
-    charge::{Charge, failed, has_ended},
+    launcher_protocol::{Charge, failed, has_ended},
     pool::{self, RunnerPlace},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text},
 };

@@ -22,7 +22,7 @@ use crate::sys::{
 };
 
 use super::{
-    charge::{EYES, Kept, RUNNER},
+    launcher_protocol::{EYES, Kept, RUNNER},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text_of},
 };
 

@@ -4,8 +4,8 @@
 use crate::{
     domain::{AgentId, Ask, HostChoice, Leftovers, OnMiss, Security},
     policy::{
-        hold::{Allowances, quoted},
         layers::Spoken,
+        pending_change::{Allowances, quoted},
     },
 };
 

@@ -60,8 +60,6 @@ mod coverage;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod custody;
-#[cfg(test)]
 mod disk_full;
 #[cfg(test)]
 mod docker;
@@ -87,8 +85,6 @@ mod exec_basics;
 mod exec_limits;
 #[cfg(test)]
 mod explain;
-#[cfg(test)]
-mod eyes;
 #[cfg(test)]
 #[cfg(feature = "test-hooks")]
 mod fuzz_seeds;
@@ -137,6 +133,8 @@ mod packaging;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod peer_fs;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod plan;
@@ -152,6 +150,8 @@ mod policy_test;
 mod preflight;
 #[cfg(test)]
 mod process;
+#[cfg(test)]
+mod process_supervision;
 #[cfg(test)]
 mod program_not_found;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::{
     domain::{Ask, EntryId, Security},
     policy::{
         allowlist::Typing,
-        hold::{Allowances, quoted},
+        pending_change::{Allowances, quoted},
     },
 };
 

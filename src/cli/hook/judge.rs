@@ -11,10 +11,10 @@ use super::{
     replacement::Replacement,
 };
 use crate::cli::{
+    caller_lease::{Endings, Held, Hold},
     client::Client,
     exec,
     failure::Failure,
-    hold::{Endings, Held, Hold},
     value,
 };
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::{
     approvals::{document::LostRules, store::LeftLock},
     doctor::{DocumentState, Finding, Repair, Severity, Snapshot},
-    policy::hold::quoted,
+    policy::pending_change::quoted,
 };
 
 pub(super) fn document(snapshot: &Snapshot) -> Vec<Finding> {

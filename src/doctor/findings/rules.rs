@@ -8,8 +8,8 @@ use crate::{
     engine::lint::RuleRemark,
     events::AllowlistList,
     policy::{
-        hold::quoted,
         lint::{self, RemarkCode, Weight},
+        pending_change::quoted,
     },
 };
 

@@ -2,7 +2,7 @@
 
 use crate::{
     doctor::{DoubtfulToken, Finding, Severity, TokenDoubt},
-    policy::hold::quoted,
+    policy::pending_change::quoted,
 };
 
 /// Tokens whose agents do not fit their scopes.

@@ -5,10 +5,10 @@
 //! fence of such a run is on the node, so nothing that may have reached one is ever sent again; what became of it is asked of a
 //! node that can say so, and is `lost` otherwise.
 
-mod care;
 mod choose;
-mod hear;
+mod messages;
 mod output;
+mod run_task;
 mod see;
 mod view;
 
@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub(super) use care::NodeControl;
+pub(super) use run_task::NodeControl;
 pub(super) use see::{Purpose, SeenNodes};
 pub use view::NodeView;
 
@@ -40,8 +40,8 @@ use crate::{
         session::Asked,
     },
     hosts::{
-        eyes::Blind,
         node::{ConnectionId, InvokeFailure, NodeGeneration, NodeInfo, NodeLookup, NodePlan, calls},
+        peer_fs::Blind,
         workdir::{Workdir, WorkdirError},
     },
     ledger::{NodeLaunch, NodeRun},

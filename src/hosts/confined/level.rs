@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     Hidden, Obstacle,
-    places::{self, Places, Subject},
+    masked_paths::{self, Places, Subject},
 };
 
 /// The program that makes the namespaces: this one, even when its file was replaced meanwhile.
@@ -66,7 +66,7 @@ impl Confined {
     ) -> Result<Self, Unconfined> {
         let uid = account()?;
         let attempt = || {
-            places::make_directories(uid, &open(state_dir))?;
+            masked_paths::make_directories(uid, &open(state_dir))?;
             let Places { plan, exposed } = find(uid, state_dir, server, server_file, environment)?;
             Ok(Self {
                 confinement: Confinement::make(Path::new(THIS_PROGRAM), &plan)?,

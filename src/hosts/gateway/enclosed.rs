@@ -25,8 +25,8 @@ use crate::{
     domain::{Bound, Command, Isolation, Leftovers},
     hosts::{
         RunTerms,
-        eyes::LookError,
         patching::patching,
+        peer_fs::LookError,
         sandbox::{
             Enclosure, Inside, Unusable,
             builtin::{self, Layout, Sources},

@@ -19,7 +19,7 @@ use crate::{
     hosts::{
         Attempt, Host, RunTerms,
         confined::Hidden,
-        eyes::{Blind, Files, LookError},
+        peer_fs::{Blind, Files, LookError},
         sandbox::Unusable,
     },
     ledger::launch::{Permit, PermitParts},

@@ -16,8 +16,8 @@ use crate::{
     command::paths,
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
     hosts::{
-        eyes::{Blind, Files, LookError},
-        heads::stamp_of,
+        peer_fs::{Blind, Files, LookError},
+        shebang_cache::stamp_of,
     },
     runner::wire::{Action, HeldScript, Plan, Program, Step},
     sys::{fs::sealed, hooks, process::JudgedFile, stamp},

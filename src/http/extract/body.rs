@@ -19,7 +19,7 @@ use crate::{
     domain::Actor,
     engine::{Turn, Turns},
     http::{
-        door::{Credentials, Origin},
+        admission::{Credentials, Origin},
         problem::{Code, Problem},
     },
     protocol::ByName,

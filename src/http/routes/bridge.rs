@@ -19,7 +19,7 @@ use crate::{
     auth::Throttle,
     bridge::Caller,
     http::{
-        door::Origin,
+        admission::Origin,
         listen::KeptPlace,
         problem::{Code, Problem},
         state::AppState,

@@ -17,8 +17,8 @@ use crate::{
     events::{EventFilter, Publication, Start},
     http::{
         accept::Accepted,
+        admission::Origin,
         caller::{AgentCaller, ReadOrOwn},
-        door::Origin,
         extract::{Parameters, QueryForm, QueryOf},
         problem::{Code, Problem},
         reply::{JsonReply, Page},

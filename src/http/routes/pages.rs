@@ -16,8 +16,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     domain::ApprovalId,
     http::{
+        admission::Origin,
         assets::{self, Html},
-        door::Origin,
         problem::Problem,
         routes::bridge,
         state::AppState,

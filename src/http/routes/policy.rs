@@ -9,9 +9,9 @@ use crate::{
     approvals::{document::Warning, store::DocumentStatus},
     domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
+        accepted_policy::HeldEdit,
         effective::{DocumentView, EffectivePolicy, SandboxState},
         node::NodeView,
-        standing::HeldEdit,
     },
     http::{
         caller::{self, AgentCaller, Read},

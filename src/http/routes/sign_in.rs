@@ -17,9 +17,9 @@ use crate::{
     domain::{Scope, Secret, UnixMillis},
     engine::sign_in::{Shown, SignedIn},
     http::{
+        admission::{Credentials, Origin},
         caller::{self, Admin, Caller, refuse_cookie_alone, refuse_page, unauthorized},
         cookie,
-        door::{Credentials, Origin},
         extract::{EmptyBody, QueryOf, ShortJson},
         peer::Transport,
         problem::Problem,

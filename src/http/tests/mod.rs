@@ -1,8 +1,8 @@
 //! Component tests: the front, the door, the extractors and the listeners together, over routes of their own
 //! and a real ledger.
 
-mod front;
 mod listen;
+mod service;
 mod stream;
 
 use std::{
@@ -31,8 +31,8 @@ use crate::{
     engine::tokens::{TokenRequest, Tokens},
     http::{
         Front, Peer, Transport,
+        admission::{Door, DoorRules, Origin},
         caller::{Admin, Approve, Caller, Exec},
-        door::{Door, DoorRules, Origin},
         extract::{BodyLimit, JsonBody},
         host_header::HostNames,
         problem::Problem,

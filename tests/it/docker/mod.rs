@@ -9,10 +9,10 @@ pub(crate) mod place;
 
 mod commands;
 mod containers;
-mod custody;
 mod engine_lost;
 mod ordinary;
 mod over_http;
 mod profiles;
 #[cfg(feature = "test-hooks")]
 mod recovery;
+mod supervision;

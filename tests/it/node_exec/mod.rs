@@ -5,9 +5,9 @@ mod fleet;
 mod world;
 
 mod approval;
-mod care;
 mod decision;
 mod elsewhere;
 mod events;
 mod killed;
+mod run_task;
 mod selection;

@@ -17,9 +17,9 @@ use countersign::{
     },
     engine::{
         Engine, EngineParts, PolicyFiles, Unstarted,
+        accepted_policy::PolicyHold,
         environment::HostEnvironment,
         reply::{Answer, ExecError, ExecReply},
-        standing::PolicyHold,
     },
     events::EventFilter,
     hosts::{

@@ -2,11 +2,11 @@
 
 mod actions;
 mod command_line;
-mod doors;
 mod leftovers;
 mod many;
 mod notices;
 mod output;
+mod over_mcp;
 mod recorded;
 mod restart;
 mod retention;

@@ -3,13 +3,13 @@
 use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use countersign::hosts::{
-    eyes::Blind,
     gateway::{LaunchSpec, Mismatch, StartError},
+    peer_fs::Blind,
 };
 use rustix::process::Signal;
 
 use super::harness::{Place, Report, Server, identity};
-use crate::eyes::{Account, Eyes};
+use crate::peer_fs::{Account, Eyes};
 
 fn server(place: &Place, eyes: &Eyes) -> Server {
     let mut server = place.server();

@@ -5,7 +5,7 @@
 )]
 
 pub(crate) mod harness;
-mod sitting;
+mod terminal_session;
 
 mod cost;
 mod crash;

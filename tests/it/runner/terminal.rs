@@ -13,7 +13,7 @@ use crate::support::{skip, write_file};
 
 use super::{
     harness::{Place, Report, Server, identity, measure, started, until},
-    sitting::Sitting,
+    terminal_session::Sitting,
 };
 
 fn on_terminal(mut spec: LaunchSpec) -> LaunchSpec {

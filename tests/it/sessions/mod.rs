@@ -4,9 +4,9 @@ mod attacks;
 mod command_line;
 mod commands;
 mod elevated;
+mod notifications;
 mod overrides;
 mod system_events;
-mod told;
 
 use serde_json::{Value, json};
 

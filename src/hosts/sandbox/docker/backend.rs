@@ -20,11 +20,11 @@ use tokio::time::{Instant, timeout};
 use super::{
     super::{Enclosure, Inside, Unusable},
     container::{Labels, OWNER, Wanted},
-    custody::{self, text_of},
     engine::{Engine, is_conflict, is_missing, words},
     instructions::Instructions,
     mounts::Forbidden,
     process,
+    supervision::{self, text_of},
 };
 use crate::domain::{RunId, TerminalSize};
 
@@ -163,9 +163,9 @@ impl DockerBackend {
             socket: self.options.socket.clone(),
             container: enclosure.name.clone(),
             run: run_id.to_string(),
-            argv: custody::words(inside),
+            argv: supervision::words(inside),
             cwd: text_of(&inside.cwd),
-            env: custody::environment(inside, run_id),
+            env: supervision::environment(inside, run_id),
             terminal: terminal.map(|size| (size.rows(), size.cols())),
         };
         Client {
@@ -509,7 +509,7 @@ async fn start(
 /// Runs the setup command in a container, or looks at least whether commands can run in it.
 async fn set_up(engine: &Engine, enclosure: &Enclosure, id: &str) -> Result<(), Unusable> {
     let command = enclosure.settings.setup_command.as_deref();
-    let finished = engine.run(id, custody::setup(command.unwrap_or(":"))).await;
+    let finished = engine.run(id, supervision::setup(command.unwrap_or(":"))).await;
     match (finished, command) {
         (Ok(finished), _) if finished.code == 0 => Ok(()),
         (Ok(finished), Some(_)) => Err(Unusable(format!(

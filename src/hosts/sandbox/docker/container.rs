@@ -11,9 +11,9 @@ use sha2::{Digest as _, Sha256};
 use super::{
     super::{Enclosure, Unusable},
     backend::PruneLimits,
-    custody::{self, text_of},
     mounts::{Forbidden, check_inside, check_workspace},
     seccomp,
+    supervision::{self, text_of},
 };
 use crate::{domain::hex, settings::DockerSettings, sys::fs::read_bounded};
 
@@ -78,7 +78,7 @@ impl Wanted {
         let mut body = ContainerCreateBody {
             image: Some(settings.image.clone()),
             // This is started in place of anything that the image starts by itself.
-            entrypoint: Some(custody::keeper()),
+            entrypoint: Some(supervision::keeper()),
             cmd: Some(Vec::new()),
             user: Some(user),
             working_dir: Some(text_of(settings.workdir())),

@@ -16,7 +16,7 @@ use tokio::{
 use super::{
     super::Unusable,
     attach::{self, AttachError, Attached},
-    custody::{self, Blow},
+    supervision::{self, Blow},
 };
 
 /// How long the engine may take for its first answer.
@@ -163,18 +163,21 @@ impl Engine {
 
     /// Asks everything of a run in a container to end. That it does so is not awaited.
     pub(super) async fn ask_to_end(&self, container: &str, run: &str, since: u64) {
-        let asked = self.run(container, custody::sweep(run, since, Blow::Ask));
+        let asked = self.run(container, supervision::sweep(run, since, Blow::Ask));
         // Who does not hear it is killed soon.
         drop(timeout(SWEEP, asked).await);
     }
 
     /// Kills what is left of a run that may have been in a container. That is stopped only if it was there.
     pub(super) async fn sweep(&self, container: &str, run: &str) {
-        let swept = self.run(container, custody::sweep(run, custody::UNKNOWN, Blow::Kill));
+        let swept = self.run(
+            container,
+            supervision::sweep(run, supervision::UNKNOWN, Blow::Kill),
+        );
         match timeout(SWEEP, swept).await {
             Ok(Ok(finished)) if finished.code == 0 => {}
             Ok(Ok(_) | Err(_)) | Err(_) if self.runs(container, run).await => {
-                self.kill_run(container, run, custody::UNKNOWN).await;
+                self.kill_run(container, run, supervision::UNKNOWN).await;
             }
             Ok(Ok(_) | Err(_)) | Err(_) => {}
         }
@@ -202,7 +205,7 @@ impl Engine {
     /// its processes, or where something outlives this, the container is stopped.
     pub(super) async fn kill_run(&self, container: &str, run: &str, since: u64) {
         for _attempt in 0..SWEEPS {
-            let swept = self.run(container, custody::sweep(run, since, Blow::Kill));
+            let swept = self.run(container, supervision::sweep(run, since, Blow::Kill));
             match timeout(SWEEP, swept).await {
                 Ok(Ok(finished)) if finished.code == 0 => return,
                 // It found something that was still dying, or was killed itself.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{super::Unusable, custody::text_of};
+use super::{super::Unusable, supervision::text_of};
 use crate::settings::BindMount;
 
 /// Nobody mounts these, nor anything in them: anyone who has them has the machine.

@@ -20,10 +20,10 @@ use tokio::{
 
 use super::{
     attach::{AttachError, Attached, Frames},
-    custody,
     end::{ENGINE_LOST, NOT_STARTED},
     engine::{Engine, words},
     instructions::{Instructions, Terms},
+    supervision,
 };
 use crate::{
     domain::{Leftovers, OutputStream},
@@ -216,7 +216,7 @@ impl Run {
         let Instructions {
             run, argv, cwd, env, ..
         } = &self.instructions;
-        let line = custody::run(run, argv, self.terms.leftovers)
+        let line = supervision::run(run, argv, self.terms.leftovers)
             .ok_or_else(|| "the name of a program cannot be empty or begin with a dash".to_owned())?;
         let size = self.size(input);
         Ok(ExecConfig {

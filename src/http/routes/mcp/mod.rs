@@ -4,7 +4,7 @@
 //! door as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken and
 //! thrown away.
 
-mod engine_door;
+mod engine_backend;
 mod in_flight;
 mod session;
 
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use engine_door::{Asker, EngineDoor, scope_of};
+use engine_backend::{Asker, EngineDoor, scope_of};
 use in_flight::InFlight;
 use session::Session;
 

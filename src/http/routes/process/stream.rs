@@ -14,8 +14,8 @@ use crate::{
     engine::process::{Followed, OutputForm, OutputText, SessionFollower},
     http::{
         accept::Accepted,
+        admission::Origin,
         caller::{AgentCaller, ReadOrOwn},
-        door::Origin,
         extract::{AtPath, Parameters, ProcessSessionName, QueryForm, QueryOf},
         problem::{Code, Problem},
         sse::{self, Held, StillOpen},

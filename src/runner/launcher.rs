@@ -22,7 +22,7 @@ use crate::sys::{
     socket::{self, Received},
 };
 
-use super::charge::{Charge, EYES, Kept, RUNNER};
+use super::launcher_protocol::{Charge, EYES, Kept, RUNNER};
 
 /// The word that makes this program a keeper. Not for people.
 pub(super) const MODE: &str = "__keeper";

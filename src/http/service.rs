@@ -26,8 +26,8 @@ use tracing::Instrument as _;
 
 use crate::{
     http::{
+        admission::{Door, Notes, Pass, SECOND_SECRET},
         cors,
-        door::{Door, Notes, Pass, SECOND_SECRET},
         metrics::{self, Connections, Requests},
         page_headers::protect_page,
         peer::Peer,

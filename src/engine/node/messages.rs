@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
-use super::{care::Heard, is_fenced};
+use super::{is_fenced, run_task::Heard};
 use crate::{
     domain::{Run, RunId, RunStatus},
     engine::{

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::{
         command::PathLookup as _,
-        hosts::{eyes::Files, path_lookup::SystemLookup},
+        hosts::{path_lookup::SystemLookup, peer_fs::Files},
         sys::fs::open_regular,
     };
 

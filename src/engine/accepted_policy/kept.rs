@@ -17,7 +17,7 @@ use crate::{
     },
     domain::Actor,
     policy::{
-        hold::{Content, Hold},
+        pending_change::{Content, Hold},
         proposals::Proposals,
     },
     settings::{PolicyConfig, SettingsStore, StateDir},

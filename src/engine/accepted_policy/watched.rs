@@ -6,7 +6,7 @@ use std::thread::{self, ThreadId};
 use crate::{
     domain::{Actor, UnixMillis},
     policy::{
-        hold::{Content, Held, Hold, Origin, Step},
+        pending_change::{Content, Held, Hold, Origin, Step},
         proposals::Proposals,
     },
 };

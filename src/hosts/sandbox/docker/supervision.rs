@@ -1,4 +1,4 @@
-//! The command lines of `custody.sh` in a container.
+//! The command lines of `supervision.sh` in a container.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::{
     hosts::sandbox::{Inside, InsideCommand},
 };
 
-const SCRIPT: &str = include_str!("custody.sh");
+const SCRIPT: &str = include_str!("supervision.sh");
 
 /// Every image must have it.
 const SHELL: &str = "/bin/sh";

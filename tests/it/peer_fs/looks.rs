@@ -6,8 +6,8 @@ use countersign::{
     approvals::binding::{Candidate, bind_scripts},
     command::{DirectoryTrust, PathLookup},
     hosts::{
-        eyes::{Files, LookError},
         path_lookup::SystemLookup,
+        peer_fs::{Files, LookError},
         workdir::{Workdir, WorkdirError, default_workspace},
     },
 };

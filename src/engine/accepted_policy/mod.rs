@@ -24,7 +24,7 @@ use crate::{
     clock::Clock,
     domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
-    policy::hold::{Content, Hold, Origin, Step},
+    policy::pending_change::{Content, Hold, Origin, Step},
     settings::{
         ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
     },

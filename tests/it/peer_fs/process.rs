@@ -13,8 +13,8 @@ use std::{
 
 use countersign::{
     hosts::{
-        eyes::{Files, Remote},
         path_lookup::SystemLookup,
+        peer_fs::{Files, Remote},
     },
     sys::{
         process::{Ended, Spawn, SpawnedProcess, signal_process, spawn},

@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fs, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, t
 use countersign::{
     command::{DirectoryTrust, PathLookup},
     hosts::{
-        eyes::{Blind, LookError},
+        peer_fs::{Blind, LookError},
         workdir::{Workdir, WorkdirError},
     },
     sys::{

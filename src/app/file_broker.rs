@@ -3,7 +3,7 @@
 use std::{convert::Infallible, io, sync::Arc, time::Duration};
 
 use crate::{
-    hosts::eyes::{Files, Remote},
+    hosts::peer_fs::{Files, Remote},
     runner::{EyesSource, Runner},
     sys::account::Account,
 };
