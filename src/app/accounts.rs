@@ -1,9 +1,9 @@
-//! Whose the server and whose the commands are, when a server is started by root
+//! The two accounts of a server that root starts: the server's own, and the one that commands run as
 //! (`docs/decisions/0005-separate-user.md`).
 //!
-//! Everything here happens while the process has one thread and still is root, so nothing is followed, and nothing is
-//! believed, that an account could have put in the way. What comes out are two accounts that have nothing in common,
-//! and a state directory that is the server's alone.
+//! This runs while the process has one thread and still is root. So it must never follow a link, or believe an owner, that
+//! another account could have put in the way. It yields two accounts that have nothing in common and a state directory that
+//! is the server's alone. [`super::prepare`] calls it.
 
 use std::{
     ffi::CStr,
@@ -36,7 +36,7 @@ const SERVER_ACCOUNT: &str = "countersign";
 const SHARED_FILES: [&str; 3] = ["openclaw.json", "openclaw.json.bak", "exec-approvals.json"];
 
 /// Directories in `countersign/` that are not the server's alone.
-const OPEN_PLACES: [&CStr; 2] = [c"attach", c"sandboxes"];
+const OPEN_DIRECTORIES: [&CStr; 2] = [c"attach", c"sandboxes"];
 
 /// How deep `countersign/` is: `output/RUN`.
 const DEPTH: u8 = 3;
@@ -183,7 +183,7 @@ impl Accounts {
         for entry in Dir::read_from(directory).map_err(io_at(path))? {
             let entry = entry.map_err(io_at(path))?;
             let name = entry.file_name();
-            let is_open_place = OPEN_PLACES.contains(&name) && depth == DEPTH;
+            let is_open_place = OPEN_DIRECTORIES.contains(&name) && depth == DEPTH;
             if name == c"." || name == c".." || is_open_place {
                 continue;
             }

@@ -8,13 +8,13 @@ use tokio::time::timeout;
 
 use super::{
     Prepared, StartError,
-    file_broker::Sight,
+    file_broker::FileBroker,
     housekeeping::{self, LiveSettings},
 };
 use crate::{
     approvals::store::DocumentStore,
     clock::{Clock, Ids},
-    engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::PolicyHold},
+    engine::{Engine, EngineParts, PolicyFiles, Unstarted, accepted_policy::AcceptedPolicy},
     hosts::{
         gateway::GatewayHost,
         node::NodeLink,
@@ -34,7 +34,7 @@ pub struct Opened {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn Ids>,
     documents: Arc<DocumentStore>,
-    policy_hold: Arc<PolicyHold>,
+    accepted_policy: Arc<AcceptedPolicy>,
     pub(super) ledger: Ledger,
     ledger_thread: LedgerThread,
 }
@@ -60,13 +60,13 @@ impl Opened {
             Arc::clone(&ids),
         );
         let documents = Arc::new(documents);
-        let policy_hold = Arc::new(PolicyHold::open(
+        let accepted_policy = Arc::new(AcceptedPolicy::open(
             Arc::clone(&prepared.settings),
             Arc::clone(&documents),
             Arc::clone(&clock),
             state_dir,
         ));
-        let policy = Arc::new(PolicyFiles::new(Arc::clone(&policy_hold)));
+        let policy = Arc::new(PolicyFiles::new(Arc::clone(&accepted_policy)));
         let config = ledger_config(state_dir, &current.server, prepared.boot_id.clone());
         let (ledger, ledger_thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy)?;
         Ok(Self {
@@ -74,7 +74,7 @@ impl Opened {
             clock,
             ids,
             documents,
-            policy_hold,
+            accepted_policy,
             ledger,
             ledger_thread,
         })
@@ -94,7 +94,7 @@ impl Opened {
             clock,
             ids,
             documents,
-            policy_hold,
+            accepted_policy,
             ledger,
             ledger_thread,
         } = self;
@@ -107,7 +107,7 @@ impl Opened {
             clients,
             hidden,
             account,
-            sight,
+            file_broker,
             shell,
             environment,
             boot_id,
@@ -120,7 +120,7 @@ impl Opened {
             .watch()
             .map_err(StartError::system("the runner cannot be watched"))?;
         let gateway = GatewayHost::new(runner, state_dir.runs(), state_dir.output())
-            .with_files(sight.as_ref().map(Sight::files).unwrap_or_default());
+            .with_files(file_broker.as_ref().map(FileBroker::files).unwrap_or_default());
         let gateway = match (account, hidden) {
             (Some(account), _) => gateway.with_account(
                 account.identity.uid,
@@ -148,7 +148,7 @@ impl Opened {
             state_dir,
             settings: Arc::clone(&settings),
             documents,
-            policy_hold,
+            accepted_policy,
             ledger: ledger.clone(),
             gateway: gateway.clone(),
             sandbox: sandbox.clone(),
@@ -161,14 +161,14 @@ impl Opened {
         engine.recover(unstarted).await?;
         engine.begin();
         // What the policy is from the start; any later difference is told of.
-        drop(engine.look_at_policy());
+        drop(engine.refresh_policy());
         Ok(EngineRoom {
             engine,
             settings,
             gateway,
             sandbox,
             live_settings,
-            sight,
+            file_broker,
             ledger,
             ledger_thread,
         })
@@ -182,7 +182,7 @@ pub struct EngineRoom {
     pub(super) gateway: GatewayHost,
     pub(super) sandbox: SandboxHost,
     pub(super) live_settings: Arc<LiveSettings>,
-    sight: Option<Sight>,
+    file_broker: Option<FileBroker>,
     pub(super) ledger: Ledger,
     ledger_thread: LedgerThread,
 }
@@ -197,15 +197,15 @@ impl EngineRoom {
     /// What goes on beside the work: settings that changed take effect, what is too old goes, and the process that
     /// looks at files is replaced when it no longer answers.
     pub async fn keep(&self) -> Infallible {
-        let sight = async {
-            match &self.sight {
-                Some(sight) => sight.keep().await,
+        let file_broker = async {
+            match &self.file_broker {
+                Some(file_broker) => file_broker.keep().await,
                 None => std::future::pending().await,
             }
         };
         let (never, _, _) = tokio::join!(
             self.live_settings.follow(&self.engine),
-            sight,
+            file_broker,
             housekeeping::prune(
                 &self.ledger,
                 &self.gateway,
@@ -218,7 +218,7 @@ impl EngineRoom {
 
     /// Looks at the settings again, now.
     pub fn reload(&self) {
-        self.engine.look_at_policy();
+        self.engine.refresh_policy();
         self.live_settings.apply();
     }
 

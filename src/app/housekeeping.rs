@@ -92,7 +92,7 @@ impl LiveSettings {
         let mut generation = self.store.current().generation;
         loop {
             ticks.tick().await;
-            engine.look_at_policy();
+            engine.refresh_policy();
             // Each new connection looks, too; this tells of broken files when nobody comes.
             if let Some(tls) = &self.tls {
                 tls.look();

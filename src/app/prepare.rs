@@ -11,7 +11,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::{
     AccountProblem, StartError,
     accounts::{self, Accounts},
-    file_broker::Sight,
+    file_broker::FileBroker,
 };
 use crate::{
     engine::environment::HostEnvironment,
@@ -20,7 +20,7 @@ use crate::{
         login_path,
         shell::HostShell,
     },
-    runner::{Apart, Keeping, LoginAs, LoginShell, Runner, RunnerOptions, RunnerUnit, UnitPlace},
+    runner::{LaunchedBy, LoginAs, LoginShell, Runner, RunnerOptions, RunnerUnit, SeparateUser, UnitPlace},
     settings::{
         Environment, IsolationChoice, MapEnvironment, SandboxBackend, Server, SettingsStore, StartOptions,
         StateDir, named_account, wanted_account,
@@ -57,7 +57,7 @@ pub struct Prepared {
     /// Under whom commands run, when that is not the server's own account.
     pub(super) account: Option<Account>,
     /// Who looks at files as that account.
-    pub(super) sight: Option<Sight>,
+    pub(super) file_broker: Option<FileBroker>,
     pub(super) shell: HostShell,
     pub(super) environment: HostEnvironment,
     pub(super) boot_id: String,
@@ -114,7 +114,7 @@ impl Prepared {
                 Self::beside(role, role.in_directory(state_dir), limits, options, environment)
             }
             (Place::Keeper(state_dir, accounts), Role::Server) => {
-                Self::by_keeper(&state_dir, &accounts, limits, options, environment)
+                Self::by_launcher(&state_dir, &accounts, limits, options, environment)
             }
             (Place::Keeper(..), Role::NodeHost) => Err(StartError::NodeHostOfRoot),
             (Place::Unit(state_dir, wanted), role) => {
@@ -161,7 +161,7 @@ impl Prepared {
 
     /// Commands run under an account of their own, by way of a process that keeps root. The files are the server's from
     /// the first look at them on: they are read with its rights, not with root's.
-    fn by_keeper(
+    fn by_launcher(
         state_dir: &StateDir,
         accounts: &Accounts,
         limits: InheritedLimits,
@@ -197,8 +197,8 @@ impl Prepared {
         let login_as = LoginAs::Account(&commands.identity);
         let (shell, environment) = shell_and_environment(&current.server, &of_commands, None, login_as)?;
         let mut options = runner_options(&state_dir, &current.server, limits);
-        options.apart = Some(Apart {
-            keeping: Keeping::Keeper {
+        options.separate_user = Some(SeparateUser {
+            launched_by: LaunchedBy::PrivilegedLauncher {
                 account: commands.identity.clone(),
                 server: own.uid,
             },
@@ -206,7 +206,7 @@ impl Prepared {
         });
         raise_open_files()?;
         let runner = Runner::start(options)?;
-        let sight = Sight::of(&runner, commands).map_err(StartError::system(
+        let file_broker = FileBroker::of(&runner, commands).map_err(StartError::system(
             "no process can be started that sees files as the account of the commands",
         ))?;
         if server.is_some() {
@@ -224,7 +224,7 @@ impl Prepared {
             loaded,
             (runner, clients),
             None,
-            Some((commands.clone(), sight)),
+            Some((commands.clone(), file_broker)),
             shell,
             environment,
         )
@@ -270,13 +270,13 @@ impl Prepared {
         let (shell, environment) =
             shell_and_environment(&current.server, &of_commands, None, LoginAs::Unit(&unit))?;
         let mut options = runner_options(&state_dir, &current.server, limits);
-        options.apart = Some(Apart {
-            keeping: Keeping::Unit(Arc::new(unit)),
+        options.separate_user = Some(SeparateUser {
+            launched_by: LaunchedBy::Unit(Arc::new(unit)),
             attach: state_dir.attach(),
         });
         raise_open_files()?;
         let runner = Runner::start(options)?;
-        let sight = Sight::of(&runner, &commands).map_err(StartError::system(
+        let file_broker = FileBroker::of(&runner, &commands).map_err(StartError::system(
             "no process can be started that sees files as the account of the commands",
         ))?;
         let clients = uses_docker(&current.server)
@@ -288,7 +288,7 @@ impl Prepared {
             loaded,
             (runner, clients),
             None,
-            Some((commands, sight)),
+            Some((commands, file_broker)),
             shell,
             environment,
         )
@@ -299,17 +299,17 @@ impl Prepared {
         loaded: Loaded,
         (runner, clients): (Runner, Option<Runner>),
         hidden: Option<Hidden>,
-        apart: Option<(Account, Sight)>,
+        separate_user: Option<(Account, FileBroker)>,
         shell: HostShell,
         environment: HostEnvironment,
     ) -> Result<Self, StartError> {
         let Loaded { settings, log, tls } = loaded;
-        let (account, sight) = apart.unzip();
+        let (account, file_broker) = separate_user.unzip();
         Ok(Self {
             runner,
             clients,
             hidden,
-            sight,
+            file_broker,
             account,
             boot_id: boot_id().map_err(StartError::system("this boot of the machine has no identity"))?,
             own_binary: std::env::current_exe().ok(),

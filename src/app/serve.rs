@@ -29,7 +29,7 @@ use crate::{
         tokens::{TokenFileError, Tokens},
     },
     hosts::node::NodeLink,
-    http::{self, AppState, Bound, Endpoint, Front, ListenError, ListenOptions, Purpose},
+    http::{self, AppState, Bound, Endpoint, HttpService, ListenError, ListenOptions, Purpose},
     lifecycle::{self, ServerFile, Signals, Stop},
     settings::{Server, SettingsStore, StateDir},
     sys::fs::create_private_file,
@@ -108,9 +108,9 @@ pub async fn serve(
     let abort = stop.abort.clone();
     // Not `abort` itself: a connection that goes takes its foreground run along as if the client had left.
     let hang_up = CancellationToken::new();
-    let served = listeners.serve(Front::new(&state), closing.clone(), hang_up.clone());
+    let served = listeners.serve(HttpService::new(&state), closing.clone(), hang_up.clone());
     let metrics = metrics_listener
-        .map(|listener| listener.serve(Front::of_metrics(&state), closing.clone(), hang_up.clone()));
+        .map(|listener| listener.serve(HttpService::of_metrics(&state), closing.clone(), hang_up.clone()));
     let connections = tokio::spawn(async move {
         match metrics {
             None => served.await,
@@ -178,7 +178,7 @@ async fn login_link(state: &AppState) -> Option<Secret> {
 /// Until the process ends: a second signal counts while connections are being closed, too.
 async fn follow_signals(signals: Signals, stop: Stop, engine: Arc<Engine>, live_settings: Arc<LiveSettings>) {
     let reload = || {
-        engine.look_at_policy();
+        engine.refresh_policy();
         live_settings.apply();
     };
     signals.follow(&stop, reload).await;

@@ -55,7 +55,7 @@ impl Bridge {
         let hub = Arc::clone(&self.hub);
         let (by, request_id) = (by.clone(), request_id.to_owned());
         // In a task of its own: what the ledger has taken must reach the registry even if the caller goes away.
-        self.apart(async move { decide(&hub, by, request_id, decision).await })
+        self.to_completion(async move { decide(&hub, by, request_id, decision).await })
             .await
     }
 
@@ -71,7 +71,7 @@ impl Bridge {
     ) -> Result<Option<NodeRecord>, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let (by, node_id) = (by.clone(), node_id.to_owned());
-        self.apart(async move {
+        self.to_completion(async move {
             let _alone = hub.changes.write().await;
             let renamed = hub.ledger.rename_node(node_id.clone(), name, by).await?;
             Ok(renamed.and_then(|node| {
@@ -89,7 +89,7 @@ impl Bridge {
     pub async fn remove(&self, by: &Actor, node_id: &str) -> Result<bool, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let (by, node_id) = (by.clone(), node_id.to_owned());
-        self.apart(async move {
+        self.to_completion(async move {
             let _alone = hub.changes.write().await;
             let removed = hub.ledger.remove_node(node_id.clone(), by).await?;
             if removed {
@@ -112,7 +112,7 @@ impl Bridge {
         let sha256 = hex(fresh.digest().as_bytes());
         let (by, node_id) = (by.clone(), node_id.to_owned());
         let rotated = self
-            .apart(async move {
+            .to_completion(async move {
                 let _alone = hub.changes.write().await;
                 let rotated = hub.ledger.replace_node_token(node_id.clone(), sha256, by).await?;
                 if rotated {
@@ -133,7 +133,7 @@ impl Bridge {
     pub async fn revoke_token(&self, by: &Actor, node_id: &str) -> Result<bool, StorageTrouble> {
         let hub = Arc::clone(&self.hub);
         let (by, node_id) = (by.clone(), node_id.to_owned());
-        self.apart(async move {
+        self.to_completion(async move {
             let _alone = hub.changes.write().await;
             let Some(node) = hub.ledger.revoke_node(node_id.clone(), by).await? else {
                 return Ok(false);

@@ -138,8 +138,8 @@ impl Bridge {
         &self.hub
     }
 
-    /// Does something to its end even if the caller who waits for it goes away.
-    pub(super) async fn apart<T: Send + 'static>(
+    /// Runs something to completion even if the caller who waits for it goes away.
+    pub(super) async fn to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, StorageTrouble>> + Send + 'static,
     ) -> Result<T, StorageTrouble> {

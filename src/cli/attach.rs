@@ -1,7 +1,7 @@
-//! A terminal that is connected to a command on another one: what is typed goes there as it is, what is shown there
-//! comes here as it is, and so does the size.
+//! Attaches the terminal of this process to a run on a terminal of its own: keys and sizes go there, the screen comes here.
 //!
-//! The terminal of the person is raw meanwhile, and is put back as it was however this ends.
+//! This terminal is raw meanwhile, and must be put back as it was however this ends. The routes are those of
+//! `docs/process.md`; `cli/exec.rs` decides when a run gets a terminal.
 
 use std::{
     fs::OpenOptions,

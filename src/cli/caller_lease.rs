@@ -1,7 +1,8 @@
-//! What a command holds ends with it, however it ends (`POST /v1/exec`, `held`).
+//! The command line's side of a caller lease: what a command asked for ends with it (`POST /v1/exec`, `held`).
 //!
-//! The server notices that a connection broke, and nothing else tells it that a process was killed. So there is always
-//! a call open for as long as the command waits; it asks again and again under the same key.
+//! The server notices that a connection broke, and nothing else tells it that a process was killed. So one call stays open
+//! for as long as the command waits, and is repeated under the same key. It must never begin a second run. The server's
+//! side: `engine/caller_lease.rs`.
 
 use std::time::Duration;
 
@@ -21,14 +22,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// What ends with its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum EndsWithCaller {
     /// The question to a person. What they allowed goes on.
     Question,
     /// The question, and the run as well.
     Run,
 }
 
-impl Held {
+impl EndsWithCaller {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Question => "question",
@@ -40,11 +41,11 @@ impl Held {
 /// A call and how it is held; it is let go when this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Hold(JoinHandle<()>);
+pub(crate) struct CallerLease(JoinHandle<()>);
 
-impl Hold {
+impl CallerLease {
     /// Holds what a call of `POST /v1/exec` began. Its first answer came a moment ago.
-    pub(crate) fn begin(client: &Client, body: &Value, key: &str, held: Held) -> Self {
+    pub(crate) fn begin(client: &Client, body: &Value, key: &str, held: EndsWithCaller) -> Self {
         let (client, body, key) = (client.clone(), body.clone(), key.to_owned());
         Self(tokio::spawn(async move {
             while goes_on(
@@ -57,17 +58,17 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for CallerLease {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-async fn goes_on(answer: Result<Value, Failure>, held: Held) -> bool {
+async fn goes_on(answer: Result<Value, Failure>, held: EndsWithCaller) -> bool {
     match answer {
         Ok(answer) => match value::string(&answer, "status") {
             "approval-pending" => true,
-            "queued" | "running" => held == Held::Run,
+            "queued" | "running" => held == EndsWithCaller::Run,
             _ => false,
         },
         Err(failure) if failure.is_no_connection() => {

@@ -6,7 +6,7 @@ use reqwest::{Method, Url, header};
 use serde_json::Value;
 
 use super::{
-    caller_lease::Held,
+    caller_lease::EndsWithCaller,
     discover::Address,
     failure::Failure,
     sse::{StreamEvent, StreamParser},
@@ -36,7 +36,7 @@ pub(crate) struct Client {
 
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum WaitPolicy {
     /// The server answers at once.
     Quick,
     /// The server waits for a command or a person.
@@ -97,7 +97,7 @@ impl Client {
     }
 
     pub(crate) async fn get(&self, path: &[&str], query: &Query) -> Result<Value, Failure> {
-        self.json(self.request(Method::GET, path, query)?, Patience::Quick)
+        self.json(self.request(Method::GET, path, query)?, WaitPolicy::Quick)
             .await
     }
 
@@ -116,7 +116,7 @@ impl Client {
         if let Some(tag) = tag {
             request = request.header(header::IF_MATCH, tag);
         }
-        self.json(request, Patience::Quick).await
+        self.json(request, WaitPolicy::Quick).await
     }
 
     /// Reads a resource whose status is part of what it says.
@@ -133,7 +133,7 @@ impl Client {
         let request = self
             .request(Method::GET, path, query)?
             .header(header::ACCEPT, "application/json");
-        self.json(request, Patience::Quick).await
+        self.json(request, WaitPolicy::Quick).await
     }
 
     /// Reads every page of a list, `limit` items at most.
@@ -166,7 +166,7 @@ impl Client {
     pub(crate) async fn post(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
         self.json(
             self.request(Method::POST, path, &Vec::new())?.json(body),
-            Patience::Quick,
+            WaitPolicy::Quick,
         )
         .await
     }
@@ -175,7 +175,7 @@ impl Client {
     pub(crate) async fn post_patiently(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
         self.json(
             self.request(Method::POST, path, &Vec::new())?.json(body),
-            Patience::Long,
+            WaitPolicy::Long,
         )
         .await
     }
@@ -186,7 +186,7 @@ impl Client {
             .request(Method::POST, path, &Vec::new())?
             .header("Idempotency-Key", key)
             .json(body);
-        self.json(request, Patience::Long).await
+        self.json(request, WaitPolicy::Long).await
     }
 
     /// [`Self::post_once`] of a call that ends, as far as `held` says, when this is dropped and none follows under the
@@ -196,7 +196,7 @@ impl Client {
         path: &[&str],
         body: &Value,
         key: &str,
-        (held, wait): (Held, Duration),
+        (held, wait): (EndsWithCaller, Duration),
     ) -> Result<Value, Failure> {
         let query = vec![
             ("held", held.as_str().to_owned()),
@@ -206,7 +206,7 @@ impl Client {
             .request(Method::POST, path, &query)?
             .header("Idempotency-Key", key)
             .json(body);
-        self.json(request, Patience::Long).await
+        self.json(request, WaitPolicy::Long).await
     }
 
     /// Calls a tool of the Model Context Protocol by a message that stands for itself. The server ends the call when
@@ -223,21 +223,24 @@ impl Client {
             .header("Mcp-Method", "tools/call")
             .header("Mcp-Name", tool)
             .json(message);
-        self.json(request, Patience::Long).await
+        self.json(request, WaitPolicy::Long).await
     }
 
     /// Changes a part of a resource.
     pub(crate) async fn patch(&self, path: &[&str], body: &Value) -> Result<Value, Failure> {
         self.json(
             self.request(Method::PATCH, path, &Vec::new())?.json(body),
-            Patience::Quick,
+            WaitPolicy::Quick,
         )
         .await
     }
 
     pub(crate) async fn delete(&self, path: &[&str]) -> Result<Value, Failure> {
-        self.json(self.request(Method::DELETE, path, &Vec::new())?, Patience::Quick)
-            .await
+        self.json(
+            self.request(Method::DELETE, path, &Vec::new())?,
+            WaitPolicy::Quick,
+        )
+        .await
     }
 
     /// Changes a resource that a query tells apart from others.
@@ -252,7 +255,7 @@ impl Client {
         if let Some(body) = body {
             request = request.json(body);
         }
-        self.json(request, Patience::Quick).await
+        self.json(request, WaitPolicy::Quick).await
     }
 
     /// Reads a resource as bytes, piece by piece.
@@ -318,10 +321,14 @@ impl Client {
         })
     }
 
-    async fn json(&self, request: reqwest::RequestBuilder, patience: Patience) -> Result<Value, Failure> {
-        let timeout = match patience {
-            Patience::Quick => ANSWER_TIMEOUT,
-            Patience::Long => LONG_ANSWER_TIMEOUT,
+    async fn json(
+        &self,
+        request: reqwest::RequestBuilder,
+        wait_policy: WaitPolicy,
+    ) -> Result<Value, Failure> {
+        let timeout = match wait_policy {
+            WaitPolicy::Quick => ANSWER_TIMEOUT,
+            WaitPolicy::Long => LONG_ANSWER_TIMEOUT,
         };
         let response = self.checked(request.timeout(timeout)).await?;
         self.body(response).await

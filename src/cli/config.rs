@@ -9,7 +9,7 @@ use super::{
     context::Context,
     exit::ExitStatus,
     failure::Failure,
-    in_force::{self, Shown, ToldBy},
+    in_force::{self, SettingsSource, Shown},
     table::Table,
     value,
 };
@@ -106,7 +106,7 @@ fn parse_path(text: &str) -> Result<KeyPath, Failure> {
 fn get(context: &Context, state_dir: &StateDir, path: Option<&str>) -> Result<(), Failure> {
     let path = path.map(parse_path).transpose()?;
     let (all, from) = match in_force::of_the_server(context)? {
-        Ok(shown) => (shown, ToldBy::Server),
+        Ok(shown) => (shown, SettingsSource::Server),
         Err(from) => (of_files(context, state_dir, path.as_ref())?, from),
     };
     match path {
@@ -217,7 +217,7 @@ fn source_of(text: &str) -> Source {
     }
 }
 
-fn one(context: &Context, found: &Shown, from: &ToldBy) -> Result<(), Failure> {
+fn one(context: &Context, found: &Shown, from: &SettingsSource) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
         let mut document = to_json(found);
         if let Some(members) = document.as_object_mut() {
@@ -237,7 +237,7 @@ fn one(context: &Context, found: &Shown, from: &ToldBy) -> Result<(), Failure> {
     context.console.line(&value::visible(&line))
 }
 
-fn list(context: &Context, found: &[Shown], from: &ToldBy) -> Result<(), Failure> {
+fn list(context: &Context, found: &[Shown], from: &SettingsSource) -> Result<(), Failure> {
     if context.console.format() == Format::Json {
         let items: Vec<Value> = found.iter().map(to_json).collect();
         return context

@@ -17,7 +17,7 @@ use super::{
     discover,
     exit::ExitStatus,
     failure::Failure,
-    in_force::{self, Shown, ToldBy},
+    in_force::{self, SettingsSource, Shown},
     table::Table,
     value,
 };
@@ -161,7 +161,7 @@ struct Examined {
     findings: Vec<Finding>,
     settings: Vec<Shown>,
     /// Who said what the settings are.
-    from: ToldBy,
+    from: SettingsSource,
     /// The ids of what was mended.
     repaired: Vec<&'static str>,
 }
@@ -219,9 +219,9 @@ fn examine(
     context: &Context,
     state_dir: &StateDir,
     config: Option<&Path>,
-) -> (Vec<Finding>, Vec<Shown>, ToldBy) {
+) -> (Vec<Finding>, Vec<Shown>, SettingsSource) {
     let asked = match config {
-        Some(path) => Err(ToldBy::Files {
+        Some(path) => Err(SettingsSource::Files {
             why: format!("--config names {}", path.display()),
         }),
         None => in_force::of_the_own_server(context),
@@ -244,7 +244,7 @@ fn examine(
         },
     );
     let (shown, from) = match asked {
-        Ok(shown) => (shown, ToldBy::Server),
+        Ok(shown) => (shown, SettingsSource::Server),
         Err(from) => (of_files(settings.as_deref()), from),
     };
     (doctor::findings(&snapshot), shown, from)
@@ -433,7 +433,7 @@ fn settings_document(settings: &[Shown]) -> Value {
     settings.iter().map(document).collect()
 }
 
-fn show_settings(console: Console, settings: &[Shown], from: &ToldBy) -> Result<(), Failure> {
+fn show_settings(console: Console, settings: &[Shown], from: &SettingsSource) -> Result<(), Failure> {
     let mut table = Table::new(&["SETTING", "VALUE", "SET BY", ""]);
     for shown in settings {
         table.row([

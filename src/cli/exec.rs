@@ -14,7 +14,7 @@ use tokio::time::sleep;
 
 use super::{
     attach,
-    caller_lease::{Endings, Held, Hold},
+    caller_lease::{CallerLease, Endings, EndsWithCaller},
     client::Client,
     console::{Format, Tone},
     context::Context,
@@ -126,7 +126,7 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
     if sits && let Some(members) = body.as_object_mut() {
         members.insert("background".to_owned(), json!(true));
     }
-    let held = (!sits && !args.no_wait && !args.background).then_some(Held::Run);
+    let held = (!sits && !args.no_wait && !args.background).then_some(EndsWithCaller::Run);
     let mut endings = Endings::listen();
     let call = Call {
         path: &["v1", "exec"],
@@ -139,9 +139,9 @@ pub(crate) async fn run(context: &Context, args: ExecArgs) -> Result<ExitStatus,
         Ok(answer) => answer,
     };
     show_warnings(context, &answer);
-    let _hold = held
+    let _lease = held
         .filter(|_| is_unended(&answer))
-        .map(|held| Hold::begin(&client, &body, &key, held));
+        .map(|held| CallerLease::begin(&client, &body, &key, held));
     match value::string(&answer, "status") {
         "approval-pending" | "running" | "queued" if sits => {
             sit(context, &client, answer, &mut endings).await
@@ -257,7 +257,7 @@ pub(super) struct Call<'a> {
     pub(super) body: &'a Value,
     pub(super) key: &'a str,
     /// What ends with this process.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<EndsWithCaller>,
 }
 
 impl Call<'_> {

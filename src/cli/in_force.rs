@@ -33,7 +33,7 @@ pub(super) struct Shown {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ToldBy {
+pub(super) enum SettingsSource {
     Server,
     /// The files, as a server that started now would read them.
     Files {
@@ -42,7 +42,7 @@ pub(super) enum ToldBy {
     },
 }
 
-impl ToldBy {
+impl SettingsSource {
     /// Where no server has ever run, what is missing for asking one says nothing to anybody.
     fn files(context: &Context, failure: Failure) -> Self {
         let has_run = context
@@ -84,17 +84,18 @@ impl ToldBy {
 ///
 /// # Errors
 /// When flags or environment name a server: the files here are not about that one.
-pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, ToldBy>, Failure> {
+pub(super) fn of_the_server(context: &Context) -> Result<Result<Vec<Shown>, SettingsSource>, Failure> {
     match asked(|| discover::client(context, Role::Operator)) {
         Ok(shown) => Ok(Ok(shown)),
         Err(failure) if context.names_a_server() => Err(failure),
-        Err(failure) => Ok(Err(ToldBy::files(context, failure))),
+        Err(failure) => Ok(Err(SettingsSource::files(context, failure))),
     }
 }
 
 /// The same of the server of the state directory, whichever is named.
-pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, ToldBy> {
-    asked(|| discover::own_client(context, Role::Operator)).map_err(|failure| ToldBy::files(context, failure))
+pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, SettingsSource> {
+    asked(|| discover::own_client(context, Role::Operator))
+        .map_err(|failure| SettingsSource::files(context, failure))
 }
 
 fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     clock::{Ids as _, SystemIds},
     http,
-    mcp::{AskingTool, Door, ExecCall, KEY_META, Origin, Outcome, Patience, Server, ToolArguments},
+    mcp::{AskingTool, Backend, ExecCall, KEY_META, Origin, Outcome, Server, ToolArguments, WaitPolicy},
 };
 
 /// A server that restarts is back within this time; what it had admitted is joined under the same key.
@@ -51,13 +51,13 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, 
         workdir: place.as_ref().map(|place| value::visible(&place.workdir)),
         ..http::tool_arguments()
     };
-    let door = RelayDoor {
+    let backend = RelayBackend {
         context: context.clone(),
         session: SystemIds.random().to_string(),
         place,
     };
     let clock = std::sync::Arc::clone(&context.clock);
-    let server = Server::new(door, arguments, clock, std::sync::Arc::new(SystemIds));
+    let server = Server::new(backend, arguments, clock, std::sync::Arc::new(SystemIds));
     let running = match Box::pin(server.serve(rmcp::transport::stdio())).await {
         Ok(running) => running,
         // A client that leaves before it said anything wanted nothing.
@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<ExitStatus, 
 }
 
 /// Does calls by the HTTP API.
-struct RelayDoor {
+struct RelayBackend {
     context: Context,
     /// Stands for this process: within it, request ids are unique.
     session: String,
@@ -121,7 +121,7 @@ impl Place {
     }
 }
 
-impl RelayDoor {
+impl RelayBackend {
     /// Found anew for each call: the server may have been started, or started again, since the last.
     fn client(&self) -> Result<Client, Failure> {
         self.context.client(Role::Gateway)
@@ -167,7 +167,7 @@ impl RelayDoor {
     }
 }
 
-impl Door for RelayDoor {
+impl Backend for RelayBackend {
     type Caller = ();
 
     fn origin(&self, _request: &Extensions) -> Result<Origin<()>, ErrorData> {
@@ -182,7 +182,7 @@ impl Door for RelayDoor {
 
     async fn exec(&self, (): &(), call: ExecCall) -> Outcome {
         let mut arguments = call.arguments;
-        if call.patience == Patience::None {
+        if call.wait_policy == WaitPolicy::None {
             // A wrong one is left for the server to refuse.
             if arguments.get("approvalWaitMs").is_some_and(Value::is_u64) {
                 arguments.insert("approvalWaitMs".to_owned(), json!(0));
@@ -216,9 +216,9 @@ impl Door for RelayDoor {
     }
 }
 
-impl fmt::Debug for RelayDoor {
+impl fmt::Debug for RelayBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RelayDoor").finish_non_exhaustive()
+        f.debug_struct("RelayBackend").finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,7 @@
-//! `countersign policy diff`, `accept` and `history`: changes of policy that are held, and who changed what when.
+//! `countersign policy diff`, `accept` and `history`: pending policy changes, and who changed what when.
+//!
+//! Shows what the server answers and must never judge a change itself: what is pending is decided in
+//! [`crate::policy::pending_change`].
 
 use serde_json::{Value, json};
 

@@ -34,8 +34,8 @@ impl Engine {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn known_agents(&self, caller: &Principal) -> Result<Vec<KnownAgent>, LedgerError> {
-        let standing = self.look_at_policy();
-        let (document, policy) = (&standing.document, &standing.settings.policy);
+        let in_effect = self.refresh_policy();
+        let (document, policy) = (&in_effect.document, &in_effect.settings.policy);
         let mut known: BTreeMap<AgentId, KnownAgent> = BTreeMap::new();
         let new = |agent: &AgentId| KnownAgent {
             agent: agent.clone(),

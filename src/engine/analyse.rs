@@ -117,7 +117,7 @@ impl Engine {
         if let Some(node) = &call.node {
             return self.analyse_on_node(node, call, now, spent);
         }
-        turns::look(&call.command, || {
+        turns::run_analysis(&call.command, || {
             let lookup = self.path_lookup(&call.agent, &now.settings);
             let files = Files {
                 lookup: &lookup,
@@ -371,7 +371,7 @@ fn skills(call: &Call, now: &PolicyView) -> Vec<SkillBin> {
         .collect()
 }
 
-/// The run PATH of an agent, as look-up with these eyes sees it.
+/// The run PATH of an agent, as look-up in these files sees it.
 pub(super) fn run_path_lookup(
     environment: &HostEnvironment,
     home: &Path,

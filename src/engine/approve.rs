@@ -12,14 +12,14 @@ use crate::{
         Engine,
         call::Call,
         delivery::Answers,
-        exec::{Admitted, Attempt, Leaving, admitted},
+        exec::{Admitted, Attempt, OnDisconnect, admitted},
         hint::hint,
         judge::{self, Judgement, PolicyNow},
         live::Holder,
         reply::{Answer, DecideError, Decided, Denial, ExecError, StorageTrouble},
         script_hold,
         slots::SlotLimits,
-        supervise::Custody,
+        supervise::Supervision,
     },
     hosts::{
         peer_fs::Blind,
@@ -54,7 +54,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        (spec, leaving): (AskSpec, Leaving),
+        (spec, on_disconnect): (AskSpec, OnDisconnect),
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
@@ -94,7 +94,7 @@ impl Engine {
         };
         if !is_reachable {
             return self
-                .ask_nobody(call, judged, (run, leaving), approval, settings, key)
+                .ask_nobody(call, judged, (run, on_disconnect), approval, settings, key)
                 .await;
         }
         let max_pending = u64::try_from(settings.server.approvals.max_pending).unwrap_or(u64::MAX);
@@ -132,7 +132,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        (run, leaving): (NewRun, Leaving),
+        (run, on_disconnect): (NewRun, OnDisconnect),
         approval: NewApproval,
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
@@ -171,14 +171,14 @@ impl Engine {
         };
         match (outcome, slot) {
             (NoRouteOutcome::Launched { permit, .. }, Some(slot)) => {
-                let custody = Custody {
+                let supervision = Supervision {
                     slot,
-                    holder: self.holder_of(call, leaving),
+                    holder: self.holder_of(call, on_disconnect),
                     stdin_open: permit.binding().input.is_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
-                let live = self.start(permit, custody).await;
+                let live = self.start(permit, supervision).await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
             (NoRouteOutcome::Stale, _) => Ok(Attempt::Stale),
@@ -390,14 +390,14 @@ impl Engine {
                     hooks::reach("engine.approved-launched");
                     let agent = &approval.card.binding.agent;
                     let notice_after = now.settings().policy.exec(agent).approval_running_notice;
-                    let custody = Custody {
+                    let supervision = Supervision {
                         slot,
                         holder: self.holder_after_asking(is_awaited, is_keyed),
                         stdin_open: permit.binding().input.is_open(),
                         terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
                     };
-                    self.start_for_whoever_waits(permit, custody).await;
+                    self.start_for_waiting_callers(permit, supervision).await;
                     return Ok(());
                 }
                 ApprovedOutcome::Stale => {}
@@ -561,14 +561,14 @@ impl Engine {
                         // kill.
                         let is_awaited = self.broker.is_awaited(&approval.run_id);
                         let is_keyed = self.is_keyed(&approval.run_id).await.unwrap_or(true);
-                        let custody = Custody {
+                        let supervision = Supervision {
                             slot,
                             holder: self.holder_after_asking(is_awaited, is_keyed),
                             stdin_open: permit.binding().input.is_open(),
                             terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                             notice_after: None,
                         };
-                        self.start_for_whoever_waits(permit, custody).await;
+                        self.start_for_waiting_callers(permit, supervision).await;
                     }
                     return;
                 }
@@ -637,8 +637,12 @@ impl Engine {
 
     /// Starts a run for a caller who waits for it, and lets it go on alone when nobody does any more: a waiting
     /// caller may have given up or left while it was being started.
-    pub(super) async fn start_for_whoever_waits(self: &Arc<Self>, permit: Permit, custody: Custody) {
-        if let Some(live) = self.start(permit, custody).await
+    pub(super) async fn start_for_waiting_callers(
+        self: &Arc<Self>,
+        permit: Permit,
+        supervision: Supervision,
+    ) {
+        if let Some(live) = self.start(permit, supervision).await
             && !self.broker.is_awaited(&live.run_id)
         {
             self.let_go(&live).await;

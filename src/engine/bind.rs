@@ -67,7 +67,7 @@ impl Engine {
             return false;
         };
         let open = |path: &Path| lookup.open_regular(path);
-        match self.heads.of(identity, self.clock.now(), open) {
+        match self.shebangs.of(identity, self.clock.now(), open) {
             Some(Head::Script(_) | Head::Other) => true,
             Some(Head::Program) | None => false,
         }
@@ -90,7 +90,7 @@ impl Engine {
         let open = |path: &Path| lookup.open_regular(path);
         let now = self.clock.now();
         let mut candidates: Vec<Candidate> = started(bound, executables)
-            .filter_map(|(path, identity)| match self.heads.of(identity, now, open)? {
+            .filter_map(|(path, identity)| match self.shebangs.of(identity, now, open)? {
                 Head::Program => None,
                 Head::Script(line) => Some((path, line)),
                 Head::Other => Some((path, None)),
@@ -100,7 +100,7 @@ impl Engine {
                 interpreter: line.and_then(|line| {
                     let identity = lookup.inspect(&line.interpreter)?.identity;
                     // A script as the interpreter of a script: the kernel knows how.
-                    let is_program = self.heads.of(&identity, now, open) == Some(Head::Program);
+                    let is_program = self.shebangs.of(&identity, now, open) == Some(Head::Program);
                     is_program.then_some(BoundInterpreter {
                         path: line.interpreter,
                         argument: line.argument,
@@ -112,7 +112,7 @@ impl Engine {
         let is_bound_program = |path: &Path| {
             lookup.inspect(&path.to_string_lossy()).is_some_and(|found| {
                 executables.contains(&found.identity)
-                    && self.heads.of(&found.identity, now, open) == Some(Head::Program)
+                    && self.shebangs.of(&found.identity, now, open) == Some(Head::Program)
             })
         };
         let is_file = |path: &Path| open(path).is_ok() && !is_bound_program(path);

@@ -20,7 +20,7 @@ use crate::{
         judge::{Judgement, PolicyNow},
         node::OnNode,
         reply::ExecError,
-        sandboxed::{self, Sight},
+        sandboxed::{self, SandboxAvailability},
         session::Asked,
     },
     hosts::{
@@ -269,10 +269,10 @@ impl Engine {
         request: ExecRequest,
         asked: Asked,
         now: &PolicyNow,
-        sight: &Sight,
+        availability: &SandboxAvailability,
     ) -> Result<Call, ExecError> {
-        let host = Self::resolve_place_now(caller, &request, &asked, now, sight)?;
-        let call = if let (Host::Sandbox, Sight::Usable(backend)) = (host.value, sight) {
+        let host = Self::resolve_place_now(caller, &request, &asked, now, availability)?;
+        let call = if let (Host::Sandbox, SandboxAvailability::Usable(backend)) = (host.value, availability) {
             self.settle_inside(caller, request, *backend, Workdir::workspace, now.settings())?
         } else if host.value == Host::Node {
             self.settle_on_node(caller, request, &asked, now)?
@@ -291,11 +291,11 @@ impl Engine {
         request: &ExecRequest,
         asked: &Asked,
         now: &PolicyNow,
-        sight: &Sight,
+        availability: &SandboxAvailability,
     ) -> Result<ResolvedHost, ExecError> {
-        let place = Self::resolve_place(caller, request, asked, now.settings(), sight)?;
+        let place = Self::resolve_place(caller, request, asked, now.settings(), availability)?;
         for view in now.views().skip(1) {
-            let other = Self::resolve_place(caller, request, asked, &view.settings, sight)?;
+            let other = Self::resolve_place(caller, request, asked, &view.settings, availability)?;
             if other.value != place.value {
                 return Err(ExecError::ConfigConflict {
                     detail: format!(
@@ -315,7 +315,7 @@ impl Engine {
         request: &ExecRequest,
         asked: &Asked,
         settings: &Settings,
-        sight: &Sight,
+        availability: &SandboxAvailability,
     ) -> Result<ResolvedHost, ExecError> {
         let ExecRequest {
             command,
@@ -331,7 +331,15 @@ impl Engine {
         }
         refuse_terminal_on_node(*pty, agent, asked, *host, settings)?;
         refuse_chat_commands(command)?;
-        let place = Self::resolve_host(agent, session, asked, *host, node.as_deref(), settings, sight)?;
+        let place = Self::resolve_host(
+            agent,
+            session,
+            asked,
+            *host,
+            node.as_deref(),
+            settings,
+            availability,
+        )?;
         if place.value == Host::Gateway {
             refuse_less_than_demanded(agent, settings)?;
         }
@@ -457,13 +465,13 @@ impl Engine {
         call: Option<HostChoice>,
         node: Option<&str>,
         settings: &Settings,
-        sight: &Sight,
+        availability: &SandboxAvailability,
     ) -> Result<ResolvedHost, ExecError> {
         let resolved = host::resolve_host(HostLayers {
             configured: &settings.policy.host(agent),
             session: asked.host(&settings.policy, agent),
             call,
-            sandbox: sight.of_session(agent, session, settings),
+            sandbox: availability.of_session(agent, session, settings),
             elevation: asked.elevation(),
         });
         let host = resolved.map_err(|refusal| match &refusal {
@@ -483,7 +491,7 @@ impl Engine {
                 },
             },
             HostRefusal::SandboxUnavailable { key } => {
-                sandboxed::no_sandbox(key, agent, session, settings, sight)
+                sandboxed::no_sandbox(key, agent, session, settings, availability)
             }
         })?;
         if node.is_some() && host.value != Host::Node {

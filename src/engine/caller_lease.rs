@@ -1,11 +1,9 @@
-//! Callers who hold what they started: it ends with them, however they end.
+//! Caller leases: what a caller started under a lease ends with the caller, however the caller ends.
 //!
-//! A caller that is killed says nothing, and a call that was answered has no connection that could break. So a holder
-//! calls again and again under its idempotency key, each time for some minutes. When a call breaks off, or was
-//! answered with something that goes on, the next one has to come within [`COME_BACK`]; else the question is withdrawn
-//! or the run is killed. The time is there for connections that break and for servers that restart.
-//!
-//! Invariant: nothing ends for which anybody still waits. A server that stops ends nothing here.
+//! A killed caller says nothing, and an answered call has no connection that could break. So the caller calls again and again
+//! under its idempotency key, each time for some minutes. When a call breaks off, or was answered with something that goes on,
+//! the next one has to come within [`COME_BACK`]; else the question is withdrawn or the run is killed. A lease must never end
+//! what anybody still waits for, and a server that stops ends nothing here. The command line's side: `cli/caller_lease.rs`.
 
 use std::{
     collections::HashMap,
@@ -24,7 +22,7 @@ const COME_BACK: Duration = Duration::from_secs(3);
 
 /// What ends with its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum EndsWithCaller {
     /// The question to a person. What they allowed goes on.
     Question,
     /// The question, and the run as well.
@@ -33,16 +31,16 @@ pub enum Held {
 
 /// What a caller holds, and for how long with this call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Holding {
+pub struct CallerLease {
     /// What ends with the caller.
-    pub held: Held,
-    /// How long the call waits for a person, and where it holds the run for its end.
+    pub held: EndsWithCaller,
+    /// How long the call waits for a person, and where it leases the run for its end.
     pub wait: Duration,
 }
 
 /// The runs whose holder is away, each with the number of the time that counts.
 #[derive(Debug, Default)]
-pub(super) struct Holds(Mutex<Away>);
+pub(super) struct CallerLeases(Mutex<Away>);
 
 #[derive(Debug, Default)]
 struct Away {
@@ -50,7 +48,7 @@ struct Away {
     since: HashMap<RunId, u64>,
 }
 
-impl Holds {
+impl CallerLeases {
     /// The holder is away from now on.
     fn leave(&self, run_id: &RunId) -> u64 {
         let mut away = self.lock();
@@ -82,15 +80,15 @@ impl Holds {
 
 impl Engine {
     /// Begins the time within which the holder of a run has to come back.
-    pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: Held) {
-        let number = self.holds.leave(run_id);
+    pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) {
+        let number = self.leases.leave(run_id);
         let (engine, run_id) = (Arc::clone(self), run_id.clone());
         self.tasks.spawn(async move {
             tokio::select! {
                 () = engine.stopping.cancelled() => return,
                 () = tokio::time::sleep(COME_BACK) => {}
             }
-            if engine.holds.is_over(&run_id, number)
+            if engine.leases.is_over(&run_id, number)
                 && !engine.broker.is_awaited(&run_id)
                 && let Err(error) = engine.end_unheld(&run_id, held).await
             {
@@ -99,17 +97,17 @@ impl Engine {
         });
     }
 
-    async fn end_unheld(self: &Arc<Self>, run_id: &RunId, held: Held) -> Result<(), CancelError> {
+    async fn end_unheld(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) -> Result<(), CancelError> {
         let run = self.ledger.run(run_id).await?.ok_or(CancelError::NotFound)?;
         if run.status.is_final() {
             return Ok(());
         }
         match held {
-            Held::Run => match self.cancel_for(run_id, &run.requested_by).await {
+            EndsWithCaller::Run => match self.cancel_for(run_id, &run.requested_by).await {
                 Ok(_) | Err(CancelError::Ended(_)) => Ok(()),
                 Err(error @ (CancelError::NotFound | CancelError::Storage(_))) => Err(error),
             },
-            Held::Question => self.withdraw(&run).await,
+            EndsWithCaller::Question => self.withdraw(&run).await,
         }
     }
 
@@ -133,16 +131,16 @@ mod tests {
 
     #[test]
     fn only_the_last_leave_counts_and_coming_back_ends_it() {
-        let holds = Holds::default();
+        let leases = CallerLeases::default();
         let run = RunId::parse("r1").unwrap();
-        let first = holds.leave(&run);
-        let second = holds.leave(&run);
-        assert!(!holds.is_over(&run, first));
-        assert!(holds.is_over(&run, second));
-        assert!(!holds.is_over(&run, second));
-        let third = holds.leave(&run);
-        holds.come_back(&run);
-        assert!(!holds.is_over(&run, third));
-        assert!(holds.lock().since.is_empty());
+        let first = leases.leave(&run);
+        let second = leases.leave(&run);
+        assert!(!leases.is_over(&run, first));
+        assert!(leases.is_over(&run, second));
+        assert!(!leases.is_over(&run, second));
+        let third = leases.leave(&run);
+        leases.come_back(&run);
+        assert!(!leases.is_over(&run, third));
+        assert!(leases.lock().since.is_empty());
     }
 }

@@ -50,14 +50,14 @@ pub enum ConfigError {
 impl Engine {
     /// The configuration in force.
     pub fn config(&self) -> Config {
-        self.look_at_policy();
+        self.refresh_policy();
         let (values, hash) = self.settings.config();
         Config { values, hash }
     }
 
     /// The hash of `openclaw.json` as it is.
     pub fn config_hash(&self) -> String {
-        self.look_at_policy();
+        self.refresh_policy();
         self.settings.config_hash()
     }
 

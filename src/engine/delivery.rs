@@ -19,7 +19,7 @@ use crate::{
     engine::{
         Engine, analyse,
         call::{self, Call},
-        exec::{Leaving, Way},
+        exec::{OnDisconnect, Way},
         judge::{Judgement, PolicyNow},
         reply::{ExecError, StorageTrouble},
     },
@@ -222,7 +222,7 @@ impl Engine {
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
         }
-        let key = Some((invocation.key(), Leaving::Leaves));
+        let key = Some((invocation.key(), OnDisconnect::Detach));
         let run_id = match self.begin_call(caller, request, key, Some(delivery)).await?.way {
             Way::Started(live) => return Ok(Delivered::Begun(live.run_id.clone())),
             Way::Follow(run_id) => run_id,

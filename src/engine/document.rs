@@ -15,7 +15,7 @@ use crate::{
     domain::{Actor, AgentId, Precondition},
     engine::{
         Engine,
-        accepted_policy::{Accepted, HeldEdit, Ours, PolicyFile},
+        accepted_policy::{Accepted, Ours, PendingChange, PolicyFile},
         effective::DocumentView,
         reply::StorageTrouble,
     },
@@ -131,7 +131,7 @@ impl Engine {
 
     /// What the document is, and its hash.
     pub fn document_view(&self) -> DocumentView {
-        DocumentView::of(&self.look_at_policy())
+        DocumentView::of(&self.refresh_policy())
     }
 
     /// Replaces the document by what was sent. What nobody but us can know of the present one (the socket's token,
@@ -154,7 +154,7 @@ impl Engine {
             },
             Refused::Keep => self.replace_readable(by, expected, sent).await?,
         };
-        let held = self.look_at_policy().held_document.clone();
+        let held = self.refresh_policy().pending_document.clone();
         if held.is_some_and(|held| held.hash == snapshot.hash) {
             // The very content that is held was sent: nothing was written, and its sender answers for it, who may be the
             // second person that it takes.
@@ -181,37 +181,37 @@ impl Engine {
     }
 
     fn accept_edit_blocking(&self, by: &Actor, hash: &str) -> Result<Acceptance, DocumentError> {
-        let standing = self.look_at_policy();
-        let is_edit = |held: &Option<HeldEdit>| held.as_ref().is_some_and(|held| held.hash == hash);
-        let file = if is_edit(&standing.held_document) {
+        let in_effect = self.refresh_policy();
+        let is_edit = |held: &Option<PendingChange>| held.as_ref().is_some_and(|held| held.hash == hash);
+        let file = if is_edit(&in_effect.pending_document) {
             PolicyFile::Document
-        } else if is_edit(&standing.held_config) {
+        } else if is_edit(&in_effect.pending_config) {
             PolicyFile::Config
         } else {
             // What cannot be used cannot be accepted either, and this says why it cannot be used.
-            readable(&standing.document)?;
-            let counts = standing.held_document.is_none() && standing.document.has_hash(hash);
-            if counts && self.policy_hold.has_lost_rules() {
+            readable(&in_effect.document)?;
+            let counts = in_effect.pending_document.is_none() && in_effect.document.has_hash(hash);
+            if counts && self.accepted_policy.has_lost_rules() {
                 self.record_blocking(by, accepted(by, PolicyFile::Document, hash))?;
-                self.policy_hold.forget_lost_rules();
+                self.accepted_policy.forget_lost_rules();
             }
-            let current = standing
-                .held_document
+            let current = in_effect
+                .pending_document
                 .as_ref()
-                .map_or(&standing.document.hash, |held| &held.hash);
+                .map_or(&in_effect.document.hash, |held| &held.hash);
             return Ok(if counts {
-                Acceptance::InForce(Box::new(DocumentView::of(&standing)))
+                Acceptance::InForce(Box::new(DocumentView::of(&in_effect)))
             } else {
                 Acceptance::Other {
                     current: current.clone(),
                 }
             });
         };
-        if self.policy_hold.is_own_proposal(file, by) {
+        if self.accepted_policy.is_own_proposal(file, by) {
             return Ok(Acceptance::OwnProposal);
         }
         self.record_blocking(by, accepted(by, file, hash))?;
-        match self.policy_hold.accept(file, hash, by, || self.is_idle()) {
+        match self.accepted_policy.accept(file, hash, by, || self.is_idle()) {
             Accepted::Yes => {
                 self.again.note_author(by);
                 self.judge_again();
@@ -234,9 +234,9 @@ impl Engine {
         let edit = move |document: &mut Document| {
             expect_known(&sent, document)?;
             // What the sender leaves out is what was accepted, not what an edit says of which they cannot know.
-            let standing = engine.policy_hold.look();
-            if standing.held_document.is_some()
-                && let Some(accepted) = standing.document.document()
+            let in_effect = engine.accepted_policy.in_effect();
+            if in_effect.pending_document.is_some()
+                && let Some(accepted) = in_effect.document.document()
             {
                 document.take_socket_of(accepted);
             }
@@ -367,9 +367,9 @@ impl Engine {
             engine.settle_policy(PolicyFile::Document);
             if ours == Ours::Part && changed.is_ok() {
                 engine
-                    .policy_hold
+                    .accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.look_at_policy();
+                engine.refresh_policy();
             }
             changed
         });

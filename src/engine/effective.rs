@@ -5,9 +5,9 @@ use crate::{
     domain::{Actor, AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
         Engine,
-        accepted_policy::{HeldEdit, Standing},
+        accepted_policy::{PendingChange, PolicyInEffect},
         node::NodeView,
-        sandboxed::{self, Sight},
+        sandboxed::{self, SandboxAvailability},
     },
     policy::{
         combine::Wanted,
@@ -48,7 +48,7 @@ pub struct EffectivePolicy {
     /// The node that a call without a name would run on, where the host is one.
     pub on_node: Option<NodeView>,
     /// An edit of `openclaw.json` that does not count yet.
-    pub held_config: Option<HeldEdit>,
+    pub pending_config: Option<PendingChange>,
     /// Why an edit of a settings file is not in force.
     pub config_error: Option<String>,
 }
@@ -62,18 +62,18 @@ pub struct DocumentView {
     /// What was odd about it.
     pub warnings: Vec<Warning>,
     /// An edit of it that does not count yet.
-    pub held: Option<HeldEdit>,
+    pub held: Option<PendingChange>,
 }
 
 impl DocumentView {
     /// What counts, and what is held.
-    pub(super) fn of(standing: &Standing) -> Self {
-        let document = &standing.document;
+    pub(super) fn of(in_effect: &PolicyInEffect) -> Self {
+        let document = &in_effect.document;
         Self {
             status: document.status.clone(),
             hash: document.hash.clone(),
             warnings: document.warnings.clone(),
-            held: standing.held_document.clone(),
+            held: in_effect.pending_document.clone(),
         }
     }
 }
@@ -88,23 +88,23 @@ impl Engine {
         host: Option<Host>,
         session: &SessionKey,
     ) -> EffectivePolicy {
-        let standing = self.look_at_policy();
+        let in_effect = self.refresh_policy();
         let now = self.policy_now();
-        let sight = self.see_sandbox(agent, now.settings()).await;
-        let sandbox = SandboxState::of(&sight, agent, session, now.settings());
+        let availability = self.sandbox_availability(agent, now.settings()).await;
+        let sandbox = SandboxState::of(&availability, agent, session, now.settings());
         let policy = &now.settings().policy;
         let asked = self.asked_by_session(agent, session, &now);
         let mut resolved = resolved_host(
             &policy.host(agent),
             asked.host(policy, agent),
-            sight.of_session(agent, session, now.settings()),
+            availability.of_session(agent, session, now.settings()),
         );
         if let Some(host) = host {
             resolved.put_on_top(Spoken::new(Layer::Call, "call", host));
         }
         let host = resolved;
         let (now, on_node) = if host.value == Host::Node {
-            let (now, node) = Box::pin(self.look_at_node(asker, agent, asked.node(), now)).await;
+            let (now, node) = Box::pin(self.inspect_node(asker, agent, asked.node(), now)).await;
             (now, Some(node))
         } else {
             (now, None)
@@ -141,10 +141,10 @@ impl Engine {
             strict_inline_eval: exec.strict_inline_eval.clone(),
             strict_delegation: exec.strict_delegation.clone(),
             on_miss: exec.on_miss.clone(),
-            document: DocumentView::of(&standing),
+            document: DocumentView::of(&in_effect),
             on_node,
-            held_config: standing.held_config.clone(),
-            config_error: self.config_error(&standing),
+            pending_config: in_effect.pending_config.clone(),
+            config_error: self.config_error(&in_effect),
         }
     }
 }
@@ -162,13 +162,18 @@ pub struct SandboxState {
 }
 
 impl SandboxState {
-    fn of(sight: &Sight, agent: &AgentId, session: &SessionKey, settings: &Settings) -> Self {
+    fn of(
+        availability: &SandboxAvailability,
+        agent: &AgentId,
+        session: &SessionKey,
+        settings: &Settings,
+    ) -> Self {
         let sandbox = settings.policy.sandbox(agent);
-        let (backend, detail) = match (sandboxed::mode_leaves_out(agent, session, settings), sight) {
+        let (backend, detail) = match (sandboxed::mode_leaves_out(agent, session, settings), availability) {
             (Some(why), _) => (None, Some(why)),
-            (None, Sight::Usable(backend)) => (Some(*backend), None),
-            (None, Sight::Unusable(unusable)) => (None, Some(unusable.to_string())),
-            (None, Sight::Unseen) => (None, None),
+            (None, SandboxAvailability::Usable(backend)) => (Some(*backend), None),
+            (None, SandboxAvailability::Unusable(unusable)) => (None, Some(unusable.to_string())),
+            (None, SandboxAvailability::Unseen) => (None, None),
         };
         Self {
             backend,

@@ -13,7 +13,7 @@ use crate::{
     engine::{
         Engine,
         call::Call,
-        caller_lease::{Held, Holding},
+        caller_lease::{CallerLease, EndsWithCaller},
         delivery::{self, Delivery},
         judge::{Judgement, PolicyNow},
         live::{Holder, LiveRun},
@@ -21,7 +21,7 @@ use crate::{
         reply::{Denial, EndedRun, ExecError, ExecReply, PendingRun, RunningRun, StorageTrouble},
         sandboxed::{self, Diversion, Making},
         slots::{Slot, SlotLimits},
-        supervise::Custody,
+        supervise::Supervision,
         warnings,
     },
     hosts,
@@ -46,17 +46,17 @@ pub struct IdempotencyKey {
     /// SHA-256 of the body as it came.
     pub body_sha256: [u8; 32],
     /// What becomes of a foreground run whose caller leaves.
-    pub leaving: Leaving,
+    pub on_disconnect: OnDisconnect,
 }
 
 /// How long a caller who follows a run waits.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+struct WaitPolicy {
     /// For a person's answer.
     approval: Duration,
     run: RunWait,
     /// Whether the run ends when its follower leaves.
-    leaving: Leaving,
+    on_disconnect: OnDisconnect,
 }
 
 /// How long a caller who follows a run waits for its end, once it started.
@@ -90,21 +90,21 @@ impl RunWait {
 
 /// What becomes of a run in the foreground when its caller goes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leaving {
+pub enum OnDisconnect {
     /// It is killed: the caller's absence is its wish.
-    Kills,
+    Kill,
     /// It goes on: the caller can come back for it.
-    Leaves,
+    Detach,
     /// The caller has to come back for it, soon and again and again, or it ends.
-    Lapses(Held),
+    Lapse(EndsWithCaller),
 }
 
-impl Leaving {
+impl OnDisconnect {
     /// What ends when nobody comes back.
-    pub(super) const fn held(self) -> Option<Held> {
+    pub(super) const fn held(self) -> Option<EndsWithCaller> {
         match self {
-            Self::Lapses(held) => Some(held),
-            Self::Kills | Self::Leaves => None,
+            Self::Lapse(held) => Some(held),
+            Self::Kill | Self::Detach => None,
         }
     }
 }
@@ -141,14 +141,14 @@ impl Engine {
         caller: &Principal,
         mut request: ExecRequest,
         mut key: IdempotencyKey,
-        Holding { held, wait }: Holding,
+        CallerLease { held, wait }: CallerLease,
     ) -> Result<ExecReply, ExecError> {
         if request.background {
             return self.exec(caller, request, Some(key)).await;
         }
-        key.leaving = Leaving::Lapses(held);
+        key.on_disconnect = OnDisconnect::Lapse(held);
         request.approval_wait = request.approval_wait.max(wait);
-        if held == Held::Run && !wait.is_zero() {
+        if held == EndsWithCaller::Run && !wait.is_zero() {
             request.yield_after = Some(request.yield_after.unwrap_or_default().max(wait));
         }
         self.exec(caller, request, Some(key)).await
@@ -162,7 +162,7 @@ impl Engine {
         key: Option<IdempotencyKey>,
         mut followed: impl FnMut(&RunId) + Send,
     ) -> Result<ExecReply, ExecError> {
-        let keyed = key.as_ref().map(|key| key.leaving);
+        let keyed = key.as_ref().map(|key| key.on_disconnect);
         let key = key.map(|key| ledger_key(caller, key)).transpose()?;
         if self.is_draining() {
             return Err(ExecError::ShuttingDown);
@@ -175,37 +175,37 @@ impl Engine {
             (_, known) => known?,
         };
         if let Some(run_id) = known {
-            self.holds.come_back(&run_id);
-            let standing = self.policy_hold.look();
-            let default = standing.settings.policy.exec(&request.agent).background_after;
+            self.leases.come_back(&run_id);
+            let in_effect = self.accepted_policy.in_effect();
+            let default = in_effect.settings.policy.exec(&request.agent).background_after;
             let wait = if request.background {
                 Duration::ZERO
             } else {
                 request.yield_after.unwrap_or(default)
             };
-            let patience = Patience {
+            let wait_policy = WaitPolicy {
                 approval: request.approval_wait,
                 // What is asked for again is answered with its end once it has one.
                 run: RunWait::For(wait),
-                leaving: keyed.unwrap_or(Leaving::Leaves),
+                on_disconnect: keyed.unwrap_or(OnDisconnect::Detach),
             };
             return self
-                .as_kept(self.follow(&run_id, patience).await, key.as_ref())
+                .as_kept(self.follow(&run_id, wait_policy).await, key.as_ref())
                 .await;
         }
         let kept = key.clone();
         let Begun {
             way,
-            patience,
+            wait_policy,
             not_diverted,
         } = self.begin_call(caller, request, key.zip(keyed), None).await?;
         let reply = match way {
-            Way::Started(live) => self.follow_live(&live, patience).await,
+            Way::Started(live) => self.follow_live(&live, wait_policy).await,
             Way::Follow(run_id) => {
                 // From before anybody is told: who answers at once must find that the run is waited for.
                 let _awaited = self.broker.subscribe(&run_id);
                 followed(&run_id);
-                self.as_kept(self.follow(&run_id, patience).await, kept.as_ref())
+                self.as_kept(self.follow(&run_id, wait_policy).await, kept.as_ref())
                     .await
             }
         };
@@ -221,7 +221,7 @@ impl Engine {
         self: &Arc<Self>,
         caller: &Principal,
         request: ExecRequest,
-        key: Option<(ledger::IdempotencyKey, Leaving)>,
+        key: Option<(ledger::IdempotencyKey, OnDisconnect)>,
         delivery: Option<&Delivery>,
     ) -> Result<Begun, ExecError> {
         let (key, keyed) = key.unzip();
@@ -229,38 +229,46 @@ impl Engine {
         let mut stale = 0;
         while stale < ATTEMPTS {
             self.expect_going().map_err(ExecError::Stopped)?;
-            let mut look = self.look(caller, request.clone(), delivery, &spent).await?;
+            let mut evaluated = self.evaluate(caller, request.clone(), delivery, &spent).await?;
             let mut slot = None;
-            if look.judged.verdict == Verdict::Run {
-                self.make_ready(&look.call).await?;
+            if evaluated.judged.verdict == Verdict::Run {
+                self.make_ready(&evaluated.call).await?;
                 // Waited for here and not in the task: a caller that leaves the queue leaves nothing behind.
-                let taken = self.take_slot(&look.call.agent, look.now.settings()).await?;
+                let taken = self
+                    .take_slot(&evaluated.call.agent, evaluated.now.settings())
+                    .await?;
                 if taken.was_waited_for() {
                     // Links and files are not what they were when it was judged, and grants may have expired.
-                    look = self.look(caller, request.clone(), delivery, &spent).await?;
-                    self.make_ready(&look.call).await?;
+                    evaluated = self.evaluate(caller, request.clone(), delivery, &spent).await?;
+                    self.make_ready(&evaluated.call).await?;
                 }
-                slot = (look.judged.verdict == Verdict::Run).then_some(taken);
+                slot = (evaluated.judged.verdict == Verdict::Run).then_some(taken);
             }
             delivery::expect_in_time(delivery, self.clock.now())?;
-            let Look {
+            let EvaluatedCall {
                 now,
                 call,
                 judged,
                 not_diverted,
-            } = look;
-            let patience = Patience {
+            } = evaluated;
+            let wait_policy = WaitPolicy {
                 approval: call.approval_wait,
                 run: RunWait::of(&call),
                 // Half of a patch is worse than all of it, and it is soon done.
-                leaving: if call.background || matches!(call.command, Command::Patch(_)) {
-                    Leaving::Leaves
+                on_disconnect: if call.background || matches!(call.command, Command::Patch(_)) {
+                    OnDisconnect::Detach
                 } else {
-                    keyed.unwrap_or(Leaving::Kills)
+                    keyed.unwrap_or(OnDisconnect::Kill)
                 },
             };
             let way = match self
-                .attempt_detached(&call, (judged, slot), &now, key.clone(), patience.leaving)
+                .attempt_detached(
+                    &call,
+                    (judged, slot),
+                    &now,
+                    key.clone(),
+                    wait_policy.on_disconnect,
+                )
                 .await?
             {
                 Attempt::Started(live) => Way::Started(live),
@@ -277,7 +285,7 @@ impl Engine {
             };
             return Ok(Begun {
                 way,
-                patience,
+                wait_policy,
                 not_diverted,
             });
         }
@@ -286,18 +294,18 @@ impl Engine {
 
     /// Settles and judges a call under the policy of this moment, and moves it into the sandbox if it is a miss that may
     /// run there.
-    async fn look(
+    async fn evaluate(
         &self,
         caller: &Principal,
         request: ExecRequest,
         delivery: Option<&Delivery>,
         spent: &[EntryId],
-    ) -> Result<Look, ExecError> {
+    ) -> Result<EvaluatedCall, ExecError> {
         let now = self.policy_now();
         if let Some(delivery) = delivery {
             let call = self.prepare_delivered(caller, request, delivery, &now)?;
             let judged = delivery.hold_to_plan(self.judge_in_turn(&call, &now, spent).await?);
-            return Ok(Look {
+            return Ok(EvaluatedCall {
                 now,
                 call: Arc::new(call),
                 judged,
@@ -305,32 +313,37 @@ impl Engine {
             });
         }
         let asked = self.asked_by_call(caller, &request, &now)?;
-        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
-        let call = self.prepare(caller, request, asked, &now, &sight)?;
+        let availability = self.evaluate_sandbox(&request.agent, &asked, &now).await;
+        let call = self.prepare(caller, request, asked, &now, &availability)?;
         let (now, call, judged) = if call.node.is_some() {
-            Box::pin(self.look_on_node(call, now, spent, Purpose::Call)).await?
+            Box::pin(self.evaluate_on_node(call, now, spent, Purpose::Call)).await?
         } else {
             let judged = self.judge_in_turn(&call, &now, spent).await?;
             (now, call, judged)
         };
-        let mut look = Look {
+        let mut evaluated = EvaluatedCall {
             now,
             call: Arc::new(call),
             judged,
             not_diverted: None,
         };
         match self
-            .divert(&look.call, &look.judged, &look.now, Making::Everything)
+            .divert(
+                &evaluated.call,
+                &evaluated.judged,
+                &evaluated.now,
+                Making::Everything,
+            )
             .await
         {
             Diversion::Unwanted => {}
-            Diversion::Impossible(why) => look.not_diverted = Some(why),
+            Diversion::Impossible(why) => evaluated.not_diverted = Some(why),
             Diversion::Into(call) => {
-                look.judged = self.judge_in_turn(&call, &look.now, spent).await?;
-                look.call = Arc::from(call);
+                evaluated.judged = self.judge_in_turn(&call, &evaluated.now, spent).await?;
+                evaluated.call = Arc::from(call);
             }
         }
-        Ok(look)
+        Ok(evaluated)
     }
 
     /// Does what the verdict says, in a task of its own as soon as it has to wait for anything: a caller that
@@ -342,7 +355,7 @@ impl Engine {
         (judged, slot): (Judgement, Option<Slot>),
         now: &PolicyNow,
         key: Option<ledger::IdempotencyKey>,
-        leaving: Leaving,
+        on_disconnect: OnDisconnect,
     ) -> Result<Attempt, ExecError> {
         let (engine, call, settings) = (Arc::clone(self), Arc::clone(call), Arc::clone(now.settings()));
         let mut attempt = Box::pin(self.launches.track_future(async move {
@@ -351,14 +364,18 @@ impl Engine {
                 _ if engine.is_draining() => Err(ExecError::ShuttingDown),
                 (Verdict::Run, Some(slot)) => {
                     engine
-                        .launch(&call, &judged, (slot, leaving), &settings, key)
+                        .launch(&call, &judged, (slot, on_disconnect), &settings, key)
                         .await
                 }
                 (Verdict::Run, None) => Err(ExecError::Overloaded),
                 (Verdict::Deny(reason), _) => engine.deny(&call, &judged, reason, key).await,
-                (Verdict::Ask(spec), _) => engine.ask(&call, &judged, (spec, leaving), &settings, key).await,
+                (Verdict::Ask(spec), _) => {
+                    engine
+                        .ask(&call, &judged, (spec, on_disconnect), &settings, key)
+                        .await
+                }
             };
-            let untaken = Untaken::of(&engine, &attempt, leaving);
+            let untaken = Untaken::of(&engine, &attempt, on_disconnect);
             (attempt, untaken)
         }));
         // Mostly nothing has to be waited for, and then a task would only cost the waking of another thread. The
@@ -450,7 +467,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         judged: &Judgement,
-        (slot, leaving): (Slot, Leaving),
+        (slot, on_disconnect): (Slot, OnDisconnect),
         settings: &Settings,
         key: Option<ledger::IdempotencyKey>,
     ) -> Result<Attempt, ExecError> {
@@ -471,15 +488,20 @@ impl Engine {
                 hooks::reach("engine.launched");
                 self.note_uses(call, judged);
                 let run_id = permit.run_id().clone();
-                let custody = Custody {
+                let supervision = Supervision {
                     slot,
-                    holder: self.holder_of(call, leaving),
+                    holder: self.holder_of(call, on_disconnect),
                     stdin_open: judged.binding.input.is_open(),
                     terminal: call.pty.then_some(TerminalSize::DEFAULT),
                     notice_after: None,
                 };
                 let live = self
-                    .start_attempt(permit, custody, hosts::Attempt::First, call.sandbox.as_deref())
+                    .start_attempt(
+                        permit,
+                        supervision,
+                        hosts::Attempt::First,
+                        call.sandbox.as_deref(),
+                    )
                     .await;
                 Ok(live.map_or(Attempt::Follow(run_id), Attempt::Started))
             }
@@ -489,13 +511,13 @@ impl Engine {
     }
 
     /// Who a run goes on for that starts at once.
-    pub(super) fn holder_of(&self, call: &Call, leaving: Leaving) -> Holder {
+    pub(super) fn holder_of(&self, call: &Call, on_disconnect: OnDisconnect) -> Holder {
         if call.background {
             return Holder::Session(self.new_session_id());
         }
-        match leaving {
-            Leaving::Kills => Holder::Caller,
-            Leaving::Leaves | Leaving::Lapses(_) => Holder::CallerWithKey,
+        match on_disconnect {
+            OnDisconnect::Kill => Holder::Caller,
+            OnDisconnect::Detach | OnDisconnect::Lapse(_) => Holder::CallerWithKey,
         }
     }
 
@@ -516,19 +538,23 @@ impl Engine {
         slot.map_err(ExecError::NoPlace)
     }
 
-    /// Waits for a run wherever it stands, as long as the follower has patience.
-    async fn follow(self: &Arc<Self>, run_id: &RunId, patience: Patience) -> Result<ExecReply, ExecError> {
+    /// Waits for a run wherever it stands, as long as its wait policy says.
+    async fn follow(
+        self: &Arc<Self>,
+        run_id: &RunId,
+        wait_policy: WaitPolicy,
+    ) -> Result<ExecReply, ExecError> {
         let mut follower = Follower {
             engine: self,
             run_id,
-            leaving: patience.leaving,
+            on_disconnect: wait_policy.on_disconnect,
             changes: Some(self.broker.subscribe(run_id)),
         };
-        let answer_by = Instant::now() + patience.approval;
-        let start_by = patience.run.limit().map(|wait| answer_by + wait);
+        let answer_by = Instant::now() + wait_policy.approval;
+        let start_by = wait_policy.run.limit().map(|wait| answer_by + wait);
         loop {
             if let Some(live) = self.live.get(run_id) {
-                return self.follow_live(&live, patience).await;
+                return self.follow_live(&live, wait_policy).await;
             }
             let run = self.fetch_run(run_id).await?;
             let give_up = match run.status {
@@ -538,12 +564,12 @@ impl Engine {
                 | RunStatus::Failed
                 | RunStatus::Denied
                 | RunStatus::Cancelled
-                | RunStatus::Lost => return self.ended_reply(run, patience.run).await,
+                | RunStatus::Lost => return self.ended_reply(run, wait_policy.run).await,
             };
             if !follower.sees_change_before(give_up).await {
-                follower.leaving = match follower.leaving {
-                    Leaving::Kills | Leaving::Leaves => Leaving::Leaves,
-                    lapses @ Leaving::Lapses(_) => lapses,
+                follower.on_disconnect = match follower.on_disconnect {
+                    OnDisconnect::Kill | OnDisconnect::Detach => OnDisconnect::Detach,
+                    lapses @ OnDisconnect::Lapse(_) => lapses,
                 };
                 return self.waiting_reply(run).await;
             }
@@ -554,14 +580,14 @@ impl Engine {
     async fn follow_live(
         self: &Arc<Self>,
         live: &Arc<LiveRun>,
-        patience: Patience,
+        wait_policy: WaitPolicy,
     ) -> Result<ExecReply, ExecError> {
         let waiting = Waiting {
             engine: self,
             live: Some(live),
-            leaving: patience.leaving,
+            on_disconnect: wait_policy.on_disconnect,
         };
-        let ended = match patience.run {
+        let ended = match wait_policy.run {
             RunWait::ToTheEnd => Some(live.ended().await),
             RunWait::For(wait) => tokio::time::timeout(wait, live.ended()).await.ok(),
             RunWait::Background => None,
@@ -574,9 +600,9 @@ impl Engine {
         let _lapsing = Lapsing {
             engine: self,
             live,
-            leaving: patience.leaving,
+            on_disconnect: wait_policy.on_disconnect,
         };
-        self.move_to_background(live, patience.run).await
+        self.move_to_background(live, wait_policy.run).await
     }
 
     /// Lets a run go on that nobody waits for.
@@ -650,7 +676,7 @@ impl Engine {
 #[derive(Debug)]
 pub(super) struct Begun {
     pub(super) way: Way,
-    patience: Patience,
+    wait_policy: WaitPolicy,
     not_diverted: Option<String>,
 }
 
@@ -664,7 +690,7 @@ pub(super) enum Way {
 
 /// A call under the policy of one moment.
 #[derive(Debug)]
-struct Look {
+struct EvaluatedCall {
     now: PolicyNow,
     call: Arc<Call>,
     judged: Judgement,
@@ -754,7 +780,7 @@ fn reply_to_end(run: &Run, output: &Captured) -> Result<ExecReply, ExecError> {
 struct Follower<'a> {
     engine: &'a Arc<Engine>,
     run_id: &'a RunId,
-    leaving: Leaving,
+    on_disconnect: OnDisconnect,
     /// There until it is dropped.
     changes: Option<Subscription>,
 }
@@ -780,18 +806,18 @@ impl Drop for Follower<'_> {
         // First, so that a start that goes on just now either shows up below or sees that nobody waits.
         drop(self.changes.take());
         match self.engine.live.get(self.run_id) {
-            Some(live) => leave(self.engine, &live, self.leaving),
-            None => lapse(self.engine, self.run_id, self.leaving),
+            Some(live) => leave(self.engine, &live, self.on_disconnect),
+            None => lapse(self.engine, self.run_id, self.on_disconnect),
         }
     }
 }
 
-/// A caller who waits for a run under this server's care.
+/// A caller who waits for a run under this server's supervision.
 struct Waiting<'a> {
     engine: &'a Arc<Engine>,
     /// There until the wait is over.
     live: Option<&'a Arc<LiveRun>>,
-    leaving: Leaving,
+    on_disconnect: OnDisconnect,
 }
 
 impl Waiting<'_> {
@@ -804,21 +830,21 @@ impl Waiting<'_> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         if let Some(live) = self.live {
-            leave(self.engine, live, self.leaving);
+            leave(self.engine, live, self.on_disconnect);
         }
     }
 }
 
 /// What becomes of a run whose caller leaves: it ends with them, or goes on as a process session.
-fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, leaving: Leaving) {
+fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, on_disconnect: OnDisconnect) {
     if live.has_ended() {
         return;
     }
-    lapse(engine, &live.run_id, leaving);
+    lapse(engine, &live.run_id, on_disconnect);
     if live.is_session() {
         return;
     }
-    if leaving == Leaving::Kills && !live.outlives_caller() {
+    if on_disconnect == OnDisconnect::Kill && !live.outlives_caller() {
         live.kill(KillCause::Cancelled);
         return;
     }
@@ -830,20 +856,20 @@ fn leave(engine: &Arc<Engine>, live: &Arc<LiveRun>, leaving: Leaving) {
 struct Lapsing<'a> {
     engine: &'a Arc<Engine>,
     live: &'a LiveRun,
-    leaving: Leaving,
+    on_disconnect: OnDisconnect,
 }
 
 impl Drop for Lapsing<'_> {
     fn drop(&mut self) {
         if !self.live.has_ended() {
-            lapse(self.engine, &self.live.run_id, self.leaving);
+            lapse(self.engine, &self.live.run_id, self.on_disconnect);
         }
     }
 }
 
 /// Begins the time within which a caller who holds a run has to come back for it.
-fn lapse(engine: &Arc<Engine>, run_id: &RunId, leaving: Leaving) {
-    if let Some(held) = leaving.held() {
+fn lapse(engine: &Arc<Engine>, run_id: &RunId, on_disconnect: OnDisconnect) {
+    if let Some(held) = on_disconnect.held() {
         engine.lapse(run_id, held);
     }
 }
@@ -855,18 +881,18 @@ enum Orphan {
     /// A run that is killed.
     Killed(Arc<LiveRun>),
     /// A run that its caller has to come back for.
-    Lapsing(Arc<Engine>, RunId, Held),
+    Lapsing(Arc<Engine>, RunId, EndsWithCaller),
 }
 
 impl Untaken {
-    fn of(engine: &Arc<Engine>, attempt: &Result<Attempt, ExecError>, leaving: Leaving) -> Self {
+    fn of(engine: &Arc<Engine>, attempt: &Result<Attempt, ExecError>, on_disconnect: OnDisconnect) -> Self {
         let lapsing = |run_id: &RunId, held| Some(Orphan::Lapsing(Arc::clone(engine), run_id.clone(), held));
-        Self(match (attempt, leaving) {
-            (Ok(Attempt::Started(live)), Leaving::Kills) => Some(Orphan::Killed(Arc::clone(live))),
-            (Ok(Attempt::Started(live)), Leaving::Lapses(held)) => lapsing(&live.run_id, held),
-            (Ok(Attempt::Follow(run_id)), Leaving::Lapses(held)) => lapsing(run_id, held),
-            (Ok(Attempt::Started(_)), Leaving::Leaves)
-            | (Ok(Attempt::Follow(_)), Leaving::Leaves | Leaving::Kills)
+        Self(match (attempt, on_disconnect) {
+            (Ok(Attempt::Started(live)), OnDisconnect::Kill) => Some(Orphan::Killed(Arc::clone(live))),
+            (Ok(Attempt::Started(live)), OnDisconnect::Lapse(held)) => lapsing(&live.run_id, held),
+            (Ok(Attempt::Follow(run_id)), OnDisconnect::Lapse(held)) => lapsing(run_id, held),
+            (Ok(Attempt::Started(_)), OnDisconnect::Detach)
+            | (Ok(Attempt::Follow(_)), OnDisconnect::Detach | OnDisconnect::Kill)
             | (Ok(Attempt::Stale | Attempt::UsedUp(_)) | Err(_), _) => None,
         })
     }

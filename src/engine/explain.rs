@@ -24,7 +24,7 @@ use crate::{
         judge::{Judgement, PolicyNow},
         node::{NodeView, Purpose},
         reply::ExecError,
-        sandboxed::{Diversion, Making, Sight},
+        sandboxed::{Diversion, Making, SandboxAvailability},
         session::Asked,
         turns,
     },
@@ -165,12 +165,12 @@ impl Engine {
         }
         let now = self.policy_now();
         let asked = self.asked_by_call(caller, &request, &now)?;
-        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
-        let host = Self::resolve_place_now(caller, &request, &asked, &now, &sight)?;
-        let alternatives = alternatives(&request, &asked, host.value, now.settings(), &sight);
+        let availability = self.evaluate_sandbox(&request.agent, &asked, &now).await;
+        let host = Self::resolve_place_now(caller, &request, &asked, &now, &availability)?;
+        let alternatives = alternatives(&request, &asked, host.value, now.settings(), &availability);
         let bad_command = bad_command(&request.command);
-        let inside = match (host.value, &sight) {
-            (Host::Sandbox, Sight::Usable(backend)) => Some(*backend),
+        let inside = match (host.value, &availability) {
+            (Host::Sandbox, SandboxAvailability::Usable(backend)) => Some(*backend),
             (Host::Sandbox | Host::Gateway | Host::Node, _) => None,
         };
         let checked = match inside {
@@ -192,8 +192,8 @@ impl Engine {
         let call = Call { asked, ..call };
         let is_judged = bad_command.is_none() && blocked_env.is_empty();
         let (now, call) = if call.node.is_some() && is_judged {
-            let look = self.look_on_node(call, now, &[], Purpose::Explanation);
-            let (now, call, _judged) = Box::pin(look).await?;
+            let evaluated = self.evaluate_on_node(call, now, &[], Purpose::Explanation);
+            let (now, call, _judged) = Box::pin(evaluated).await?;
             (now, call)
         } else {
             (now, call)
@@ -328,8 +328,8 @@ impl Engine {
         }
         let now = self.policy_now();
         let asked = self.asked_by_call(caller, request, &now)?;
-        let sight = self.look_at_sandbox(&request.agent, &asked, &now).await;
-        Self::resolve_place_now(caller, request, &asked, &now, &sight)?;
+        let availability = self.evaluate_sandbox(&request.agent, &asked, &now).await;
+        Self::resolve_place_now(caller, request, &asked, &now, &availability)?;
         self.choose_node(&request.agent, asked.node(), request.node.as_deref(), &now)?;
         if now.is_tool_denied(&request.agent, &request.command) {
             return Ok(Some(Reason::ToolDenied));
@@ -374,7 +374,7 @@ impl Engine {
         spent: &[EntryId],
     ) -> Result<Analysis, ExecError> {
         let _turn = self.turn(call, now).await?;
-        let shown: Result<Analysis, Blind> = turns::look(&call.command, || {
+        let shown: Result<Analysis, Blind> = turns::run_analysis(&call.command, || {
             if caller.has(Scope::Read) || effective.security.value != Security::Deny {
                 return self.analyse(call, &now.counted, spent);
             }
@@ -398,12 +398,12 @@ fn alternatives(
     asked: &Asked,
     resolved: Host,
     settings: &Settings,
-    sight: &Sight,
+    availability: &SandboxAvailability,
 ) -> Vec<Host> {
     let mut hosts = Vec::new();
     let ExecRequest { agent, session, .. } = request;
     for choice in HostChoice::ALL {
-        let named = Engine::resolve_host(agent, session, asked, Some(*choice), None, settings, sight);
+        let named = Engine::resolve_host(agent, session, asked, Some(*choice), None, settings, availability);
         if let Ok(Resolved { value, .. }) = named
             && value != resolved
             && !hosts.contains(&value)

@@ -225,20 +225,20 @@ impl PolicyView {
 impl Engine {
     /// Looks at settings and document again and returns what holds now.
     pub(super) fn policy_now(&self) -> PolicyNow {
-        let standing = self.look_at_policy();
-        let edited = standing.edited.as_ref().map(|(settings, document)| PolicyView {
+        let in_effect = self.refresh_policy();
+        let edited = in_effect.edited.as_ref().map(|(settings, document)| PolicyView {
             settings: Arc::clone(settings),
             document: Arc::clone(document),
             local: None,
         });
         PolicyNow {
             counted: PolicyView {
-                settings: Arc::clone(&standing.settings),
-                document: Arc::clone(&standing.document),
+                settings: Arc::clone(&in_effect.settings),
+                document: Arc::clone(&in_effect.document),
                 local: None,
             },
             edited,
-            stamp: standing.stamp(),
+            stamp: in_effect.stamp(),
             node: None,
         }
     }
@@ -273,7 +273,7 @@ impl Engine {
     ) -> Result<Judgement, ExecError> {
         // Looking at it takes more, but what it lacks only ever makes the verdict stricter.
         self.expect_means(1)?;
-        let judged = turns::look(&call.command, || self.judge_at_once(call, now, spent));
+        let judged = turns::run_analysis(&call.command, || self.judge_at_once(call, now, spent));
         if !matches!(&judged, Ok(judged) if judged.verdict == Verdict::Run) {
             // What could not be opened is not known.
             self.expect_means(SPARE_DESCRIPTORS)?;

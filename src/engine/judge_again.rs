@@ -28,7 +28,7 @@ use crate::{
         node::Purpose,
         reply::ExecError,
         slots::{Slot, SlotLimits},
-        supervise::Custody,
+        supervise::Supervision,
     },
     ledger::{LedgerError, PolicyStamp, Ruling, SettleByRule, SettleOutcome, launch::LaunchTerms},
     policy::{combine::Wanted, gate::Verdict},
@@ -223,7 +223,7 @@ impl Engine {
             if node.as_ref().is_some_and(|node| away.contains(node)) {
                 continue;
             }
-            match Box::pin(self.look_again(&approval, &[])).await {
+            match Box::pin(self.evaluate_again(&approval, &[])).await {
                 Ok(Found::Waits) => {}
                 Ok(Found::Runs(_)) => covered
                     .entry(approval.card.binding.agent.clone())
@@ -303,7 +303,7 @@ impl Engine {
             let Some(approval) = self.pending_approval(id).await? else {
                 return Ok(());
             };
-            let covered = match self.look_again(&approval, &spent).await {
+            let covered = match self.evaluate_again(&approval, &spent).await {
                 Ok(Found::Runs(covered)) => covered,
                 Ok(Found::Denied(forbidden)) => {
                     return self.deny_by_rule(&approval, forbidden, authors).await;
@@ -344,14 +344,14 @@ impl Engine {
                 Ok(SettleOutcome::Launched { permit, approval }) => {
                     hooks::reach("engine.launched-by-rule");
                     self.note_uses(&call, &judged);
-                    let custody = Custody {
+                    let supervision = Supervision {
                         slot,
                         holder: self.holder_after_asking(is_awaited, is_keyed),
                         stdin_open: permit.binding().input.is_open(),
                         terminal: permit.binding().pty.then_some(TerminalSize::DEFAULT),
                         notice_after,
                     };
-                    self.start_for_whoever_waits(permit, custody).await;
+                    self.start_for_waiting_callers(permit, supervision).await;
                     self.broker.touch(&approval.run_id);
                     return Ok(());
                 }
@@ -392,7 +392,7 @@ impl Engine {
 
     /// Who settles it, once it was judged: a change that came after the pass began may be what it was judged by.
     fn author_of(&self, rule: &str, taken: &[Actor]) -> Actor {
-        self.look_at_policy();
+        self.refresh_policy();
         settler(rule, &self.again.authors_with(taken))
     }
 
@@ -401,7 +401,7 @@ impl Engine {
     ///
     /// # Errors
     /// Where it cannot be said: the question is for people.
-    async fn look_again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
+    async fn evaluate_again(&self, approval: &Approval, spent: &[EntryId]) -> Result<Found, ExecError> {
         let (card, asker) = (&approval.card, &approval.requested_by);
         let shown = &card.binding;
         let is_whole = shown.env_hash == binding::env_hash(&approval.waiting_env);
@@ -430,7 +430,7 @@ impl Engine {
             pins_scripts: true,
             ..place
         };
-        let (now, call, judged) = Box::pin(self.look_on_node(call, now, spent, Purpose::Call)).await?;
+        let (now, call, judged) = Box::pin(self.evaluate_on_node(call, now, spent, Purpose::Call)).await?;
         match judged.verdict {
             Verdict::Deny(reason) if is_forbidden(reason) => {
                 let (detail, _hint) = judged.explain_denial(&call.agent, reason);
@@ -507,7 +507,7 @@ impl Engine {
             ..
         } = call;
         let Some(named) = named else { return Ok(false) };
-        let sight = self.look_at_sandbox(agent, asked, now).await;
+        let availability = self.evaluate_sandbox(agent, asked, now).await;
         for view in now.views() {
             let host = Self::resolve_host(
                 agent,
@@ -516,7 +516,7 @@ impl Engine {
                 named.host,
                 named.node.as_deref(),
                 &view.settings,
-                &sight,
+                &availability,
             )?;
             if host.value != call.host() {
                 return Ok(false);

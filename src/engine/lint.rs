@@ -220,9 +220,12 @@ impl Engine {
 
     /// That a change waits for a second person, who may be needed for what was just written.
     pub(super) fn waiting_change(&self) -> Option<EntryWarning> {
-        let standing = self.look_at_policy();
-        let held = standing.held_document.as_ref().or(standing.held_config.as_ref());
-        let held = held.filter(|_| self.policy_hold.takes_two())?;
+        let in_effect = self.refresh_policy();
+        let held = in_effect
+            .pending_document
+            .as_ref()
+            .or(in_effect.pending_config.as_ref());
+        let held = held.filter(|_| self.accepted_policy.takes_two())?;
         Some(EntryWarning {
             code: "held",
             message: format!(

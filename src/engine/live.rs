@@ -203,7 +203,7 @@ pub(super) struct Ended {
 }
 
 impl LiveRun {
-    /// A run under this server's care.
+    /// A run under this server's supervision.
     pub(super) fn new(new: NewLiveRun) -> Arc<Self> {
         let NewLiveRun {
             run_id,

@@ -76,11 +76,11 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use approvers::Presence;
-pub use caller_lease::{Held, Holding};
+pub use caller_lease::{CallerLease, EndsWithCaller};
 pub use delivery::{
     Answers, Delivered, Delivery, Invocation, InvocationState, Planned, Preview, PreviewRule, Unstarted,
 };
-pub use exec::{IdempotencyKey, Leaving};
+pub use exec::{IdempotencyKey, OnDisconnect};
 pub use query::{Check, OutputBytes, Readiness};
 pub use slots::NoSlot;
 pub use stats::{EngineStats, Load};
@@ -90,10 +90,11 @@ pub use watch::PolicyFiles;
 use crate::{
     approvals::{broker::Broker, store::DocumentStore},
     clock::{Clock, Ids},
-    engine::{accepted_policy::PolicyHold, environment::HostEnvironment},
-    events::ToldSessions,
+    engine::{accepted_policy::AcceptedPolicy, environment::HostEnvironment},
+    events::SessionNotifier,
     hosts::{
-        gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shebang_cache::Heads, shell::HostShell,
+        gateway::GatewayHost, node::NodeLink, sandbox::SandboxHost, shebang_cache::ShebangCache,
+        shell::HostShell,
     },
     ledger::Ledger,
     policy::{allowlist::Protected, pattern::PatternCache},
@@ -111,7 +112,7 @@ pub struct EngineParts {
     pub settings: Arc<SettingsStore>,
     pub documents: Arc<DocumentStore>,
     /// What of both is in force.
-    pub policy_hold: Arc<PolicyHold>,
+    pub accepted_policy: Arc<AcceptedPolicy>,
     pub ledger: Ledger,
     pub gateway: GatewayHost,
     pub sandbox: SandboxHost,
@@ -136,7 +137,7 @@ pub struct Engine {
     home: PathBuf,
     settings: Arc<SettingsStore>,
     documents: Arc<DocumentStore>,
-    policy_hold: Arc<PolicyHold>,
+    accepted_policy: Arc<AcceptedPolicy>,
     ledger: Ledger,
     gateway: GatewayHost,
     sandbox: SandboxHost,
@@ -149,13 +150,13 @@ pub struct Engine {
     patterns: PatternCache,
     trusted_dirs: analyse::TrustedDirs,
     indexes: entry_indexes::EntryIndexes,
-    heads: Heads,
+    shebangs: ShebangCache,
     broker: Arc<Broker>,
     /// Another UI that is asked, where there is one.
     prompter: OnceLock<Arc<dyn prompter::Prompter>>,
     socket: socket::SocketState,
     live: live::LiveRuns,
-    holds: caller_lease::Holds,
+    leases: caller_lease::CallerLeases,
     process: process::ProcessState,
     slots: Arc<slots::Slots>,
     turns: Arc<Turns>,
@@ -190,7 +191,7 @@ impl Engine {
             home,
             settings,
             documents,
-            policy_hold,
+            accepted_policy,
             ledger,
             gateway,
             sandbox,
@@ -204,8 +205,8 @@ impl Engine {
         let workspaces: Vec<_> = workspaces.iter().map(PathBuf::as_path).collect();
         let most = settings.current().server.limits.max_sessions;
         let sessions = Arc::new(session::SessionState::new(most));
-        let keeper: Arc<dyn ToldSessions> = Arc::<session::SessionState>::clone(&sessions);
-        ledger.feed().keep_told(keeper);
+        let notifier: Arc<dyn SessionNotifier> = Arc::<session::SessionState>::clone(&sessions);
+        ledger.feed().set_session_notifier(notifier);
         Arc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             protected: analyse::protected(
@@ -219,7 +220,7 @@ impl Engine {
             home,
             settings,
             documents,
-            policy_hold,
+            accepted_policy,
             ledger,
             gateway,
             sandbox,
@@ -231,12 +232,12 @@ impl Engine {
             patterns: PatternCache::default(),
             trusted_dirs: analyse::TrustedDirs::default(),
             indexes: entry_indexes::EntryIndexes::default(),
-            heads: Heads::default(),
+            shebangs: ShebangCache::default(),
             broker: Arc::default(),
             prompter: OnceLock::new(),
             socket: socket::SocketState::default(),
             live: live::LiveRuns::default(),
-            holds: caller_lease::Holds::default(),
+            leases: caller_lease::CallerLeases::default(),
             process: process::ProcessState::default(),
             slots: Arc::default(),
             turns: Arc::default(),

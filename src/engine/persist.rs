@@ -128,9 +128,9 @@ impl Engine {
             engine.settle_policy(PolicyFile::Document);
             if added.is_ok() {
                 engine
-                    .policy_hold
+                    .accepted_policy
                     .amend_document(Ours::Part, |document| edit(document).map(drop));
-                engine.look_at_policy();
+                engine.refresh_policy();
             }
             added
         })
@@ -270,7 +270,7 @@ impl Engine {
         let engine = Arc::clone(self);
         let written = tokio::task::spawn_blocking(move || {
             // What is held is shown, accepted or taken back as it was written.
-            if engine.look_at_policy().held_document.is_some() {
+            if engine.refresh_policy().pending_document.is_some() {
                 return Ok(Vec::new());
             }
             let note = |document: &mut Document| {

@@ -111,11 +111,11 @@ impl Engine {
             engine.settle_policy(PolicyFile::Document);
             engine.settle_policy(PolicyFile::Config);
             if applied.is_ok() {
-                engine.policy_hold.amend_document(Ours::Part, |document| {
+                engine.accepted_policy.amend_document(Ours::Part, |document| {
                     apply_to_document(document, preset, &reach);
                     Ok::<_, std::convert::Infallible>(())
                 });
-                engine.look_at_policy();
+                engine.refresh_policy();
             }
             applied
         });
@@ -134,8 +134,8 @@ impl Engine {
     /// The agents with keys of their own about what a preset sets, but for one that it was for.
     fn own_keys(&self, except: Option<&AgentId>) -> Vec<OwnKeys> {
         let now = self.policy_now();
-        let standing = self.look_at_policy();
-        let named = standing
+        let in_effect = self.refresh_policy();
+        let named = in_effect
             .document
             .document()
             .into_iter()

@@ -197,7 +197,7 @@ impl Engine {
 
     /// Whether the server can do its work.
     pub fn readiness(&self) -> Readiness {
-        let standing = self.look_at_policy();
+        let in_effect = self.refresh_policy();
         Readiness {
             database: Check::of(match self.ledger.health() {
                 Health::Ready => None,
@@ -217,8 +217,8 @@ impl Engine {
             record: Check::of(self.ledger.broken_record().map(|kind| {
                 format!("the audit record was tampered with ({kind}); countersign audit verify says more")
             })),
-            document: Check::of(match &standing.document.status {
-                DocumentStatus::Missing | DocumentStatus::Ok => standing.held_document.as_ref().map(|held| {
+            document: Check::of(match &in_effect.document.status {
+                DocumentStatus::Missing | DocumentStatus::Ok => in_effect.pending_document.as_ref().map(|held| {
                     format!(
                         "a change allows more than was accepted and is held; {} accepts it with: countersign policy \
                          accept {}",
@@ -230,21 +230,21 @@ impl Engine {
             }),
             // Anybody may ask, and the message names files of this machine.
             config: Check::of(
-                self.config_error(&standing)
+                self.config_error(&in_effect)
                     .map(|_message| "a settings file was rejected or is held; the last good settings hold".to_owned()),
             ),
             runner: Check::of(
                 (!self.gateway.runner().is_there())
                     .then(|| "the runner is gone; runs wait for another one, or fail".to_owned()),
             ),
-            sandbox: self.sandbox_check(&standing.settings),
+            sandbox: self.sandbox_check(&in_effect.settings),
             // Anybody may ask, and what stands against it names files of this machine.
             ipc: Check::of(
                 self.misses_socket()
                     .then(|| "the approvals socket cannot be hosted; countersign doctor says why".to_owned()),
             ),
             draining: self.is_draining(),
-            restart_needed: !standing.settings.waiting.is_empty(),
+            restart_needed: !in_effect.settings.waiting.is_empty(),
             stopped: self.stopped().is_some(),
         }
     }

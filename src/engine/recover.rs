@@ -1,4 +1,4 @@
-//! What an earlier server left: every run that had not ended is brought to an end or back under care
+//! What an earlier server left: every run that had not ended is brought to an end or back under supervision
 //! (`docs/decisions/0009-exactly-once.md`, step 7).
 
 use std::sync::{Arc, atomic::Ordering};
@@ -15,7 +15,7 @@ use crate::{
         delivery::Unstarted,
         live::{Ended, Holder, LiveState, Recent},
         outcome::{self, OutputSummary},
-        supervise::{self, Custody, Ward},
+        supervise::{self, RunContext, Supervision},
         warnings,
     },
     hosts::{
@@ -39,8 +39,11 @@ impl Engine {
     /// When the ledger cannot be read.
     pub async fn recover(self: &Arc<Self>, unstarted: Unstarted) -> Result<(), LedgerError> {
         hooks::reach("engine.recover");
-        let began = self.ledger.launched_since(self.policy_hold.quiet_since()).await?;
-        self.policy_hold.begin(began);
+        let began = self
+            .ledger
+            .launched_since(self.accepted_policy.quiet_since())
+            .await?;
+        self.accepted_policy.begin(began);
         let engine = Arc::clone(self);
         if tokio::task::spawn_blocking(move || engine.finish_preset())
             .await
@@ -144,8 +147,8 @@ impl Engine {
                     return;
                 }
                 Recovered::Attached(supervised) => {
-                    let custody = self.custody_again(run);
-                    let live = self.adopt(ward_again(run), *supervised, custody);
+                    let supervision = self.resumed_supervision(run);
+                    let live = self.adopt(run_context_of(run), *supervised, supervision);
                     if run.session_id.is_none() {
                         self.let_go(&live).await;
                     }
@@ -184,7 +187,7 @@ impl Engine {
         match self.ledger.node_launch(&run.id).await? {
             Some(node) if node.fenced => {
                 let outlives_caller = run.background || unfinished.keyed;
-                let live = self.care_again(run, node, self.custody_again(run));
+                let live = self.resume_on_node(run, node, self.resumed_supervision(run));
                 if !outlives_caller {
                     live.kill(KillCause::Shutdown);
                 } else if run.session_id.is_none() {
@@ -245,18 +248,18 @@ impl Engine {
 
     async fn adopt_leftovers(self: &Arc<Self>, run: Run, supervised: Supervised) {
         let output = self.output_text(&run).await.unwrap_or_default();
-        let custody = self.custody_again(&run);
-        let live = self.adopt(ward_again(&run), supervised, custody);
+        let supervision = self.resumed_supervision(&run);
+        let live = self.adopt(run_context_of(&run), supervised, supervision);
         live.set(LiveState::Ended(Arc::new(Ended { run, output })));
     }
 
     /// What a run of an earlier server has besides its supervisor: its session again, if it was one.
-    fn custody_again(self: &Arc<Self>, run: &Run) -> Custody {
+    fn resumed_supervision(self: &Arc<Self>, run: &Run) -> Supervision {
         let session_id = run.session_id.clone();
         if let Some(session_id) = &session_id {
             self.process.take(session_id.clone());
         }
-        Custody {
+        Supervision {
             slot: self.slots.take(&run.agent),
             holder: session_id.map_or(Holder::CallerWithKey, Holder::Session),
             stdin_open: run.input.is_open(),
@@ -280,9 +283,9 @@ impl Engine {
             };
             match self.ledger.relaunch(relaunch).await {
                 Ok(RelaunchOutcome::Launched(permit)) => {
-                    let custody = self.custody_again(run);
+                    let supervision = self.resumed_supervision(run);
                     let live = self
-                        .start_attempt(permit, custody, Attempt::Again, sandbox.as_deref())
+                        .start_attempt(permit, supervision, Attempt::Again, sandbox.as_deref())
                         .await;
                     if let Some(live) = live.filter(|_| run.session_id.is_none()) {
                         self.let_go(&live).await;
@@ -329,8 +332,8 @@ impl Engine {
 }
 
 /// A run of an earlier server, all of whose output is in its spool.
-fn ward_again(run: &Run) -> Ward {
-    Ward {
+fn run_context_of(run: &Run) -> RunContext {
+    RunContext {
         run_id: run.id.clone(),
         agent: run.agent.clone(),
         host: run.host,

@@ -140,8 +140,8 @@ impl Engine {
             pins_scripts: true,
             ..place
         };
-        let look = self.look_on_node(call, now, &[], Purpose::Call);
-        let (now, call, judged) = Box::pin(look).await?;
+        let evaluated = self.evaluate_on_node(call, now, &[], Purpose::Call);
+        let (now, call, judged) = Box::pin(evaluated).await?;
         let spec = match judged.verdict {
             Verdict::Deny(reason) => {
                 let (detail, hint) = judged.explain_denial(&call.agent, reason);

@@ -41,7 +41,7 @@ use crate::{
 
 /// What was seen of the sandbox when a call was looked at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sight {
+pub(super) enum SandboxAvailability {
     /// Nothing: it does not matter for the call.
     Unseen,
     Usable(Backend),
@@ -49,7 +49,7 @@ pub(super) enum Sight {
     Unusable(Unusable),
 }
 
-impl Sight {
+impl SandboxAvailability {
     /// Whether a sandbox is active for a session.
     pub(super) fn of_session(&self, agent: &AgentId, session: &SessionKey, settings: &Settings) -> Sandbox {
         match self {
@@ -80,23 +80,32 @@ pub(super) enum Making {
 
 impl Engine {
     /// Looks whether there is a sandbox, if that can matter for what an agent calls.
-    pub(super) async fn look_at_sandbox(&self, agent: &AgentId, asked: &Asked, now: &PolicyNow) -> Sight {
+    pub(super) async fn evaluate_sandbox(
+        &self,
+        agent: &AgentId,
+        asked: &Asked,
+        now: &PolicyNow,
+    ) -> SandboxAvailability {
         let matters = now.views().any(|view| {
             let policy = &view.settings.policy;
             host::depends_on_sandbox(&policy.host(agent), asked.host(policy, agent))
         });
         if !matters {
-            return Sight::Unseen;
+            return SandboxAvailability::Unseen;
         }
-        self.see_sandbox(agent, now.settings()).await
+        self.sandbox_availability(agent, now.settings()).await
     }
 
     /// Looks whether there is a sandbox for an agent.
-    pub(super) async fn see_sandbox(&self, agent: &AgentId, settings: &Settings) -> Sight {
+    pub(super) async fn sandbox_availability(
+        &self,
+        agent: &AgentId,
+        settings: &Settings,
+    ) -> SandboxAvailability {
         let image = &settings.policy.sandbox(agent).docker.image;
         match self.sandbox.backend(image).await {
-            Ok(backend) => Sight::Usable(backend),
-            Err(unusable) => Sight::Unusable(unusable),
+            Ok(backend) => SandboxAvailability::Usable(backend),
+            Err(unusable) => SandboxAvailability::Unusable(unusable),
         }
     }
 
@@ -213,10 +222,10 @@ impl Engine {
 
     async fn diverted(&self, call: &Call, settings: &Settings, making: Making) -> Result<Call, String> {
         let Call { agent, session, .. } = call;
-        let backend = match self.see_sandbox(agent, settings).await {
-            Sight::Usable(backend) => backend,
-            Sight::Unseen => return Err("nobody looked whether there is a sandbox".to_owned()),
-            Sight::Unusable(unusable) => return Err(unusable.to_string()),
+        let backend = match self.sandbox_availability(agent, settings).await {
+            SandboxAvailability::Usable(backend) => backend,
+            SandboxAvailability::Unseen => return Err("nobody looked whether there is a sandbox".to_owned()),
+            SandboxAvailability::Unusable(unusable) => return Err(unusable.to_string()),
         };
         if let Some(why) = mode_leaves_out(agent, session, settings) {
             return Err(why);
@@ -334,7 +343,7 @@ impl Engine {
         if run.diverted || !run.env_names.is_empty() {
             return None;
         }
-        let sight = self.see_sandbox(&run.agent, now.settings()).await;
+        let availability = self.sandbox_availability(&run.agent, now.settings()).await;
         let wanted = Some(HostChoice::Sandbox);
         for view in now.views() {
             let asked = Asked::default();
@@ -345,14 +354,14 @@ impl Engine {
                 wanted,
                 None,
                 &view.settings,
-                &sight,
+                &availability,
             )
             .ok()?;
             if resolved.value != Host::Sandbox {
                 return None;
             }
         }
-        let Sight::Usable(backend) = sight else {
+        let SandboxAvailability::Usable(backend) = availability else {
             return None;
         };
         let settings = now.settings();
@@ -428,16 +437,16 @@ pub(super) fn no_sandbox(
     agent: &AgentId,
     session: &SessionKey,
     settings: &Settings,
-    sight: &Sight,
+    availability: &SandboxAvailability,
 ) -> ExecError {
     let key = if key == "call" { "the call's host" } else { key };
-    let (why, hint) = match (mode_leaves_out(agent, session, settings), sight) {
+    let (why, hint) = match (mode_leaves_out(agent, session, settings), availability) {
         (Some(why), _) => (
             why,
             hint(&["config", "set", "agents.defaults.sandbox.mode", "all"]),
         ),
-        (None, Sight::Unusable(unusable)) => (unusable.to_string(), hint(&["doctor"])),
-        (None, Sight::Unseen | Sight::Usable(_)) => {
+        (None, SandboxAvailability::Unusable(unusable)) => (unusable.to_string(), hint(&["doctor"])),
+        (None, SandboxAvailability::Unseen | SandboxAvailability::Usable(_)) => {
             ("nobody looked whether there is one".to_owned(), hint(&["doctor"]))
         }
     };

@@ -49,7 +49,7 @@ impl WaitsFor {
 impl Engine {
     /// The settings in force: those of `countersign.toml`, then those of `openclaw.json`.
     pub fn settings_in_force(&self) -> Vec<SettingInForce> {
-        self.look_at_policy();
+        self.refresh_policy();
         let settings = self.settings.current();
         let (server, file): (Vec<_>, Vec<_>) = settings
             .values
@@ -57,7 +57,7 @@ impl Engine {
             .cloned()
             .partition(|setting| is_server_setting(&setting.key));
         let mut in_force = until_restart(server, &settings.waiting);
-        in_force.extend(match self.policy_hold.accepted_config() {
+        in_force.extend(match self.accepted_policy.accepted_config() {
             // An accepted text that does not read any more allows nothing, and no value of it is in force.
             Some(accepted) => until_accepted(
                 config_values(accepted.text.as_deref(), self.settings.state_dir()).unwrap_or_default(),

@@ -80,11 +80,11 @@ impl Engine {
     /// What the document in force says of the socket; `None` while the document is refused. Nothing of an edit that is
     /// held counts: an attacker who could name another socket could answer at it.
     pub fn named_socket(&self) -> Option<NamedSocket> {
-        let standing = self.look_at_policy();
-        match &standing.document.status {
+        let in_effect = self.refresh_policy();
+        match &in_effect.document.status {
             DocumentStatus::Refused(_) => None,
             DocumentStatus::Missing | DocumentStatus::Ok => {
-                let socket = standing
+                let socket = in_effect
                     .document
                     .document()
                     .and_then(|document| document.socket.clone());
@@ -118,9 +118,9 @@ impl Engine {
         self.settle_note();
         match made {
             Ok((token, _snapshot)) => {
-                self.policy_hold
+                self.accepted_policy
                     .amend_document(Ours::Note, |document| edit(document).map(drop));
-                self.look_at_policy();
+                self.refresh_policy();
                 Ok(token)
             }
             Err(UpdateError::Store(error)) => Err(error),

@@ -162,7 +162,7 @@ impl Engine {
         let resume = Resume {
             by: by.clone(),
             reason,
-            takes: if self.policy_hold.takes_two() {
+            takes: if self.accepted_policy.takes_two() {
                 Takes::Two
             } else {
                 Takes::One

@@ -42,9 +42,9 @@ const KILL_GRACE: Duration = Duration::from_secs(2);
 /// Pause between attempts to record an end while the ledger cannot be written.
 const RECORD_AGAIN: Duration = Duration::from_secs(1);
 
-/// A run that comes under this server's care.
+/// A run that comes under this server's supervision.
 #[derive(Debug)]
-pub(super) struct Ward {
+pub(super) struct RunContext {
     pub(super) run_id: RunId,
     pub(super) agent: AgentId,
     pub(super) host: Host,
@@ -55,9 +55,9 @@ pub(super) struct Ward {
     pub(super) permitted_at: Option<Duration>,
 }
 
-/// What a run under this server's care has besides its supervisor.
+/// What a run under this server's supervision has besides its supervisor.
 #[derive(Debug)]
-pub(super) struct Custody {
+pub(super) struct Supervision {
     /// The place it takes.
     pub(super) slot: Slot,
     /// Who it goes on for.
@@ -74,8 +74,13 @@ pub(super) struct Custody {
 impl Engine {
     /// Starts what a permit allows; call it from a task of its own. `None` when it could not be started: its
     /// record says why.
-    pub(super) async fn start(self: &Arc<Self>, permit: Permit, custody: Custody) -> Option<Arc<LiveRun>> {
-        self.start_attempt(permit, custody, Attempt::First, None).await
+    pub(super) async fn start(
+        self: &Arc<Self>,
+        permit: Permit,
+        supervision: Supervision,
+    ) -> Option<Arc<LiveRun>> {
+        self.start_attempt(permit, supervision, Attempt::First, None)
+            .await
     }
 
     /// As [`Self::start`], also for a launch that an earlier server may have begun, and for one into a sandbox, which
@@ -83,17 +88,17 @@ impl Engine {
     pub(super) async fn start_attempt(
         self: &Arc<Self>,
         permit: Permit,
-        custody: Custody,
+        supervision: Supervision,
         attempt: Attempt,
         sandbox: Option<&Placement>,
     ) -> Option<Arc<LiveRun>> {
         if permit.binding().host == Host::Node {
-            return self.start_on_node(permit, custody).await;
+            return self.start_on_node(permit, supervision).await;
         }
         let run_id = permit.run_id().clone();
         let (agent, host) = (permit.binding().agent.clone(), permit.binding().host);
         let timeout = millis(permit.binding().timeout_ms);
-        let terms = self.run_terms(&permit, &custody, attempt);
+        let terms = self.run_terms(&permit, &supervision, attempt);
         let recent = Recent::new(terms.max_run_bytes);
         let permitted_at = monotonic();
         hooks::reach("engine.before-start");
@@ -108,12 +113,12 @@ impl Engine {
             Ok(supervised) => supervised,
             Err(error) => {
                 self.end_unstarted(&run_id, &error).await;
-                self.release_holder(&custody);
+                self.release_holder(&supervision);
                 return None;
             }
         };
         hooks::reach("engine.frame-sent");
-        let ward = Ward {
+        let context = RunContext {
             run_id,
             agent,
             host,
@@ -121,41 +126,41 @@ impl Engine {
             recent,
             permitted_at: Some(permitted_at),
         };
-        Some(self.adopt(ward, supervised, custody))
+        Some(self.adopt(context, supervised, supervision))
     }
 
     /// Gives up the session of a run that was not started.
-    pub(super) fn release_holder(&self, custody: &Custody) {
-        if let Holder::Session(session_id) = &custody.holder {
+    pub(super) fn release_holder(&self, supervision: &Supervision) {
+        if let Holder::Session(session_id) = &supervision.holder {
             self.process.release(session_id);
         }
     }
 
-    /// Takes a run with a supervisor under this server's care.
+    /// Takes a run with a supervisor under this server's supervision.
     pub(super) fn adopt(
         self: &Arc<Self>,
-        ward: Ward,
+        context: RunContext,
         supervised: Supervised,
-        custody: Custody,
+        supervision: Supervision,
     ) -> Arc<LiveRun> {
         let Supervised { events, control } = supervised;
-        let Ward {
+        let RunContext {
             run_id,
             agent,
             host,
             timeout,
             recent,
             permitted_at,
-        } = ward;
+        } = context;
         let live = LiveRun::new(NewLiveRun {
             run_id,
             agent,
             host,
             control: Control::Supervisor(control),
             capture: Capture::new(self.capture_limits()),
-            holder: custody.holder.clone(),
+            holder: supervision.holder.clone(),
             recent,
-            terminal: custody.terminal,
+            terminal: supervision.terminal,
             now: self.clock.now(),
         });
         self.live.insert(&live);
@@ -164,14 +169,14 @@ impl Engine {
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
         self.tasks.spawn(async move {
             engine
-                .supervise(&held, events, timeout, custody, permitted_at)
+                .supervise(&held, events, timeout, supervision, permitted_at)
                 .await;
         });
         live
     }
 
-    fn run_terms(&self, permit: &Permit, custody: &Custody, attempt: Attempt) -> RunTerms {
-        let settings = Arc::clone(&self.policy_hold.look().settings);
+    fn run_terms(&self, permit: &Permit, supervision: &Supervision, attempt: Attempt) -> RunTerms {
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
         let exec = settings.policy.exec(&permit.binding().agent);
         let (least_isolation, env) = match permit.binding().host {
             // Nothing of this machine's environment is inherited there.
@@ -184,7 +189,7 @@ impl Engine {
                         None
                     }
                 };
-                let env = if custody.terminal.is_none() {
+                let env = if supervision.terminal.is_none() {
                     self.environment.of_command(&path, permit.env(), hidden)
                 } else {
                     let guard = Guard::of(permit.binding().input);
@@ -200,9 +205,9 @@ impl Engine {
             env,
             kill_grace: KILL_GRACE,
             leftovers: exec.leftovers,
-            keep_when_orphaned: custody.holder.outlives_caller(),
-            stdin_open: custody.stdin_open,
-            terminal: custody.terminal,
+            keep_when_orphaned: supervision.holder.outlives_caller(),
+            stdin_open: supervision.stdin_open,
+            terminal: supervision.terminal,
             max_run_bytes: settings.server.output.max_run_bytes,
             limits: run_limits(&settings.server.limits),
         }
@@ -213,12 +218,12 @@ impl Engine {
         live: &Arc<LiveRun>,
         mut events: RunEvents,
         timeout: Option<Duration>,
-        custody: Custody,
+        supervision: Supervision,
         permitted_at: Option<Duration>,
     ) {
         let mut skipped = false;
         let mut listeners = Listeners::default();
-        let mut notice = std::pin::pin!(self.notice_running(live, custody.notice_after));
+        let mut notice = std::pin::pin!(self.notice_running(live, supervision.notice_after));
         let mut noticed = false;
         loop {
             let event = tokio::select! {
@@ -280,7 +285,7 @@ impl Engine {
         }
         self.live.remove(&live.run_id);
         self.broker.touch(&live.run_id);
-        drop(custody.slot);
+        drop(supervision.slot);
         if live.is_session() {
             self.evict_sessions(&live.agent).await;
         }
@@ -567,7 +572,7 @@ impl Engine {
         run_id: &RunId,
         end: &RunEnd,
     ) -> Option<String> {
-        let settings = Arc::clone(&self.policy_hold.look().settings);
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
         let exec = settings.policy.exec(agent);
         let is_wanted = exec.notify_on_exit
             && (exec.notify_on_exit_empty_success || !system_event::is_silent_success(end));

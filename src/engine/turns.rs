@@ -41,19 +41,19 @@ pub(super) fn is_big(command: &Command) -> bool {
     }
 }
 
-/// Looks through a command; a big one where no task of the runtime waits behind it, and behind what else the machine has
+/// Runs the analysis of a command; that of a big one where no task of the runtime waits behind it, and behind what else the machine has
 /// to do.
-pub(super) fn look<T: Send>(command: &Command, look: impl Fn() -> T + Sync) -> T {
+pub(super) fn run_analysis<T: Send>(command: &Command, analysis: impl Fn() -> T + Sync) -> T {
     if !is_big(command) {
-        return look();
+        return analysis();
     }
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(|| {
             hooks::pause("engine.looking");
-            in_background(look)
+            in_background(analysis)
         }),
         // A thread of its own already, or a runtime of one thread.
-        Ok(_) | Err(_) => look(),
+        Ok(_) | Err(_) => analysis(),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     domain::Actor,
     engine::{
         Engine,
-        accepted_policy::{HeldEdit, Ours, PolicyFile, PolicyHold, Standing},
+        accepted_policy::{AcceptedPolicy, Ours, PendingChange, PolicyFile, PolicyInEffect},
     },
     events::{Event, EventKind, PolicyPart},
     ledger::{PolicyStamp, PolicyWatch},
@@ -16,26 +16,26 @@ use crate::{
 
 /// The policy as the ledger's writer looks at it just before a launch.
 #[derive(Debug)]
-pub struct PolicyFiles(Arc<PolicyHold>);
+pub struct PolicyFiles(Arc<AcceptedPolicy>);
 
 impl PolicyFiles {
-    pub const fn new(hold: Arc<PolicyHold>) -> Self {
+    pub const fn new(hold: Arc<AcceptedPolicy>) -> Self {
         Self(hold)
     }
 }
 
 impl PolicyWatch for PolicyFiles {
     fn stamp(&self) -> PolicyStamp {
-        self.0.look_and_launch().stamp()
+        self.0.in_effect_at_launch().stamp()
     }
 }
 
 /// What was last told of.
 #[derive(Debug, Default)]
-pub(super) struct PolicySeen(Mutex<Told>);
+pub(super) struct PolicySeen(Mutex<Reported>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     seen: Option<Seen>,
     /// Contents that are about to be put in place; the code that changes them has told of them.
     announced_document: Option<String>,
@@ -51,8 +51,8 @@ struct Seen {
     config: String,
     document: String,
     /// The edits that are held.
-    held_document: Option<String>,
-    is_config_held: bool,
+    pending_document: Option<String>,
+    is_config_pending: bool,
     /// What waits for a restart.
     waiting: Vec<WaitingValue>,
 }
@@ -60,24 +60,24 @@ struct Seen {
 impl PolicySeen {
     /// The document is about to be this one, which was told of. `None`: it will not be, or was seen.
     fn announce_document(&self, hash: Option<&str>) {
-        let mut told = self.lock();
-        told.announced_document = hash.map(str::to_owned);
-        told.note = None;
+        let mut reported = self.lock();
+        reported.announced_document = hash.map(str::to_owned);
+        reported.note = None;
     }
 
     /// The document is about to be this one, which is `before` with a note in it. Where something else was seen last,
     /// that is still to be looked at.
     fn announce_note(&self, before: &str, hash: &str) {
-        let mut told = self.lock();
-        let seen = told.seen.clone().filter(|seen| seen.document == before);
-        told.note = seen.map(|seen| (seen, hash.to_owned()));
-        told.announced_document = Some(hash.to_owned());
+        let mut reported = self.lock();
+        let seen = reported.seen.clone().filter(|seen| seen.document == before);
+        reported.note = seen.map(|seen| (seen, hash.to_owned()));
+        reported.announced_document = Some(hash.to_owned());
     }
 
     /// Whether what was seen just now differs by more than the note that was announced from what was seen before it.
     fn is_more_than_note(&self, now: &Seen) -> bool {
-        let told = self.lock();
-        let noted = told.note.as_ref().map(|(before, hash)| Seen {
+        let reported = self.lock();
+        let noted = reported.note.as_ref().map(|(before, hash)| Seen {
             document: hash.clone(),
             ..before.clone()
         });
@@ -89,7 +89,7 @@ impl PolicySeen {
         self.lock().announced_config = hash.map(str::to_owned);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Told> {
+    fn lock(&self) -> MutexGuard<'_, Reported> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,16 +102,16 @@ impl PolicySeen {
     /// It looks under the lock: of two that look at once, the one that saw the older files must not come last,
     /// or the newer ones would be told of twice.
     fn replace<T>(&self, look: impl FnOnce() -> (Seen, T)) -> Option<(Seen, Seen, T)> {
-        let mut told = self.lock();
+        let mut reported = self.lock();
         let (now, found) = look();
-        if told.seen.as_ref() == Some(&now) {
+        if reported.seen.as_ref() == Some(&now) {
             return None;
         }
-        let mut before = told.seen.replace(now.clone())?;
-        if told.announced_document.as_ref() == Some(&now.document) {
+        let mut before = reported.seen.replace(now.clone())?;
+        if reported.announced_document.as_ref() == Some(&now.document) {
             before.document.clone_from(&now.document);
         }
-        if before.config != now.config && told.announced_config.as_ref() == Some(&now.config) {
+        if before.config != now.config && reported.announced_config.as_ref() == Some(&now.config) {
             before.generation = now.generation;
         }
         Some((before, now, found))
@@ -120,24 +120,24 @@ impl PolicySeen {
 
 impl Engine {
     /// Looks at both files and tells of what changed. Cheap when nothing did.
-    pub fn look_at_policy(&self) -> Arc<Standing> {
-        let (now, standing) = self.seen_now();
+    pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
+        let (now, in_effect) = self.seen_now();
         if !self.policy_seen.is(&now)
-            && let Some((before, now, standing)) = self.policy_seen.replace(|| self.seen_now())
+            && let Some((before, now, in_effect)) = self.policy_seen.replace(|| self.seen_now())
         {
             self.again.saw([&now.document, &now.config]);
             if self.policy_seen.is_more_than_note(&now) {
                 self.judge_again();
             }
-            self.tell_of_policy(&before, &now, &standing);
+            self.tell_of_policy(&before, &now, &in_effect);
         }
-        standing
+        in_effect
     }
 
     /// The document is about to have this content, which is ours and was told of.
     pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: &Actor) {
         self.again.announce(pending.hash, by);
-        self.policy_hold.announce_document(pending, ours, Some(by));
+        self.accepted_policy.announce_document(pending, ours, Some(by));
         self.policy_seen.announce_document(Some(pending.hash));
     }
 
@@ -146,14 +146,14 @@ impl Engine {
         if let Some(by) = by {
             self.again.announce(staged.hash(), by);
         }
-        self.policy_hold.announce_config(base, staged, by);
+        self.accepted_policy.announce_config(base, staged, by);
         self.policy_seen.announce_config(Some(staged.hash()));
     }
 
     /// What was announced of a file is in place, or will not be.
     pub(super) fn settle_policy(&self, file: PolicyFile) {
-        self.policy_hold.settle(file, || self.is_idle());
-        self.look_at_policy();
+        self.accepted_policy.settle(file, || self.is_idle());
+        self.refresh_policy();
         match file {
             PolicyFile::Document => self.policy_seen.announce_document(None),
             PolicyFile::Config => self.policy_seen.announce_config(None),
@@ -162,14 +162,14 @@ impl Engine {
 
     /// The document is about to have this content, which only notes what people may like to know.
     pub(super) fn announce_note(&self, pending: &Pending<'_>) {
-        self.policy_hold.announce_document(pending, Ours::Note, None);
+        self.accepted_policy.announce_document(pending, Ours::Note, None);
         self.policy_seen.announce_note(&pending.before.hash, pending.hash);
     }
 
     /// What [`Self::announce_note`] said is in place, or will not be.
     pub(super) fn settle_note(&self) {
-        self.policy_hold.settle_note();
-        self.look_at_policy();
+        self.accepted_policy.settle_note();
+        self.refresh_policy();
         self.policy_seen.announce_document(None);
     }
 
@@ -180,39 +180,39 @@ impl Engine {
     }
 
     /// Why an edit of a settings file is not in force, in one line.
-    pub(super) fn config_error(&self, standing: &Standing) -> Option<String> {
-        let rejected = self.rejected_files(standing).into_iter();
+    pub(super) fn config_error(&self, in_effect: &PolicyInEffect) -> Option<String> {
+        let rejected = self.rejected_files(in_effect).into_iter();
         let problems: Vec<String> = rejected.map(|file| file.problem).collect();
         (!problems.is_empty()).then(|| problems.join("; "))
     }
 
     /// The settings files whose edits are not in force.
-    fn rejected_files(&self, standing: &Standing) -> Vec<RejectedFile> {
+    fn rejected_files(&self, in_effect: &PolicyInEffect) -> Vec<RejectedFile> {
         let mut rejected = self.settings.rejected_files();
-        rejected.extend(standing.held_config.as_ref().map(|held| RejectedFile {
+        rejected.extend(in_effect.pending_config.as_ref().map(|held| RejectedFile {
             name: "openclaw.json".to_owned(),
-            problem: held_config(held),
+            problem: pending_config(held),
         }));
         rejected
     }
 
-    fn seen_now(&self) -> (Seen, Arc<Standing>) {
-        let standing = self.policy_hold.look();
+    fn seen_now(&self) -> (Seen, Arc<PolicyInEffect>) {
+        let in_effect = self.accepted_policy.in_effect();
         let now = Seen {
-            generation: standing.generation,
-            rejected: self.rejected_files(&standing),
+            generation: in_effect.generation,
+            rejected: self.rejected_files(&in_effect),
             config: self.settings.config_hash(),
-            document: standing.on_disk.hash.clone(),
-            held_document: standing.held_document.as_ref().map(|held| held.hash.clone()),
-            is_config_held: standing.held_config.is_some(),
-            waiting: standing.settings.waiting.clone(),
+            document: in_effect.on_disk.hash.clone(),
+            pending_document: in_effect.pending_document.as_ref().map(|held| held.hash.clone()),
+            is_config_pending: in_effect.pending_config.is_some(),
+            waiting: in_effect.settings.waiting.clone(),
         };
-        (now, standing)
+        (now, in_effect)
     }
 
-    fn tell_of_policy(&self, before: &Seen, now: &Seen, standing: &Standing) {
+    fn tell_of_policy(&self, before: &Seen, now: &Seen, in_effect: &PolicyInEffect) {
         let mut events = Vec::new();
-        if before.generation != now.generation && !now.is_config_held {
+        if before.generation != now.generation && !now.is_config_pending {
             events.push(EventKind::PolicyChanged {
                 what: PolicyPart::Config,
                 hash: None,
@@ -231,12 +231,12 @@ impl Engine {
                 paths: paths.collect(),
             });
         }
-        if let Some(hash) = &now.held_document {
-            if before.held_document.as_ref() != Some(hash) {
+        if let Some(hash) = &now.pending_document {
+            if before.pending_document.as_ref() != Some(hash) {
                 events.push(EventKind::DocumentHeld { hash: hash.clone() });
             }
         } else if before.document != now.document {
-            events.push(match &standing.document.status {
+            events.push(match &in_effect.document.status {
                 DocumentStatus::Refused(refusal) => EventKind::DocumentRefused {
                     reason: refusal.reason.to_string(),
                     pointer: refusal.pointer.clone(),
@@ -266,7 +266,7 @@ impl Engine {
     }
 }
 
-fn held_config(held: &HeldEdit) -> String {
+fn pending_config(held: &PendingChange) -> String {
     format!(
         "openclaw.json was edited and would newly allow: {}; what it allowed before holds until {} accepts the edit \
          (countersign policy accept {})",

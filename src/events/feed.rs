@@ -19,7 +19,7 @@ const OUTPUT_RING: usize = 1024;
 
 /// What of a `system.event` a session is told.
 #[derive(serde::Deserialize)]
-struct Told {
+struct SessionNotice {
     ts: i64,
     text: String,
 }
@@ -37,9 +37,9 @@ pub struct Publication {
 
 /// Who keeps what sessions are told. Called by the ledger's writer, in the order of the commits and before anybody is
 /// answered, so it must return at once.
-pub trait ToldSessions: std::fmt::Debug + Send + Sync {
+pub trait SessionNotifier: std::fmt::Debug + Send + Sync {
     /// A session was told something.
-    fn told(&self, subject: &Subject, at: UnixMillis, text: &str);
+    fn notify(&self, subject: &Subject, at: UnixMillis, text: &str);
 }
 
 /// Where committed events are published, in the order of their numbers.
@@ -49,7 +49,7 @@ pub struct Feed {
     output: broadcast::Sender<Arc<Publication>>,
     head: AtomicI64,
     catch_ups: Arc<AtomicU64>,
-    told_sessions: OnceLock<Arc<dyn ToldSessions>>,
+    session_notifier: OnceLock<Arc<dyn SessionNotifier>>,
 }
 
 impl Feed {
@@ -60,7 +60,7 @@ impl Feed {
             output: broadcast::Sender::new(OUTPUT_RING),
             head: AtomicI64::new(head),
             catch_ups: Arc::default(),
-            told_sessions: OnceLock::new(),
+            session_notifier: OnceLock::new(),
         })
     }
 
@@ -74,31 +74,31 @@ impl Feed {
         if let Some(seq) = publication.seq {
             self.head.store(seq, Ordering::Release);
         }
-        self.tell_sessions(&publication);
+        self.notify_sessions(&publication);
         // An error only says that nobody listens.
         drop(self.ring.send(publication));
     }
 
     /// Names who keeps what sessions are told from now on; the first one stays.
-    pub fn keep_told(&self, keeper: Arc<dyn ToldSessions>) {
-        self.told_sessions.get_or_init(|| keeper);
+    pub fn set_session_notifier(&self, notifier: Arc<dyn SessionNotifier>) {
+        self.session_notifier.get_or_init(|| notifier);
     }
 
-    fn tell_sessions(&self, publication: &Publication) {
+    fn notify_sessions(&self, publication: &Publication) {
         if publication.event_type != EventType::SystemEvent {
             return;
         }
-        let Some(keeper) = self.told_sessions.get() else {
+        let Some(notifier) = self.session_notifier.get() else {
             return;
         };
-        let told: Told = match serde_json::from_str(&publication.data) {
-            Ok(told) => told,
+        let notice: SessionNotice = match serde_json::from_str(&publication.data) {
+            Ok(notice) => notice,
             Err(error) => {
                 tracing::error!(%error, "what a session is told does not read as it was written");
                 return;
             }
         };
-        keeper.told(&publication.subject, UnixMillis::new(told.ts), &told.text);
+        notifier.notify(&publication.subject, UnixMillis::new(notice.ts), &notice.text);
     }
 
     /// Publishes a piece of output to those who listen now; costs nothing when nobody does.

@@ -18,7 +18,7 @@ pub use event::{
     AllowlistChange, AllowlistList, CountedVote, Event, EventKind, EventType, OutputChunk, PairingOutcome,
     PolicyPart, Resolution, RunSummary, Subject, data_members,
 };
-pub use feed::{Feed, Publication, ToldSessions};
+pub use feed::{Feed, Publication, SessionNotifier};
 pub use filter::{EventFilter, InvalidTypes};
 pub use log::{EventLog, EventLogError, LogPage};
 pub use subscription::{Start, StreamItem, Subscription};

@@ -21,7 +21,7 @@ use crate::{
 /// Larger executables have no digest, so no grant that is bound to content covers them.
 const MAX_HASHED_BYTES: u64 = 1 << 30;
 
-/// Looks at the real file system with a fixed run PATH, for one analysis: with other eyes than the server's own, what
+/// Looks at the real file system with a fixed run PATH, for one analysis: by way of the file broker, what
 /// was seen once is not looked at again.
 #[derive(Debug)]
 pub struct SystemLookup {
@@ -56,7 +56,7 @@ impl SystemLookup {
     }
 
     /// What identifies the executable file that would be started from a path. `None` when there is none, and when the
-    /// server's own eyes find a link there.
+    /// server itself finds a link there.
     pub fn identity(&self, path: &str) -> Option<FileIdentity> {
         self.view.identity(path)
     }

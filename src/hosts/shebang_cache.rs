@@ -1,4 +1,7 @@
-//! How executable files begin: programs of the machine, or scripts.
+//! The shebang cache: how executable files begin, as programs of the machine or as scripts with an interpreter line.
+//!
+//! It remembers a beginning under the identity of its file, and must never answer for a file that changed since, or that is
+//! so fresh that a change could look the same. What an interpreter line means is in [`crate::command::hashbang`].
 
 use std::{
     collections::HashMap,
@@ -19,9 +22,9 @@ const MAX_KNOWN: usize = 1024;
 
 /// Remembers how files began, so that a program that is run again and again is read once.
 #[derive(Debug, Default)]
-pub struct Heads(Mutex<HashMap<FileIdentity, Head>>);
+pub struct ShebangCache(Mutex<HashMap<FileIdentity, Head>>);
 
-impl Heads {
+impl ShebangCache {
     /// How the file of this identity begins; `None` when it cannot be read, or is another one by now. `open` opens
     /// regular files only.
     pub fn of(
@@ -100,25 +103,25 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
             lookup.inspect(path_text).unwrap().identity
         };
-        let heads = Heads::default();
+        let shebangs = ShebangCache::default();
         // So late that nothing that was written before can look the same.
         let later = UnixMillis::new(i64::MAX / 2_000_000);
         let script = write("#!/bin/sh\n");
         assert!(matches!(
-            heads.of(&script, later, open_regular),
+            shebangs.of(&script, later, open_regular),
             Some(Head::Script(Some(_)))
         ));
         let other = write("\x7fELF");
-        assert_eq!(heads.of(&other, later, open_regular), Some(Head::Program));
+        assert_eq!(shebangs.of(&other, later, open_regular), Some(Head::Program));
         // Known, though it is gone.
         assert!(matches!(
-            heads.of(&script, later, open_regular),
+            shebangs.of(&script, later, open_regular),
             Some(Head::Script(Some(_)))
         ));
         // Not known, and not what is there.
-        assert_eq!(Heads::default().of(&script, later, open_regular), None);
+        assert_eq!(ShebangCache::default().of(&script, later, open_regular), None);
         // Too fresh to be believed later.
-        let fresh = Heads::default();
+        let fresh = ShebangCache::default();
         assert_eq!(
             fresh.of(&other, UnixMillis::new(0), open_regular),
             Some(Head::Program)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::peer_fs::{Blind, Directory, Files, LookError};
+use super::peer_fs::{Blind, Directory, FileAccessError, Files};
 
 /// A directory that existed when it was looked at, with what tells it from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub enum WorkdirError {
     Blind(#[from] Blind),
 }
 
-impl From<LookError> for WorkdirError {
-    fn from(error: LookError) -> Self {
+impl From<FileAccessError> for WorkdirError {
+    fn from(error: FileAccessError) -> Self {
         match error {
-            LookError::Refused(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            FileAccessError::Refused(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
                 Self::NotADirectory
             }
-            LookError::Refused(error) => Self::Missing(error),
-            LookError::Blind(blind) => Self::Blind(blind),
+            FileAccessError::Refused(error) => Self::Missing(error),
+            FileAccessError::Blind(blind) => Self::Blind(blind),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What every request must pass before a route is looked up: the `Host` header, then its rate. Credentials
-//! are recognised here, since the rate depends on them, and judged by [`crate::http::caller::Caller`].
+//! The admission middleware: what every request passes before a route is looked up, the `Host` header first, then its rate.
 //!
-//! A browser sends its cookie for any page that asks it to. So the cookie counts only together with the second secret
-//! that our own page keeps, and never on behalf of a foreign page.
+//! It recognises credentials, since the rate depends on them, and must never decide what they allow: that is
+//! [`crate::http::caller::Caller`]. A browser sends its cookie for any page that asks it to, so a cookie counts only together
+//! with the second secret that our own page keeps, and never on behalf of a foreign page. [`super::service`] calls it.
 
 use std::{fmt, net::IpAddr, sync::Arc};
 
@@ -34,8 +34,8 @@ const EXEMPT_FROM_RATE: [&str; 2] = ["/healthz", "/readyz"];
 /// The second secret of a browser. Another port of this host sees its cookie, never this.
 pub(in crate::http) const SECOND_SECRET: HeaderName = HeaderName::from_static("x-csrf-token");
 
-/// The part of the settings that the door goes by.
-pub(in crate::http) struct DoorRules {
+/// The part of the settings that the admission goes by.
+pub(in crate::http) struct AdmissionRules {
     /// The settings they follow from.
     pub(in crate::http) generation: u64,
     /// Names this server answers to.
@@ -49,7 +49,7 @@ pub(in crate::http) struct DoorRules {
     pub(in crate::http) is_trusted_proxy: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
 }
 
-/// Who sent a request, as far as the door knows.
+/// Who sent a request, as far as the admission knows.
 #[derive(Debug, Clone)]
 pub(in crate::http) struct Origin {
     /// What its credentials open.
@@ -97,7 +97,7 @@ pub(in crate::http) enum Pass {
     Preflight,
 }
 
-/// What the door puts on the answer to a request, also on a refusal.
+/// What the admission puts on the answer to a request, also on a refusal.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Notes {
     standing: Option<Standing>,
@@ -128,28 +128,28 @@ impl Notes {
     }
 }
 
-pub(in crate::http) struct Door {
+pub(in crate::http) struct AdmissionMiddleware {
     tokens: Arc<Tokens>,
     throttle: Arc<Throttle>,
     ids: Arc<dyn Ids>,
     /// The rules in force now; cheap, asked on every request.
-    rules: Box<dyn Fn() -> Arc<DoorRules> + Send + Sync>,
+    rules: Box<dyn Fn() -> Arc<AdmissionRules> + Send + Sync>,
 }
 
-impl fmt::Debug for Door {
+impl fmt::Debug for AdmissionMiddleware {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Door")
+        f.debug_struct("AdmissionMiddleware")
             .field("throttle", &self.throttle)
             .finish_non_exhaustive()
     }
 }
 
-impl Door {
+impl AdmissionMiddleware {
     pub(in crate::http) fn new(
         tokens: Arc<Tokens>,
         throttle: Arc<Throttle>,
         ids: Arc<dyn Ids>,
-        rules: impl Fn() -> Arc<DoorRules> + Send + Sync + 'static,
+        rules: impl Fn() -> Arc<AdmissionRules> + Send + Sync + 'static,
     ) -> Self {
         Self {
             tokens,

@@ -34,7 +34,7 @@ use crate::{
         handshake,
         metrics::{Here, Listener},
         peer::{Endpoint, Peer, Transport},
-        service::Front,
+        service::HttpService,
     },
     tls::LiveTls,
 };
@@ -207,7 +207,7 @@ impl Bound {
 
     /// Answers requests until `stop`, then lets those that are under way finish until `abort`. Removes the
     /// socket file at the end.
-    pub async fn serve(self, front: Front, stop: CancellationToken, abort: CancellationToken) {
+    pub async fn serve(self, service: HttpService, stop: CancellationToken, abort: CancellationToken) {
         let Self {
             purpose,
             tcp,
@@ -218,7 +218,7 @@ impl Bound {
             header_timeout,
         } = self;
         let connections = Connections {
-            front,
+            service,
             builder: builder(header_timeout),
             tasks: TaskTracker::new(),
             stop,
@@ -325,7 +325,7 @@ pub(in crate::http) struct KeptPlace {
 }
 
 struct Connections {
-    front: Front,
+    service: HttpService,
     builder: Arc<http1::Builder>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -349,7 +349,7 @@ impl Connections {
             match accepted {
                 None => return,
                 Some((place, Ok(Some((opening, peer))))) => {
-                    let here = self.front.connections().enter(listener);
+                    let here = self.service.connections().enter(listener);
                     self.spawn(opening, peer, (place, here));
                 }
                 Some((_place, Ok(None))) => tracing::warn!("a peer of another user was turned away"),
@@ -366,7 +366,7 @@ impl Connections {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         O: Future<Output = Option<S>> + Send + 'static,
     {
-        let front = self.front.clone();
+        let service = self.service.clone();
         let builder = Arc::clone(&self.builder);
         let (stop, abort) = (self.stop.clone(), self.abort.clone());
         // A connection that becomes a WebSocket keeps its place for as long as that lasts.
@@ -382,14 +382,14 @@ impl Connections {
                 () = abort.cancelled() => return,
             };
             let Some(stream) = stream else {
-                front.connections().handshake_failed();
+                service.connections().handshake_failed();
                 return;
             };
             let service = service_fn(|request: hyper::Request<Incoming>| {
-                let (front, place) = (front.clone(), place.clone());
+                let (service, place) = (service.clone(), place.clone());
                 let mut request = request.map(Body::new);
                 request.extensions_mut().insert(place);
-                async move { Ok::<_, Infallible>(front.answer(peer, request).await) }
+                async move { Ok::<_, Infallible>(service.answer(peer, request).await) }
             });
             let connection = builder
                 .serve_connection(TokioIo::new(stream), service)

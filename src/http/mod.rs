@@ -1,8 +1,8 @@
-//! The HTTP door: listeners, the front that every request passes, extractors, and one file per resource.
+//! The HTTP API: listeners, the service that every request passes, extractors, and one file per resource.
 //!
 //! Turns requests into calls of [`crate::engine::Engine`] and its answers into the wire forms of
 //! `docs/spec/http-api.md`. Decides nothing about commands and knows no SQL. Every refusal leaves as a problem
-//! document made by [`problem`]. Entry point: [`bind`] and [`Front`].
+//! document made by [`problem`]. Entry point: [`bind`] and [`HttpService`].
 
 mod accept;
 mod admission;
@@ -39,6 +39,6 @@ mod tests;
 pub use listen::{Bound, ListenError, ListenOptions, Purpose, bind};
 pub use openapi::document;
 pub use peer::{Endpoint, Peer, Transport};
-pub use service::Front;
+pub use service::HttpService;
 pub use state::AppState;
 pub use tool_schema::tool_arguments;

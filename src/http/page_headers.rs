@@ -1,5 +1,5 @@
 //! What every HTML answer says to the browser about itself: no script and no style but ours, no framing, no
-//! referrer, nothing shared with other origins. [`crate::http::front`] puts it on each of them.
+//! referrer, nothing shared with other origins. [`crate::http::service`] puts it on each of them.
 //!
 //! Not `tower_http::set_header`: one look at the media type decides about all of them, where layers would each look.
 

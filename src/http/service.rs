@@ -1,11 +1,9 @@
-//! The outermost function: one request in, one finished answer out.
+//! The HTTP service: the outermost function, one request in, one finished answer out.
 //!
-//! Layers of `tower-http` give the request its id, mark its secrets, set headers of every answer and catch a panic of
-//! the routes. Between them, code of ours asks the door, calls the routes and writes refusals. `ARCHITECTURE.md` says
-//! which other layers of `tower-http` do not fit, and why.
-//!
-//! This is on the way of every run. A finished service would be cloned for each request. The layers are laid around a
-//! borrowed function instead: that costs the same and boxes no future.
+//! Layers of `tower-http` give the request its id, mark its secrets, set headers of every answer and catch a panic of the
+//! routes. Between them our own code asks [`super::admission`], calls the routes and writes refusals; `ARCHITECTURE.md`
+//! says which other layers do not fit. Every run passes here, so the layers are laid around a borrowed function: a
+//! finished service would be cloned for each request, and its future boxed. It must never answer without the admission.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -26,7 +24,7 @@ use tracing::Instrument as _;
 
 use crate::{
     http::{
-        admission::{Door, Notes, Pass, SECOND_SECRET},
+        admission::{AdmissionMiddleware, Notes, Pass, SECOND_SECRET},
         cors,
         metrics::{self, Connections, Requests},
         page_headers::protect_page,
@@ -39,7 +37,7 @@ use crate::{
     sys::process::monotonic,
 };
 
-/// The layers around the door, the outermost first.
+/// The layers around the admission, the outermost first.
 type Layers = (
     request_id::Layers,
     SetSensitiveRequestHeadersLayer,
@@ -49,23 +47,23 @@ type Layers = (
 
 /// Answers requests; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Front {
+pub struct HttpService {
     layers: Arc<Layers>,
-    door: Arc<Door>,
+    admission: Arc<AdmissionMiddleware>,
     routes: Router,
     requests: Requests,
     connections: Connections,
 }
 
-impl Front {
-    /// The front of the whole API.
+impl HttpService {
+    /// The service of the whole API.
     pub fn new(state: &AppState) -> Self {
         let (routes, _contract) = routes::router().split_for_parts();
         let routes = routes.method_not_allowed_fallback(routes::unknown_method);
         Self::counted(state, routes)
     }
 
-    /// The front of the listener for metrics, which serves nothing else.
+    /// The service of the listener for metrics, which serves nothing else.
     pub fn of_metrics(state: &AppState) -> Self {
         let routes = routes::metrics_alone().method_not_allowed_fallback(routes::unknown_method);
         Self::counted(state, routes)
@@ -78,15 +76,15 @@ impl Front {
         Self {
             requests: state.metrics().requests(),
             connections: state.metrics().connections(),
-            ..Self::over(state.door(), routes)
+            ..Self::over(state.admission(), routes)
         }
     }
 
     /// With counts of its own that nobody reads.
-    pub(in crate::http) fn over(door: Door, routes: Router) -> Self {
+    pub(in crate::http) fn over(admission: AdmissionMiddleware, routes: Router) -> Self {
         Self {
-            layers: Arc::new(layers(&door)),
-            door: Arc::new(door),
+            layers: Arc::new(layers(&admission)),
+            admission: Arc::new(admission),
             routes,
             requests: Requests::default(),
             connections: Connections::default(),
@@ -103,7 +101,7 @@ impl Front {
     /// # Cancel safety
     /// Dropping the future drops the handler: that is how a client that leaves ends its foreground run.
     pub async fn answer(&self, peer: Peer, request: Request<Body>) -> Response {
-        let trace = self.door.trace(request.headers());
+        let trace = self.admission.trace(request.headers());
         let passed =
             service_fn(move |request| async move { Ok::<_, Infallible>(self.pass(peer, request).await) });
         let work = self.layers.layer(passed).call(request);
@@ -124,7 +122,7 @@ impl Front {
         let method = request.method().clone();
         let request_id = request_id::of(&request);
         let mut notes = Notes::default();
-        let response = match self.door.admit(peer, &mut request, &mut notes).await {
+        let response = match self.admission.admit(peer, &mut request, &mut notes).await {
             Ok(Pass::Route) => self.route(request, &request_id).await,
             Ok(Pass::Preflight) => cors::preflight(),
             Err(refused) => refused.into_response(),
@@ -149,9 +147,9 @@ impl Front {
     }
 }
 
-fn layers(door: &Door) -> Layers {
+fn layers(admission: &AdmissionMiddleware) -> Layers {
     (
-        request_id::layers(door.ids()),
+        request_id::layers(admission.ids()),
         SetSensitiveRequestHeadersLayer::new([header::AUTHORIZATION, header::COOKIE, SECOND_SECRET]),
         SetResponseHeaderLayer::overriding(
             header::X_CONTENT_TYPE_OPTIONS,

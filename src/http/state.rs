@@ -17,7 +17,7 @@ use crate::{
         tokens::Tokens,
     },
     http::{
-        admission::{Door, DoorRules},
+        admission::{AdmissionMiddleware, AdmissionRules},
         extract::BodyLimit,
         host_header::HostNames,
         metrics::{Format, Metrics},
@@ -105,7 +105,7 @@ impl AppState {
         &self.0.tokens
     }
 
-    /// The limits at the door.
+    /// The limits of the admission.
     pub(in crate::http) fn throttle(&self) -> &Throttle {
         &self.0.throttle
     }
@@ -137,7 +137,7 @@ impl AppState {
         format!("{}{path}", self.0.link_base)
     }
 
-    /// What the door counts.
+    /// What the admission counts.
     pub(in crate::http) fn metrics(&self) -> &Metrics {
         &self.0.metrics
     }
@@ -179,20 +179,20 @@ impl AppState {
         })
     }
 
-    /// The door that goes by the settings in force.
-    pub(in crate::http) fn door(&self) -> Door {
+    /// The admission that goes by the settings in force.
+    pub(in crate::http) fn admission(&self) -> AdmissionMiddleware {
         let shared = Arc::clone(&self.0);
         let settings = shared.engine.settings().current();
-        let latest = ArcSwap::from_pointee(door_rules(&settings, &shared));
+        let latest = ArcSwap::from_pointee(admission_rules(&settings, &shared));
         let rules = move || {
             let settings = shared.engine.settings().current();
             if latest.load().generation != settings.generation {
-                latest.store(Arc::new(door_rules(&settings, &shared)));
+                latest.store(Arc::new(admission_rules(&settings, &shared)));
             }
             latest.load_full()
         };
         let ids = Arc::clone(self.0.engine.ids());
-        Door::new(
+        AdmissionMiddleware::new(
             Arc::clone(&self.0.tokens),
             Arc::clone(&self.0.throttle),
             ids,
@@ -213,7 +213,7 @@ impl FromRef<AppState> for BodyLimit {
     }
 }
 
-fn door_rules(settings: &Settings, shared: &Shared) -> DoorRules {
+fn admission_rules(settings: &Settings, shared: &Shared) -> AdmissionRules {
     let http = &settings.server.http;
     let address = shared.endpoint.address.ip().to_string();
     let metrics = settings.server.telemetry.metrics_listen;
@@ -221,7 +221,7 @@ fn door_rules(settings: &Settings, shared: &Shared) -> DoorRules {
     let public = http.public_url.as_ref().map(WebUrl::host);
     let allowed = http.allowed_hosts.iter().map(String::as_str);
     let proxies = http.trusted_proxies.clone();
-    DoorRules {
+    AdmissionRules {
         generation: settings.generation,
         hosts: HostNames::new(
             allowed

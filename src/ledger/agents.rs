@@ -37,7 +37,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn agents(&self) -> Result<Vec<AgentActivity>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 list(
                     connection,
                     "SELECT agent_id, created_ms, \
@@ -65,7 +65,7 @@ impl Ledger {
     pub async fn counters(&self) -> Result<Counters, LedgerError> {
         let event_head = self.feed.head();
         let queued_jobs = u64::try_from(self.queue.depth()).unwrap_or(u64::MAX);
-        let counted = self.readers.apart(move |connection| {
+        let counted = self.readers.blocking(move |connection| {
             fetch(
                 connection,
                 "SELECT (SELECT count(*) FROM approvals WHERE status = 'pending'), \

@@ -58,7 +58,9 @@ impl Ledger {
     }
 
     async fn stored_approval(&self, id: &ApprovalId) -> Result<Option<StoredApproval>, LedgerError> {
-        self.readers.here(|connection| fetch_stored(connection, id)).await
+        self.readers
+            .inline(|connection| fetch_stored(connection, id))
+            .await
     }
 
     /// Approvals, newest first, each with the values of its overrides while it waits.
@@ -72,7 +74,7 @@ impl Ledger {
     ) -> Result<Listing<Approval>, LedgerError> {
         let keys = Arc::clone(&self.keys);
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let (conditions, params) = filter.conditions(page);
                 let sql = format!(
                     "SELECT {COLUMNS}, seq FROM approvals WHERE {conditions} ORDER BY seq DESC LIMIT ?"
@@ -91,7 +93,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn pending_deadlines(&self, limit: u32) -> Result<Vec<PendingDeadline>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 list(
                     connection,
                     "SELECT id, run_id, expires_ms FROM approvals WHERE status = 'pending' ORDER BY expires_ms \
@@ -116,7 +118,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn pending_approvals(&self) -> Result<Vec<ApprovalId>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 list(
                     connection,
                     "SELECT id FROM approvals WHERE status = 'pending' ORDER BY seq",
@@ -133,7 +135,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn approvals_to_persist(&self) -> Result<Vec<Approval>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 let sql = format!("SELECT {COLUMNS} FROM approvals WHERE persist = 'todo' ORDER BY seq");
                 list(connection, &sql, (), |row| Ok(from_row(row)?.approval))
             })

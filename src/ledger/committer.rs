@@ -240,12 +240,12 @@ impl Committer {
                     job.fail(error.clone());
                 }
             }
-            Err(Rollback::OneJob(error)) => self.write_apart(batch, notes, &error),
+            Err(Rollback::OneJob(error)) => self.write_individually(batch, notes, &error),
         }
     }
 
     /// Each note and job in a transaction of its own, so that a faulty one fails alone.
-    fn write_apart(&mut self, batch: Vec<Box<dyn Ticket>>, notes: Vec<Started>, error: &LedgerError) {
+    fn write_individually(&mut self, batch: Vec<Box<dyn Ticket>>, notes: Vec<Started>, error: &LedgerError) {
         if batch.len() + notes.len() <= 1 {
             tracing::error!(error = %error, "a change of the ledger failed and was rolled back");
             for job in batch {

@@ -24,7 +24,7 @@ impl EventLog for Ledger {
     fn read_after(&self, after: i64, limit: usize) -> BoxFuture<'_, Result<LogPage, EventLogError>> {
         async move {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let page = self.readers.apart(move |connection| {
+            let page = self.readers.blocking(move |connection| {
                 let events = read(connection, after, limit)?;
                 let (oldest, newest) = bounds(connection)?;
                 Ok(LogPage {
@@ -67,7 +67,7 @@ impl Ledger {
         limit: usize,
     ) -> Result<(Vec<Arc<Publication>>, Option<i64>), LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let mut position = after;
                 let mut found = Vec::new();
                 loop {

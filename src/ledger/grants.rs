@@ -29,7 +29,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn grant_uses(&self, owner: &str, entry: &EntryId) -> Result<u64, LedgerError> {
         self.readers
-            .here(|connection| uses(connection, owner, entry))
+            .inline(|connection| uses(connection, owner, entry))
             .await
     }
 }
@@ -40,7 +40,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn all_grant_uses(&self) -> Result<BTreeMap<(String, EntryId), u64>, LedgerError> {
-        self.readers.here(all_uses).await
+        self.readers.inline(all_uses).await
     }
 }
 

@@ -78,7 +78,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn node_launch(&self, run: &RunId) -> Result<Option<NodeRun>, LedgerError> {
         self.readers
-            .here(|connection| fetch_launch(connection, run))
+            .inline(|connection| fetch_launch(connection, run))
             .await
     }
 
@@ -88,7 +88,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn lost_on_node(&self, node_id: String) -> Result<Vec<Run>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let sql = format!(
                     "SELECT {} FROM runs WHERE status = 'lost' AND run_id IN \
                      (SELECT run_id FROM node_runs WHERE node_id = ?1 AND fenced) ORDER BY seq DESC LIMIT ?2",

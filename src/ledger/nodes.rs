@@ -97,7 +97,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn paired_nodes(&self) -> Result<Vec<PairedNode>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 let sql = format!("SELECT {NODE_COLUMNS} FROM nodes ORDER BY node_id");
                 list(connection, &sql, (), node_from_row)
             })
@@ -110,7 +110,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn node_token(&self, node_id: &str) -> Result<Option<NodeToken>, LedgerError> {
         self.readers
-            .here(|connection| fetch_token(connection, node_id))
+            .inline(|connection| fetch_token(connection, node_id))
             .await
     }
 
@@ -121,7 +121,7 @@ impl Ledger {
     pub async fn node_pairings(&self) -> Result<Vec<PairingRequest>, LedgerError> {
         let now = self.clock.now();
         self.readers
-            .here(|connection| {
+            .inline(|connection| {
                 let sql =
                     format!("SELECT {PAIRING_COLUMNS} FROM node_pairings ORDER BY requested_ms, request_id");
                 let mut all = list(connection, &sql, (), pairing_from_row)?;

@@ -37,7 +37,7 @@ impl Readers {
     }
 
     /// Reads on the calling thread: only for look-ups of a row or two by an index, which take microseconds.
-    pub(super) async fn here<T>(
+    pub(super) async fn inline<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, LedgerError> {
@@ -52,7 +52,7 @@ impl Readers {
     }
 
     /// Reads on a thread that may block.
-    pub(super) async fn apart<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, LedgerError> {

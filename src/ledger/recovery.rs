@@ -44,7 +44,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn launched_since(&self, since: UnixMillis) -> Result<bool, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let found = fetch(
                     connection,
                     "SELECT EXISTS (SELECT 1 FROM runs WHERE host = 'gateway' AND \
@@ -63,7 +63,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn unfinished_runs(&self) -> Result<Vec<UnfinishedRun>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 let sql = format!(
                     "SELECT {}, keyed, launch_id, epoch, boot_id, launched_ms, not_after_ms FROM runs \
                      WHERE status IN ('requested', 'asking', 'launching', 'running') ORDER BY seq",

@@ -56,7 +56,7 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn run(&self, id: &RunId) -> Result<Option<Run>, LedgerError> {
-        self.readers.here(|connection| fetch_run(connection, id)).await
+        self.readers.inline(|connection| fetch_run(connection, id)).await
     }
 
     /// Runs, newest first.
@@ -65,7 +65,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn runs(&self, filter: RunFilter, page: Page) -> Result<Listing<Run>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let (conditions, params) = filter.conditions(page.cursor, page.fetch_limit());
                 let sql =
                     format!("SELECT {COLUMNS}, seq FROM runs WHERE {conditions} ORDER BY seq DESC LIMIT ?");
@@ -84,7 +84,7 @@ impl Ledger {
     pub async fn output(&self, id: &RunId) -> Result<Option<StoredOutput>, LedgerError> {
         let id = id.clone();
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 fetch(
                     connection,
                     "SELECT runs.run_id, spooled, frames FROM runs LEFT JOIN outputs USING (run_id) \
@@ -110,7 +110,7 @@ impl Ledger {
     pub async fn is_keyed(&self, id: &RunId) -> Result<bool, LedgerError> {
         let keyed = self
             .readers
-            .here(|connection| {
+            .inline(|connection| {
                 fetch(
                     connection,
                     "SELECT run_id, keyed FROM runs WHERE run_id = ?1",
@@ -129,7 +129,7 @@ impl Ledger {
     pub async fn key_state(&self, key: &IdempotencyKey) -> Result<KeyState, LedgerError> {
         let now = self.clock.now();
         self.readers
-            .here(|connection| idempotency::state_of(connection, key, now))
+            .inline(|connection| idempotency::state_of(connection, key, now))
             .await
     }
 }

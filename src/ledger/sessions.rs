@@ -99,7 +99,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn process_session(&self, id: &str) -> Result<Option<ProcessSession>, LedgerError> {
         self.readers
-            .here(|connection| {
+            .inline(|connection| {
                 let sql = format!("{} WHERE session_id_of = ?1 AND {VISIBLE}", select());
                 fetch(connection, &sql, (id,), from_row)
             })
@@ -116,7 +116,7 @@ impl Ledger {
         page: Page,
     ) -> Result<Listing<ProcessSession>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let SessionFilter {
                     agent,
                     status,
@@ -157,7 +157,7 @@ impl Ledger {
     pub async fn ended_sessions(&self, agent: &AgentId) -> Result<Vec<EndedSession>, LedgerError> {
         let agent = agent.clone();
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let sql = format!(
                     "SELECT process_sessions.session_id, {ENDED} AS ended, runs.output_bytes \
                      FROM process_sessions JOIN runs ON runs.run_id = process_sessions.run_id \
@@ -182,7 +182,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn session_ids(&self) -> Result<Vec<(String, AgentId)>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 let sql = "SELECT session_id, agent_id FROM process_sessions";
                 list(connection, sql, (), |row| {
                     let mut columns = Columns::of("process_sessions", row);
@@ -198,7 +198,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn running_leftovers(&self) -> Result<Vec<ProcessSession>, LedgerError> {
         self.readers
-            .apart(|connection| {
+            .blocking(|connection| {
                 let sql = format!(
                     "{} WHERE kind = 'leftovers' AND leftovers_ended IS NULL ORDER BY session_seq",
                     select()

@@ -126,7 +126,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn sign_in_by_sha256(&self, sha256: &str) -> Result<Option<StoredSignIn>, LedgerError> {
         self.readers
-            .here(|connection| {
+            .inline(|connection| {
                 let sql = "SELECT id, token_id, created_ms, expires_ms, second_sha256 FROM sign_ins \
                            WHERE sha256 = ?1";
                 let found = fetch(connection, sql, (sha256,), |row| {

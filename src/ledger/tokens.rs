@@ -127,7 +127,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn token_by_sha256(&self, sha256: &str) -> Result<Option<Token>, LedgerError> {
         self.readers
-            .here(|connection| {
+            .inline(|connection| {
                 let sql = format!("SELECT {COLUMNS} FROM tokens WHERE sha256 = ?1");
                 fetch(connection, &sql, (sha256,), from_row)
             })
@@ -139,7 +139,9 @@ impl Ledger {
     /// # Errors
     /// When the ledger cannot be read.
     pub async fn token(&self, id: &TokenId) -> Result<Option<Token>, LedgerError> {
-        self.readers.here(|connection| fetch_token(connection, id)).await
+        self.readers
+            .inline(|connection| fetch_token(connection, id))
+            .await
     }
 
     /// Tokens in the order of making, revoked ones too.
@@ -148,7 +150,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn tokens(&self, page: Page) -> Result<Listing<Token>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let sql =
                     format!("SELECT {COLUMNS}, rowid FROM tokens WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
                 let after = page.cursor.map_or(0, Cursor::position);

@@ -1,4 +1,8 @@
-//! What the MCP server needs of the rest.
+//! The backend of the MCP server: the calls that it needs of the rest of the program.
+//!
+//! [`Backend`] is implemented by the engine behind `POST /mcp` (`http/routes/mcp/engine_backend.rs`) and by the HTTP API behind
+//! `countersign mcp` (`cli/mcp.rs`). A backend does what the API's own routes do and must never decide a question: no tool
+//! answers one. The server that calls it is [`super::server`].
 
 use std::{fmt::Debug, future::Future};
 
@@ -9,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::AskingTool;
 
 /// Does calls for the [`Server`](super::Server).
-pub trait Door: Debug + Send + Sync + 'static {
+pub trait Backend: Debug + Send + Sync + 'static {
     /// A caller who proved who they are.
     type Caller: Debug + Clone + Send + Sync;
 
@@ -52,7 +56,7 @@ pub struct Origin<C> {
     pub cancelled: CancellationToken,
 }
 
-/// One call on its way to the door.
+/// One call on its way to the backend.
 #[derive(Debug, Clone)]
 pub struct ExecCall {
     pub tool: AskingTool,
@@ -62,12 +66,12 @@ pub struct ExecCall {
     pub key: String,
     /// SHA-256 of everything about the arguments that says what is run.
     pub digest: [u8; 32],
-    pub patience: Patience,
+    pub wait_policy: WaitPolicy,
 }
 
 /// How long a call waits for a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitPolicy {
     /// Not at all: `approvalWaitMs` is checked and set aside.
     None,
     /// As long as `approvalWaitMs` says.

@@ -1,6 +1,6 @@
 //! The Model Context Protocol: which tools an agent gets, how a call becomes an exec call, how its answer reads.
 //!
-//! One [`Server`] for every transport. What it does a call with is a [`Door`]: the engine behind `POST /mcp`, the
+//! One [`Server`] for every transport. What it does a call with is a [`Backend`]: the engine behind `POST /mcp`, the
 //! HTTP API behind `countersign mcp`. It owns the tool list, the keys that make a call happen once, the memory of
 //! calls that wait for a person, and the link that is shown to people.
 //!
@@ -15,7 +15,7 @@ mod server;
 mod tools;
 mod waiting;
 
-pub use backend::{Door, ExecCall, Origin, Outcome, Patience};
+pub use backend::{Backend, ExecCall, Origin, Outcome, WaitPolicy};
 pub use key::KEY_META;
 pub use server::Server;
 pub use tools::{AskingTool, ToolArguments};

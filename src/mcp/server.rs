@@ -19,7 +19,7 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    Door, ExecCall, KEY_META, Origin, Outcome, Patience, key, present,
+    Backend, ExecCall, KEY_META, Origin, Outcome, WaitPolicy, key, present,
     progress::Progress,
     tools::{self, AskingTool, ToolArguments, ToolName},
     waiting::{Known, Waiting},
@@ -41,7 +41,7 @@ pub struct Server<D>(Arc<Shared<D>>);
 
 #[derive(Debug)]
 struct Shared<D> {
-    door: D,
+    backend: D,
     tools: Vec<Tool>,
     waiting: Waiting,
     clock: Arc<dyn Clock>,
@@ -49,7 +49,7 @@ struct Shared<D> {
 }
 
 /// A call under way.
-struct Conduct<'a, D: Door> {
+struct Conduct<'a, D: Backend> {
     server: &'a Shared<D>,
     origin: &'a Origin<D::Caller>,
     context: &'a RequestContext<RoleServer>,
@@ -82,11 +82,11 @@ impl<D> Clone for Server<D> {
     }
 }
 
-impl<D: Door> Server<D> {
-    /// A server whose tools take these arguments and do calls by `door`.
-    pub fn new(door: D, arguments: ToolArguments, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
+impl<D: Backend> Server<D> {
+    /// A server whose tools take these arguments and do calls by `backend`.
+    pub fn new(backend: D, arguments: ToolArguments, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Self {
         Self(Arc::new(Shared {
-            door,
+            backend,
             tools: tools::list(arguments),
             waiting: Waiting::default(),
             clock,
@@ -101,7 +101,7 @@ impl<D: Door> Server<D> {
     }
 }
 
-impl<D: Door> ServerHandler for Server<D> {
+impl<D: Backend> ServerHandler for Server<D> {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
             .with_server_info(Implementation::new("countersign", env!("CARGO_PKG_VERSION")))
@@ -125,9 +125,10 @@ impl<D: Door> ServerHandler for Server<D> {
         notification: CancelledNotificationParam,
         context: NotificationContext<RoleServer>,
     ) {
-        if let (Ok(origin), Some(request)) =
-            (self.0.door.origin(&context.extensions), notification.request_id)
-        {
+        if let (Ok(origin), Some(request)) = (
+            self.0.backend.origin(&context.extensions),
+            notification.request_id,
+        ) {
             self.taken_back(&origin.scope, &key::request_name(&request));
         }
     }
@@ -140,7 +141,7 @@ impl<D: Door> ServerHandler for Server<D> {
         let Some(tool) = ToolName::parse(&request.name) else {
             return Err(ErrorData::invalid_params("there is no such tool", None));
         };
-        let origin = self.0.door.origin(&context.extensions)?;
+        let origin = self.0.backend.origin(&context.extensions)?;
         let conduct = Conduct {
             server: &self.0,
             origin: &origin,
@@ -174,16 +175,16 @@ async fn taken_back<C: Sync>(context: &RequestContext<RoleServer>, origin: &Orig
     }
 }
 
-impl<D: Door> Conduct<'_, D> {
+impl<D: Backend> Conduct<'_, D> {
     async fn explain(&self, request: CallToolRequestParams) -> CallToolResponse {
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.server.door.explain(&self.origin.caller, arguments).await;
+        let outcome = self.server.backend.explain(&self.origin.caller, arguments).await;
         present::explanation(outcome).into()
     }
 
     async fn process(&self, request: CallToolRequestParams) -> CallToolResponse {
         let arguments = request.arguments.unwrap_or_default();
-        let call = self.server.door.process(&self.origin.caller, arguments);
+        let call = self.server.backend.process(&self.origin.caller, arguments);
         // A poll may wait.
         let outcome = self.progress.during(call, || ready("waiting".to_owned())).await;
         present::process(outcome).into()
@@ -222,7 +223,7 @@ impl<D: Door> Conduct<'_, D> {
                 .report(present::waiting_line(&answer, self.now()))
                 .await;
             if !wait.is_zero() {
-                call.patience = Patience::AsAsked;
+                call.wait_policy = WaitPolicy::AsAsked;
                 outcome = self
                     .progress
                     .during(self.exec_once(&call), || self.describe(&answer))
@@ -252,7 +253,7 @@ impl<D: Door> Conduct<'_, D> {
             arguments,
             key,
             digest,
-            patience: Patience::None,
+            wait_policy: WaitPolicy::None,
         };
         Ok((call, doubt))
     }
@@ -298,7 +299,7 @@ impl<D: Door> Conduct<'_, D> {
     }
 
     async fn exec_once(&self, call: &ExecCall) -> Outcome {
-        self.server.door.exec(&self.origin.caller, call.clone()).await
+        self.server.backend.exec(&self.origin.caller, call.clone()).await
     }
 
     fn remember(&self, call: &ExecCall, outcome: &Outcome) {
@@ -350,7 +351,7 @@ impl<D: Door> Conduct<'_, D> {
     /// How the call stands while the client waits for a person and then for the command.
     async fn describe(&self, answer: &Value) -> String {
         let run_id = self.asked.get().map(String::as_str).unwrap_or_default();
-        let status = self.server.door.status(&self.origin.caller, run_id).await;
+        let status = self.server.backend.status(&self.origin.caller, run_id).await;
         match status.as_deref() {
             Some("approval-pending") | None => present::waiting_line(answer, self.now()),
             Some(status) => format!("allowed; {status}"),
@@ -397,10 +398,10 @@ impl<D: Door> Conduct<'_, D> {
     /// Ends what runs for a call that was taken back. A question stays: an approver may be reading it.
     async fn stop(&self) {
         let Some(run_id) = self.asked.get() else { return };
-        let door = &self.server.door;
-        let status = door.status(&self.origin.caller, run_id).await;
+        let backend = &self.server.backend;
+        let status = backend.status(&self.origin.caller, run_id).await;
         if matches!(status.as_deref(), Some("queued" | "running")) {
-            door.stop(&self.origin.caller, run_id).await;
+            backend.stop(&self.origin.caller, run_id).await;
         }
     }
 
@@ -409,7 +410,7 @@ impl<D: Door> Conduct<'_, D> {
     }
 }
 
-/// How long a call may wait for a person; whether the number is acceptable is for the door to say.
+/// How long a call may wait for a person; whether the number is acceptable is for the backend to say.
 fn wait_of(arguments: &JsonObject) -> Duration {
     let millis = arguments.get("approvalWaitMs").and_then(Value::as_u64);
     Duration::from_millis(millis.unwrap_or(0))

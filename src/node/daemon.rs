@@ -14,7 +14,7 @@ use super::{
     host::{Companion, Host, HostParts},
     identity::{DeviceIdentity, DeviceTokens, IdentityError, NodeFile},
     socket,
-    status_file::{NodeEvent, NodeStanding, NodeState, PolicyNews, started_ticks},
+    status_file::{NodeEvent, NodeState, NodeStatusFile, PolicyNews, started_ticks},
     uplink::Uplink,
 };
 use crate::{
@@ -220,7 +220,7 @@ async fn serve(node: Node<'_>, room: EngineRoom, signals: Signals, stop: &Stop) 
 /// Hands events to the caller, and writes them to the status file.
 struct Teller<'a, T> {
     path: std::path::PathBuf,
-    standing: std::sync::Mutex<NodeStanding>,
+    status: std::sync::Mutex<NodeStatusFile>,
     clock: &'a dyn Clock,
     tell: T,
 }
@@ -237,7 +237,7 @@ impl<'a, T: Fn(&NodeEvent)> Teller<'a, T> {
         let pid = std::process::id();
         Self {
             path: state_dir.node_status(),
-            standing: std::sync::Mutex::new(NodeStanding {
+            status: std::sync::Mutex::new(NodeStatusFile {
                 pid,
                 started_ticks: started_ticks(pid),
                 node_id: identity.id(),
@@ -261,21 +261,21 @@ trait Tell: Sync {
 
 impl<T: Fn(&NodeEvent) + Sync> Tell for Teller<'_, T> {
     fn tell(&self, event: &NodeEvent) {
-        let mut standing = self
-            .standing
+        let mut status = self
+            .status
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        standing.apply(event, self.clock.now().get());
-        standing.save(&self.path);
+        status.apply(event, self.clock.now().get());
+        status.save(&self.path);
         (self.tell)(event);
     }
 
     fn paired(&self, paired: bool) {
-        let mut standing = self
-            .standing
+        let mut status = self
+            .status
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        standing.paired = paired;
+        status.paired = paired;
     }
 }
 

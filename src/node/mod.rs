@@ -30,4 +30,4 @@ pub use daemon::{NodeError, NodeOptions, commands, run};
 pub use first_contact::{Acquaintance, is_unknown, meet};
 pub use host::Companion;
 pub use identity::{DeviceIdentity, DeviceTokens, GatewayEntry, IdentityError, NodeFile};
-pub use status_file::{NodeEvent, NodeStanding, NodeState, PolicyNews};
+pub use status_file::{NodeEvent, NodeState, NodeStatusFile, PolicyNews};

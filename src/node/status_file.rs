@@ -1,4 +1,8 @@
-//! How the node stands, for the terminal, for logs and for `node status`.
+//! The status file of a node: what the node does now, for the terminal, for logs and for `node status`.
+//!
+//! The running node writes it after each [`NodeEvent`]; other programs only read it and must never take it for a lock: the
+//! process that it names may be gone ([`NodeStatusFile::is_running`]). `node/daemon.rs` writes it, `cli/node/service.rs`
+//! shows it.
 
 use std::{io, path::Path};
 
@@ -80,7 +84,7 @@ pub enum NodeState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct NodeStanding {
+pub struct NodeStatusFile {
     pub pid: u32,
     /// When that process started, as the kernel counts, so that another one of the same number is not it.
     pub started_ticks: Option<u64>,
@@ -99,7 +103,7 @@ pub struct NodeStanding {
     pub detail: Option<String>,
 }
 
-impl NodeStanding {
+impl NodeStatusFile {
     /// Reads what a node of a state directory wrote last; `None` when none ever ran.
     ///
     /// # Errors
@@ -167,9 +171,9 @@ pub(super) fn started_ticks(pid: u32) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn standing() -> NodeStanding {
+    fn status() -> NodeStatusFile {
         let pid = std::process::id();
-        NodeStanding {
+        NodeStatusFile {
             pid,
             started_ticks: started_ticks(pid),
             node_id: "n".to_owned(),
@@ -184,20 +188,20 @@ mod tests {
 
     #[test]
     fn what_happened_is_told_until_something_else_does() {
-        let mut standing = standing();
-        standing.apply(
+        let mut status = status();
+        status.apply(
             &NodeEvent::Pairing {
                 request_id: Some("r".to_owned()),
             },
             5,
         );
         assert_eq!(
-            (standing.state, standing.since_ms, standing.request_id.as_deref()),
+            (status.state, status.since_ms, status.request_id.as_deref()),
             (NodeState::Pairing, 5, Some("r"))
         );
-        standing.apply(&NodeEvent::ClockSkew { ahead_ms: 1 }, 6);
-        assert_eq!(standing.state, NodeState::Pairing);
-        standing.apply(
+        status.apply(&NodeEvent::ClockSkew { ahead_ms: 1 }, 6);
+        assert_eq!(status.state, NodeState::Pairing);
+        status.apply(
             &NodeEvent::Connected {
                 version: "1".to_owned(),
                 protocol: 4,
@@ -205,22 +209,22 @@ mod tests {
             7,
         );
         assert_eq!(
-            (standing.state, standing.since_ms, standing.request_id.as_deref()),
+            (status.state, status.since_ms, status.request_id.as_deref()),
             (NodeState::Connected, 7, None)
         );
     }
 
     #[test]
     fn a_process_of_the_same_number_is_not_the_node() {
-        let mut standing = standing();
-        assert!(standing.is_running());
-        standing.started_ticks = standing.started_ticks.map(|ticks| ticks + 1);
-        assert!(!standing.is_running());
-        standing.started_ticks = None;
-        standing.state = NodeState::Stopped;
-        assert!(!standing.is_running());
-        standing.state = NodeState::Connected;
-        standing.pid = u32::MAX;
-        assert!(!standing.is_running());
+        let mut status = status();
+        assert!(status.is_running());
+        status.started_ticks = status.started_ticks.map(|ticks| ticks + 1);
+        assert!(!status.is_running());
+        status.started_ticks = None;
+        status.state = NodeState::Stopped;
+        assert!(!status.is_running());
+        status.state = NodeState::Connected;
+        status.pid = u32::MAX;
+        assert!(!status.is_running());
     }
 }

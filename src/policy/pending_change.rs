@@ -1,11 +1,10 @@
-//! Which content of a policy file counts when another program or person edits it
+//! Pending policy changes: which content of a policy file is in effect when another program or person edits it
 //! (`docs/decisions/0010-who-may-answer.md`).
 //!
-//! A command runs with rights that may reach the file, so an edit from outside that allows more than the accepted
-//! content does not count while a command could have made it: it is held until an operator accepts it. Where it takes
-//! two people to widen the policy, anybody's change is held in this way. What an edit forbids counts at once, because
-//! the code that decides asks both contents and takes the stricter answer. Pure: files, clock, who runs what and who
-//! is an outsider are the caller's. Entry point: [`Hold::see`].
+//! A command may reach the file, so an edit from outside that allows more than the accepted content stays pending until an
+//! operator accepts it; where it takes two people to widen the policy, so does every change. What an edit forbids counts at
+//! once: the code that decides asks both contents. Pure: this must never read a file or a clock. Entry point:
+//! [`ChangeControl::see`]; [`crate::engine::accepted_policy`] uses it.
 
 /// A content of the file, with what names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +15,7 @@ pub struct Content<T> {
 
 /// An edit that does not count yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held<T> {
+pub struct PendingChange<T> {
     pub content: Content<T>,
     /// When it was first seen, in Unix milliseconds.
     pub since_ms: i64,
@@ -47,29 +46,32 @@ pub enum Step {
     /// The content counts now, alone.
     Accepted,
     /// The content is held.
-    Held,
+    Pending,
 }
 
 /// The accepted content, and the edit that is held, if there is one.
 #[derive(Debug, Clone)]
-pub struct Hold<T> {
+pub struct ChangeControl<T> {
     accepted: Option<Content<T>>,
-    held: Option<Held<T>>,
+    pending: Option<PendingChange<T>>,
 }
 
-impl<T> Default for Hold<T> {
+impl<T> Default for ChangeControl<T> {
     fn default() -> Self {
         Self {
             accepted: None,
-            held: None,
+            pending: None,
         }
     }
 }
 
-impl<T> Hold<T> {
-    /// A hold that an earlier server left.
+impl<T> ChangeControl<T> {
+    /// The control of a file whose accepted content an earlier server kept.
     pub const fn of(accepted: Option<Content<T>>) -> Self {
-        Self { accepted, held: None }
+        Self {
+            accepted,
+            pending: None,
+        }
     }
 
     /// The content that counts. `None` before the first look.
@@ -78,8 +80,8 @@ impl<T> Hold<T> {
     }
 
     /// The edit that is held.
-    pub const fn held(&self) -> Option<&Held<T>> {
-        self.held.as_ref()
+    pub const fn pending(&self) -> Option<&PendingChange<T>> {
+        self.pending.as_ref()
     }
 
     /// Takes note of what lies on the disk. `allows` says in words what its second argument allows and its first
@@ -96,13 +98,13 @@ impl<T> Hold<T> {
         };
         if accepted.hash == content.hash {
             // The file says again what was accepted, so any edit was taken back.
-            return if self.held.take().is_some() {
+            return if self.pending.take().is_some() {
                 Step::Accepted
             } else {
                 Step::Same
             };
         }
-        let held = self.held.as_ref();
+        let held = self.pending.as_ref();
         let is_judged = match origin {
             Origin::Whole => false,
             Origin::Part | Origin::OutsideQuiet => held.is_some(),
@@ -118,27 +120,27 @@ impl<T> Hold<T> {
         if allows.is_empty() {
             return self.accept(content);
         }
-        self.held = Some(Held {
+        self.pending = Some(PendingChange {
             content,
             since_ms: held.map_or(now_ms, |held| held.since_ms),
             allows,
         });
-        Step::Held
+        Step::Pending
     }
 
     /// Changes what counts while an edit is held, as a change of ours demands that does not accept the edit. What is
     /// held stays held as long as it allows more than the new content.
     pub fn amend(&mut self, accepted: Content<T>, allows: impl FnOnce(&T, &T) -> Vec<String>) -> Step {
-        let Some(held) = &mut self.held else {
+        let Some(held) = &mut self.pending else {
             return Step::Same;
         };
         let allowed = allows(&accepted.value, &held.content.value);
         self.accepted = Some(accepted);
         if !allowed.is_empty() {
             held.allows = allowed;
-            return Step::Held;
+            return Step::Pending;
         }
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.pending.take() {
             self.accepted = Some(held.content);
         }
         Step::Accepted
@@ -151,7 +153,7 @@ impl<T> Hold<T> {
 
     /// The content on disk cannot be used at all: nothing is held while that is so.
     pub fn forget_edit(&mut self) -> Step {
-        if self.held.take().is_some() {
+        if self.pending.take().is_some() {
             Step::Accepted
         } else {
             Step::Same
@@ -160,7 +162,7 @@ impl<T> Hold<T> {
 
     fn accept(&mut self, content: Content<T>) -> Step {
         self.accepted = Some(content);
-        self.held = None;
+        self.pending = None;
         Step::Accepted
     }
 }
@@ -230,62 +232,70 @@ mod tests {
     }
 
     /// What may happen: both contents must allow it.
-    fn in_force(hold: &Hold<u8>) -> u8 {
-        let accepted = hold.accepted().map_or(0, |content| content.value);
-        hold.held().map_or(accepted, |held| accepted & held.content.value)
+    fn in_force(control: &ChangeControl<u8>) -> u8 {
+        let accepted = control.accepted().map_or(0, |content| content.value);
+        control
+            .pending()
+            .map_or(accepted, |held| accepted & held.content.value)
     }
 
     #[test]
     fn a_widening_edit_waits_and_a_narrowing_one_counts() {
-        let mut hold = Hold::default();
+        let mut control = ChangeControl::default();
         assert_eq!(
-            hold.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            control.see(content(0b0011), Origin::OutsideRisky, 1, newly),
             Step::Accepted
         );
         assert_eq!(
-            hold.see(content(0b0111), Origin::OutsideRisky, 2, newly),
-            Step::Held
+            control.see(content(0b0111), Origin::OutsideRisky, 2, newly),
+            Step::Pending
         );
-        assert_eq!(in_force(&hold), 0b0011);
+        assert_eq!(in_force(&control), 0b0011);
         assert_eq!(
-            hold.see(content(0b0111), Origin::OutsideRisky, 3, newly),
+            control.see(content(0b0111), Origin::OutsideRisky, 3, newly),
             Step::Same
         );
         assert_eq!(
-            hold.see(content(0b0101), Origin::OutsideRisky, 4, newly),
-            Step::Held
+            control.see(content(0b0101), Origin::OutsideRisky, 4, newly),
+            Step::Pending
         );
-        assert_eq!(in_force(&hold), 0b0001, "what it takes away is gone at once");
-        assert_eq!(hold.held().map(|held| held.since_ms), Some(2));
+        assert_eq!(in_force(&control), 0b0001, "what it takes away is gone at once");
+        assert_eq!(control.pending().map(|held| held.since_ms), Some(2));
         assert_eq!(
-            hold.see(content(0b0011), Origin::OutsideRisky, 5, newly),
+            control.see(content(0b0011), Origin::OutsideRisky, 5, newly),
             Step::Accepted
         );
-        assert!(hold.held().is_none());
+        assert!(control.pending().is_none());
         assert_eq!(
-            hold.see(content(0b0001), Origin::OutsideRisky, 6, newly),
+            control.see(content(0b0001), Origin::OutsideRisky, 6, newly),
             Step::Accepted
         );
         assert_eq!(
-            hold.see(content(0b0011), Origin::OutsideRisky, 7, newly),
-            Step::Held,
+            control.see(content(0b0011), Origin::OutsideRisky, 7, newly),
+            Step::Pending,
             "what was narrowed cannot be put back by a command"
         );
     }
 
     #[test]
     fn a_change_of_ours_accepts_itself_and_not_what_is_held() {
-        let mut hold = Hold::of(Some(content(0b0001)));
+        let mut control = ChangeControl::of(Some(content(0b0001)));
         assert_eq!(
-            hold.see(content(0b0011), Origin::OutsideRisky, 1, newly),
-            Step::Held
+            control.see(content(0b0011), Origin::OutsideRisky, 1, newly),
+            Step::Pending
         );
         // We add bit 3 to what lies there, and to what counts.
-        assert_eq!(hold.see(content(0b1011), Origin::Part, 2, newly), Step::Held);
-        assert_eq!(hold.amend(content(0b1001), newly), Step::Held);
-        assert_eq!(in_force(&hold), 0b1001);
-        assert_eq!(hold.see(content(0b1011), Origin::Whole, 3, newly), Step::Accepted);
-        assert_eq!(in_force(&hold), 0b1011);
+        assert_eq!(
+            control.see(content(0b1011), Origin::Part, 2, newly),
+            Step::Pending
+        );
+        assert_eq!(control.amend(content(0b1001), newly), Step::Pending);
+        assert_eq!(in_force(&control), 0b1001);
+        assert_eq!(
+            control.see(content(0b1011), Origin::Whole, 3, newly),
+            Step::Accepted
+        );
+        assert_eq!(in_force(&control), 0b1011);
     }
 
     #[test]
@@ -308,13 +318,13 @@ mod tests {
         /// not accepted.
         #[test]
         fn nothing_that_is_not_accepted_widens_what_is_in_force(first: u8, edits: Vec<(u8, bool)>) {
-            let mut hold = Hold::default();
-            let _accepted = hold.see(content(first), Origin::OutsideQuiet, 0, newly);
+            let mut control = ChangeControl::default();
+            let _accepted = control.see(content(first), Origin::OutsideQuiet, 0, newly);
             for (edit, is_proposed) in edits {
                 let origin = if is_proposed { Origin::Proposed } else { Origin::OutsideRisky };
-                let _step = hold.see(content(edit), origin, 0, newly);
-                prop_assert_eq!(in_force(&hold) & !first, 0);
-                prop_assert_eq!(in_force(&hold) & !edit, 0, "what is on disk is never exceeded");
+                let _step = control.see(content(edit), origin, 0, newly);
+                prop_assert_eq!(in_force(&control) & !first, 0);
+                prop_assert_eq!(in_force(&control) & !edit, 0, "what is on disk is never exceeded");
             }
         }
     }

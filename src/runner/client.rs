@@ -29,7 +29,7 @@ use super::{
     KillLevel,
     cgroup::Home,
     confine::Confinement,
-    launcher::Keeper,
+    launcher::PrivilegedLauncher,
     launcher_protocol::Kept,
     limits::IDLE_INTERVAL,
     pool::{self, RunnerPlace},
@@ -50,7 +50,7 @@ const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
 pub struct RunnerOptions {
     /// The program that has the runner in it: this one.
     pub program: PathBuf,
-    /// Where run files are. A runner that is apart never sees it: the server opens its files.
+    /// Where run files are. A runner of a separate user never sees it: the server opens its files.
     pub runs: PathBuf,
     /// Where spools are. As `runs`.
     pub output: PathBuf,
@@ -62,14 +62,14 @@ pub struct RunnerOptions {
     /// Environment of the runner itself; commands never see it.
     pub environment: Vec<(OsString, OsString)>,
     /// Under whom it runs, when that is not the server's own account.
-    pub apart: Option<Apart>,
+    pub separate_user: Option<SeparateUser>,
 }
 
 /// A runner under another account than the server.
 #[derive(Debug, Clone)]
-pub struct Apart {
+pub struct SeparateUser {
     /// Who starts something under it.
-    pub keeping: Keeping,
+    pub launched_by: LaunchedBy,
     /// The directory where supervisors wait for a server. Reached by descriptor only: `account` must be allowed to make
     /// something in it, and may be unable to get there.
     pub attach: PathBuf,
@@ -77,9 +77,9 @@ pub struct Apart {
 
 /// Who starts what runs under another account than the server.
 #[derive(Debug, Clone)]
-pub enum Keeping {
-    /// A process that keeps root, for a server that is about to give it up.
-    Keeper {
+pub enum LaunchedBy {
+    /// The privileged launcher, a process that keeps root, for a server that is about to give it up.
+    PrivilegedLauncher {
         account: Identity,
         /// The account that the server is going to have.
         server: u32,
@@ -107,7 +107,7 @@ impl RunnerOptions {
             max_running,
             confinement: None,
             environment: environment.collect(),
-            apart: None,
+            separate_user: None,
         }
     }
 }
@@ -140,8 +140,8 @@ pub struct Runner {
 enum Origin {
     /// This process, which the runner is a child of.
     Here(Box<Recipe>),
-    /// A keeper, which may start it under another account.
-    Keeper(Arc<Keeper>),
+    /// The privileged launcher, which may start it under another account.
+    PrivilegedLauncher(Arc<PrivilegedLauncher>),
     /// A unit of another account.
     Unit(UnitOrigin),
 }
@@ -177,25 +177,25 @@ struct RunnerProcess {
     line: Option<OwnedFd>,
 }
 
-/// Starts processes that open files as the account of the commands.
+/// Starts file brokers: processes that open files as the account of the commands.
 #[derive(Debug, Clone)]
-pub struct EyesSource(Looking);
+pub struct FileBrokerSource(BrokerOrigin);
 
 #[derive(Debug, Clone)]
-enum Looking {
-    Keeper(Arc<Keeper>),
+enum BrokerOrigin {
+    PrivilegedLauncher(Arc<PrivilegedLauncher>),
     Unit(Arc<RunnerUnit>),
 }
 
-impl EyesSource {
+impl FileBrokerSource {
     /// Starts one and ends the one before it. Returns the server's end of its socket; blocks until it is there.
     ///
     /// # Errors
     /// What the kernel answers; `NotConnected` while there is nobody to start one.
     pub fn start(&self) -> io::Result<OwnedFd> {
         match &self.0 {
-            Looking::Keeper(keeper) => keeper.eyes(),
-            Looking::Unit(unit) => unit.eyes(),
+            BrokerOrigin::PrivilegedLauncher(launcher) => launcher.file_broker(),
+            BrokerOrigin::Unit(unit) => unit.file_broker(),
         }
     }
 }
@@ -207,7 +207,7 @@ impl Runner {
     /// [`RunnerError`].
     pub fn start(options: RunnerOptions) -> Result<Self, RunnerError> {
         let (socket, supervisors_end) = way_to_supervisors().map_err(RunnerError::Start)?;
-        let origin = match &options.apart {
+        let origin = match &options.separate_user {
             None => Origin::Here(Box::new(Recipe {
                 supervisors_end,
                 runs: open_directory(&options.runs)?,
@@ -215,14 +215,14 @@ impl Runner {
                 home: Home::make().map(Arc::new),
                 options,
             })),
-            Some(Apart { keeping, attach }) => {
+            Some(SeparateUser { launched_by, attach }) => {
                 let attach = open_directory(attach)?;
-                match keeping {
-                    Keeping::Keeper { account, server } => {
+                match launched_by {
+                    LaunchedBy::PrivilegedLauncher { account, server } => {
                         let ends = [supervisors_end.as_fd(), attach.as_fd()];
-                        Origin::Keeper(Arc::new(keeper(&options, account, *server, ends)?))
+                        Origin::PrivilegedLauncher(Arc::new(launcher(&options, account, *server, ends)?))
                     }
-                    Keeping::Unit(unit) => {
+                    LaunchedBy::Unit(unit) => {
                         let origin = UnitOrigin {
                             unit: Arc::clone(unit),
                             attach: Arc::new(attach),
@@ -243,11 +243,15 @@ impl Runner {
     }
 
     /// Where processes come from that open files as the account of the commands, when that is another one.
-    pub fn eyes(&self) -> Option<EyesSource> {
+    pub fn file_broker(&self) -> Option<FileBrokerSource> {
         match &self.origin {
             Origin::Here(_) => None,
-            Origin::Keeper(keeper) => Some(EyesSource(Looking::Keeper(Arc::clone(keeper)))),
-            Origin::Unit(UnitOrigin { unit, .. }) => Some(EyesSource(Looking::Unit(Arc::clone(unit)))),
+            Origin::PrivilegedLauncher(launcher) => Some(FileBrokerSource(BrokerOrigin::PrivilegedLauncher(
+                Arc::clone(launcher),
+            ))),
+            Origin::Unit(UnitOrigin { unit, .. }) => {
+                Some(FileBrokerSource(BrokerOrigin::Unit(Arc::clone(unit))))
+            }
         }
     }
 
@@ -275,7 +279,7 @@ impl Runner {
                 };
                 (kill_level, Reach::Own(recipe.home.clone()))
             }
-            Origin::Keeper(_) | Origin::Unit(_) => (KillLevel::Subreaper, Reach::Supervisors),
+            Origin::PrivilegedLauncher(_) | Origin::Unit(_) => (KillLevel::Subreaper, Reach::Supervisors),
         };
         let watcher = tokio::spawn(keep_alive(origin, process, Arc::clone(&state)));
         Ok(RunnerHandle {
@@ -289,20 +293,21 @@ impl Runner {
     }
 }
 
-/// Starts a keeper, as long as this process may still start something under another account.
-fn keeper(
+/// Starts the privileged launcher, as long as this process may still start something under another account.
+fn launcher(
     options: &RunnerOptions,
     account: &Identity,
     server: u32,
     ends: [BorrowedFd<'_>; 2],
-) -> Result<Keeper, RunnerError> {
-    let place = RunnerPlace::Apart { server };
+) -> Result<PrivilegedLauncher, RunnerError> {
+    let place = RunnerPlace::SeparateUser { server };
     let home = Home::make();
     if let Some(home) = &home {
         home.give_to(account.uid, account.gid);
     }
     let words = pool::arguments(options.limits, options.max_running, place, home.as_ref());
-    Keeper::start(&options.program, account, &words, &options.environment, ends).map_err(RunnerError::Start)
+    PrivilegedLauncher::start(&options.program, account, &words, &options.environment, ends)
+        .map_err(RunnerError::Start)
 }
 
 /// The server's end and that of all supervisors.
@@ -368,8 +373,8 @@ impl Origin {
                     line: None,
                 })
             }
-            Self::Keeper(keeper) => {
-                let Kept { pid, descriptor } = keeper.runner()?;
+            Self::PrivilegedLauncher(launcher) => {
+                let Kept { pid, descriptor } = launcher.runner()?;
                 Ok(RunnerProcess {
                     pid,
                     pidfd: descriptor,
@@ -385,8 +390,8 @@ impl Origin {
     async fn runner_again(&self) -> io::Result<(RunnerProcess, Option<OwnedFd>)> {
         match self {
             Self::Here(_) => Ok((self.runner()?, None)),
-            Self::Keeper(keeper) => {
-                let asked = Self::Keeper(Arc::clone(keeper));
+            Self::PrivilegedLauncher(launcher) => {
+                let asked = Self::PrivilegedLauncher(Arc::clone(launcher));
                 let asked = tokio::task::spawn_blocking(move || asked.runner()).await;
                 Ok((asked.map_err(io::Error::other)??, None))
             }

@@ -1,11 +1,10 @@
-//! The keeper: starts the runner under another account, and another one when that died
+//! The privileged launcher: starts the runner under another account, and another one when that died
 //! (`docs/decisions/0005-separate-user.md`).
 //!
-//! The server gives up root, and with it the right to start anything under another account. This process keeps it: a
-//! single-threaded one without any secret, which was started before the server read anything from outside. The server
-//! can ask it two things, without any parameter: for the runner, answered with a descriptor of its process, and for new
-//! eyes, a process that opens files as the account, answered with a socket to it. It ends when the server is gone; a
-//! runner that still has supervisors goes on by itself.
+//! The server gives up root, and with it the right to start anything under another account. The launcher keeps root: a
+//! single-threaded process without any secret, started before the server reads anything from outside. It must never take
+//! a parameter from the server: it answers the two questions of the launcher protocol ([`super::launcher_protocol`]) and
+//! nothing else. It ends when the server is gone; a runner that still has supervisors goes on without it.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -22,25 +21,25 @@ use crate::sys::{
     socket::{self, Received},
 };
 
-use super::launcher_protocol::{Charge, EYES, Kept, RUNNER};
+use super::launcher_protocol::{FILE_BROKER, Kept, RUNNER, ServerChildren};
 
-/// The word that makes this program a keeper. Not for people.
+/// The word that makes this program the privileged launcher. Not for people.
 pub(super) const MODE: &str = "__keeper";
 
-/// How long the keeper may take, on a machine with much else to do.
+/// How long the launcher may take, on a machine with much else to do.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Descriptors that it is started with: its own end, that of the supervisors, the directory where they wait.
 const DESCRIPTORS: u32 = 3;
 
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct PrivilegedLauncher {
     /// One question at a time.
     socket: Mutex<OwnedFd>,
 }
 
-impl Keeper {
-    /// Starts a keeper of runners under an account, with these words on their command line and these two descriptors.
+impl PrivilegedLauncher {
+    /// Starts a launcher of runners under an account, with these words on their command line and these two descriptors.
     pub(super) fn start(
         program: &Path,
         account: &Identity,
@@ -80,9 +79,10 @@ impl Keeper {
         self.ask(RUNNER)
     }
 
-    /// New eyes: the end of a socket at whose other end files are opened as the account. Blocks until they are there.
-    pub(super) fn eyes(&self) -> io::Result<OwnedFd> {
-        self.ask(EYES).map(|kept| kept.descriptor)
+    /// A new file broker: the end of a socket at whose other end files are opened as the account. Blocks until it is
+    /// there.
+    pub(super) fn file_broker(&self) -> io::Result<OwnedFd> {
+        self.ask(FILE_BROKER).map(|kept| kept.descriptor)
     }
 
     fn ask(&self, question: &[u8]) -> io::Result<Kept> {
@@ -100,7 +100,7 @@ impl Keeper {
     }
 }
 
-/// The life of a keeper. The words are the account and what makes this program a runner.
+/// The life of a launcher. The words are the account and what makes this program a runner.
 pub(super) fn run(words: &[String]) -> io::Result<()> {
     let (account, runner) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     process::forbid_dumping()?;
@@ -113,13 +113,13 @@ pub(super) fn run(words: &[String]) -> io::Result<()> {
     if let Some(home) = super::pool::home_of(runner) {
         home.enter();
     }
-    let mut charge = Charge::new(runner, Some(account), [supervisors_end, attach]);
+    let mut children = ServerChildren::new(runner, Some(account), [supervisors_end, attach]);
     let mut question = [0; 16];
     loop {
         match socket::receive_frame(socket.as_fd(), &mut question)? {
             Received::Closed => return Ok(()),
             Received::Frame(length, _) => {
-                charge.answer(question.get(..length).unwrap_or_default(), socket.as_fd())?;
+                children.answer(question.get(..length).unwrap_or_default(), socket.as_fd())?;
             }
             // Nothing else is ever answered.
             Received::Cut | Received::Nothing => {}

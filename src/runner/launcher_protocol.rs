@@ -1,6 +1,9 @@
-//! What a process that starts runners keeps for one server: a runner, eyes, and what another one of each is made from.
+//! The launcher protocol: two questions without parameters, for the runner and for a file broker, and their answers.
 //!
-//! The keeper and the runner's unit both answer the same two questions with it, which have no parameter.
+//! The privileged launcher ([`super::launcher`]) and the runner's unit ([`super::unit`]) both answer them with
+//! [`ServerChildren`], which holds what was started for one server. It takes no word from a question: what it starts, and
+//! under which account, is fixed before the first question comes. The bytes on the wire never change between versions of
+//! the program that may meet. See also [`super::unit_wire`].
 
 use std::{
     ffi::{OsStr, OsString},
@@ -24,11 +27,12 @@ const THIS_PROGRAM: &str = "/proc/self/exe";
 /// The one question: is there a runner? One is started if there is none.
 pub(super) const RUNNER: &[u8] = b"runner";
 
-/// The other question: a process that opens files as the account. The one before it, which may be stopped, is killed.
-pub(super) const EYES: &[u8] = b"eyes";
+/// The other question: a file broker, a process that opens files as the account. The one before it, which may be
+/// stopped, is killed.
+pub(super) const FILE_BROKER: &[u8] = b"eyes";
 
 /// The word that makes this program such a process.
-pub(crate) const EYES_MODE: &str = "__eyes";
+pub(crate) const FILE_BROKER_MODE: &str = "__eyes";
 
 /// First byte of an answer with a process, whose number and descriptor follow.
 const RUNS: u8 = b'r';
@@ -40,7 +44,7 @@ const FAILED: u8 = b'f';
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) pid: Pid,
-    /// What stands for it: of a runner its process, of eyes their socket.
+    /// What stands for it: of a runner its process, of a file broker its socket.
     pub(super) descriptor: OwnedFd,
 }
 
@@ -71,20 +75,20 @@ fn frame(kind: u8, number: i32) -> Vec<u8> {
     [&[kind], number.to_le_bytes().as_slice()].concat()
 }
 
-/// What is kept for one server.
+/// The processes that were started for one server, and what another one of each is made from.
 #[derive(Debug)]
-pub(super) struct Charge {
+pub(super) struct ServerChildren {
     runner_words: Vec<OsString>,
-    eyes_words: Vec<OsString>,
+    file_broker_words: Vec<OsString>,
     /// The end of the supervisors, and the directory where they wait for a server.
     descriptors: [OwnedFd; 2],
     /// For the first runner only: what a kill point of a test build ended once must come back to life.
     test_switches: Vec<(OsString, OsString)>,
     runner: Option<SpawnedProcess>,
-    eyes: Option<SpawnedProcess>,
+    file_broker: Option<SpawnedProcess>,
 }
 
-impl Charge {
+impl ServerChildren {
     /// Starts nothing yet. The words are those of the runner's command line; what is started becomes the account,
     /// if one is given, before anything else.
     pub(super) fn new(runner: &[String], account: Option<&str>, descriptors: [OwnedFd; 2]) -> Self {
@@ -96,11 +100,11 @@ impl Charge {
         let runner: Vec<&str> = runner.iter().map(String::as_str).collect();
         Self {
             runner_words: words(&runner),
-            eyes_words: words(&["countersign-eyes", EYES_MODE]),
+            file_broker_words: words(&["countersign-eyes", FILE_BROKER_MODE]),
             descriptors,
             test_switches: hooks::handed_on(),
             runner: None,
-            eyes: None,
+            file_broker: None,
         }
     }
 
@@ -118,9 +122,9 @@ impl Charge {
                 Ok(runner) => runs(runner.pid(), runner.pidfd()),
                 Err(error) => fails(error),
             }
-        } else if question == EYES {
-            match self.eyes() {
-                Ok((pid, eyes)) => runs(pid, eyes.as_fd()),
+        } else if question == FILE_BROKER {
+            match self.file_broker() {
+                Ok((pid, socket)) => runs(pid, socket.as_fd()),
                 Err(error) => fails(error),
             }
         } else {
@@ -131,31 +135,33 @@ impl Charge {
     /// Lets go of it when its server is gone. Returns what is still to be reaped: the runner goes on as long as it has
     /// supervisors.
     pub(super) fn release(self) -> impl Iterator<Item = SpawnedProcess> {
-        let Self { runner, eyes, .. } = self;
-        if let Some(eyes) = &eyes {
+        let Self {
+            runner, file_broker, ..
+        } = self;
+        if let Some(file_broker) = &file_broker {
             // Anything that runs under its account may have stopped it, and then it would never see that its server is
             // gone.
-            process::signal_process(eyes.pid(), rustix::process::Signal::KILL);
+            process::signal_process(file_broker.pid(), rustix::process::Signal::KILL);
         }
-        runner.into_iter().chain(eyes)
+        runner.into_iter().chain(file_broker)
     }
 
-    fn eyes(&mut self) -> io::Result<(Pid, OwnedFd)> {
-        if let Some(before) = self.eyes.take() {
+    fn file_broker(&mut self) -> io::Result<(Pid, OwnedFd)> {
+        if let Some(before) = self.file_broker.take() {
             // Not waited for alone: anything that runs under its account may have stopped it.
             process::signal_process(before.pid(), rustix::process::Signal::KILL);
             before.wait()?;
         }
         let (ours, theirs) = socket::frame_pair()?;
-        let words: Vec<&OsStr> = self.eyes_words.iter().map(OsString::as_os_str).collect();
-        let eyes = process::spawn(&Spawn {
+        let words: Vec<&OsStr> = self.file_broker_words.iter().map(OsString::as_os_str).collect();
+        let file_broker = process::spawn(&Spawn {
             program: Path::new(THIS_PROGRAM),
             arguments: &words,
             environment: &[],
             output: None,
             descriptors: &[theirs.as_fd()],
         })?;
-        Ok((self.eyes.insert(eyes).pid(), ours))
+        Ok((self.file_broker.insert(file_broker).pid(), ours))
     }
 
     fn runner(&mut self) -> io::Result<&SpawnedProcess> {

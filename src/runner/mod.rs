@@ -43,9 +43,11 @@ mod terminal;
 mod watch;
 
 pub use cgroup::{Controller, RunLimits, enforceable};
-pub use client::{Apart, EyesSource, Keeping, Runner, RunnerError, RunnerHandle, RunnerOptions, Sweeper};
+pub use client::{
+    FileBrokerSource, LaunchedBy, Runner, RunnerError, RunnerHandle, RunnerOptions, SeparateUser, Sweeper,
+};
 pub use enclose::Obstacle;
-pub(crate) use launcher_protocol::EYES_MODE;
+pub(crate) use launcher_protocol::FILE_BROKER_MODE;
 pub use limits::INLINE_BYTES;
 pub(crate) use limits::{INPUT_BYTES, LIVE_BYTES, TAIL_BYTES};
 pub use login::{LoginAs, LoginShell};

@@ -25,7 +25,7 @@ use super::{
     login,
     supervisor::{self, Post},
     tree::{self, Struck},
-    worker_slots::{Seat, Seats},
+    worker_slots::{WorkerSlot, WorkerSlots},
 };
 
 /// The word that makes this program a runner. Not for people: it refuses to work without a server's descriptors.
@@ -41,7 +41,7 @@ const MAX_ORPHANS_INTERVAL: Duration = Duration::from_secs(1);
 /// How soon a failed fork is tried again.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Becomes the warm runner, its keeper, the maker of its namespaces or a login shell, if the command line says so, and
+/// Becomes the warm runner, its privileged launcher, the maker of its namespaces or a login shell, if the command line says so, and
 /// then never returns. To be called first in `main`, before any thread exists.
 ///
 /// Any hidden mode may be given an account as its last two words, which this process becomes before anything else.
@@ -142,7 +142,7 @@ pub(super) enum RunnerPlace {
     /// The same, with namespaces for confined commands.
     Confining,
     /// Under another account than the server, whose number this is: the directory where supervisors wait for it.
-    Apart { server: u32 },
+    SeparateUser { server: u32 },
 }
 
 const BESIDE: &str = "-";
@@ -153,7 +153,7 @@ impl RunnerPlace {
         match self {
             Self::Beside => BESIDE.to_owned(),
             Self::Confining => CONFINING.to_owned(),
-            Self::Apart { server } => server.to_string(),
+            Self::SeparateUser { server } => server.to_string(),
         }
     }
 
@@ -161,7 +161,7 @@ impl RunnerPlace {
         Some(match word {
             BESIDE => Self::Beside,
             CONFINING => Self::Confining,
-            server => Self::Apart {
+            server => Self::SeparateUser {
                 server: server.parse().ok()?,
             },
         })
@@ -222,7 +222,7 @@ fn run(settings: &Settings) -> io::Result<()> {
                 own,
             )
         }
-        RunnerPlace::Apart { server } => {
+        RunnerPlace::SeparateUser { server } => {
             process::leave_session_keyring()?;
             let [socket, attach] = process::inherited_descriptors(3)?;
             (socket, attach, None, None, server)
@@ -239,7 +239,7 @@ fn run(settings: &Settings) -> io::Result<()> {
         output,
         confines,
         server,
-        seats: Seats::new(settings.max_supervisors)?,
+        slots: WorkerSlots::new(settings.max_supervisors)?,
         signals: ChildSignals::open()?,
         boot_id: process::boot_id()?,
         home: settings.home.clone(),
@@ -272,11 +272,11 @@ struct Pool {
     output: Option<OwnedFd>,
     confines: Option<Confines>,
     server: u32,
-    seats: Seats,
+    slots: WorkerSlots,
     signals: ChildSignals,
     boot_id: String,
     home: Option<Home>,
-    supervisors: BTreeMap<Pid, Seat>,
+    supervisors: BTreeMap<Pid, WorkerSlot>,
     orphans: Orphans,
     /// When groups were last looked through.
     swept_at: Duration,
@@ -297,7 +297,7 @@ impl Pool {
             // Only hang-ups of the socket are of interest: frames are for the supervisors.
             let mut descriptors = vec![
                 PollFd::new(&self.signals, PollFlags::IN),
-                PollFd::from_borrowed_fd(self.seats.bell(), PollFlags::IN),
+                PollFd::from_borrowed_fd(self.slots.bell(), PollFlags::IN),
             ];
             if self.serves {
                 descriptors.push(PollFd::new(&self.socket, PollFlags::empty()));
@@ -309,7 +309,7 @@ impl Pool {
             if is_closed {
                 self.serves = false;
             }
-            self.seats.clear_bell();
+            self.slots.clear_bell();
             self.signals.clear();
             self.collect()?;
             self.strike_orphans();
@@ -349,7 +349,7 @@ impl Pool {
     fn fill(&mut self) -> bool {
         let mut enough = MIN_IDLE;
         loop {
-            let idle = self.seats.idle();
+            let idle = self.slots.idle();
             if idle == 0 && is_readable(self.socket.as_fd()) {
                 hooks::reach("runner.frame-waiting");
                 enough = MIN_IDLE + BURST;
@@ -357,22 +357,22 @@ impl Pool {
             if idle >= enough {
                 return true;
             }
-            let Some(seat) = self.seats.take() else {
+            let Some(slot) = self.slots.take() else {
                 // All that there may be are there; the frames wait for one of them.
                 return true;
             };
-            if self.fork(seat).is_err() {
-                seat.free();
+            if self.fork(slot).is_err() {
+                slot.free();
                 return false;
             }
         }
     }
 
-    fn fork(&mut self, seat: Seat) -> io::Result<()> {
+    fn fork(&mut self, slot: WorkerSlot) -> io::Result<()> {
         let runner = rustix::process::getpid().as_raw_pid();
         match process::fork()? {
             Forked::Parent(pid) => {
-                self.supervisors.insert(pid, seat);
+                self.supervisors.insert(pid, slot);
                 hooks::reach("runner.forked");
                 Ok(())
             }
@@ -383,7 +383,7 @@ impl Pool {
                     output,
                     confines,
                     server,
-                    seats,
+                    slots,
                     boot_id,
                     home,
                     ..
@@ -403,8 +403,8 @@ impl Pool {
                     home: home.as_ref(),
                     group: group.as_ref(),
                     boot_id,
-                    seats,
-                    seat,
+                    slots,
+                    slot,
                     runner,
                 });
                 process::exit_now(i32::from(result.is_err()))
@@ -416,8 +416,8 @@ impl Pool {
     fn collect(&mut self) -> io::Result<()> {
         let mut lost_supervisor = false;
         while let Reaped::Child(pid, _ended) = process::reap()? {
-            if let Some(seat) = self.supervisors.remove(&pid) {
-                seat.free();
+            if let Some(slot) = self.supervisors.remove(&pid) {
+                slot.free();
                 lost_supervisor = true;
             }
         }
@@ -480,7 +480,7 @@ mod tests {
         for (open_files, place, home) in [
             (None, RunnerPlace::Beside, None),
             (Some(1024), RunnerPlace::Confining, Some(&home)),
-            (Some(7), RunnerPlace::Apart { server: 998 }, None),
+            (Some(7), RunnerPlace::SeparateUser { server: 998 }, None),
         ] {
             let limits = InheritedLimits {
                 open_files,

@@ -38,7 +38,7 @@ use super::{
     tree,
     watch::{Command, READ_BYTES, Watch},
     wire::{FromSupervisor, MAX_FRAME_BYTES, NotStarted, Order, Plan, Sweep},
-    worker_slots::{Seat, Seats},
+    worker_slots::{WorkerSlot, WorkerSlots},
 };
 
 /// Where a supervisor stands and what it was born with.
@@ -57,8 +57,8 @@ pub(super) struct Post<'a> {
     /// Its own group; `None` where it has none.
     pub(super) group: Option<&'a OwnGroup>,
     pub(super) boot_id: &'a str,
-    pub(super) seats: &'a Seats,
-    pub(super) seat: Seat,
+    pub(super) slots: &'a WorkerSlots,
+    pub(super) slot: WorkerSlot,
     pub(super) runner: Pid,
 }
 
@@ -77,14 +77,14 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
         match socket::receive_frame(post.socket, &mut frame)? {
             Received::Closed => return Ok(()),
             Received::Nothing => {
-                if post.seats.idle() > MAX_QUIET_IDLE || process::parent() != post.runner {
+                if post.slots.idle() > MAX_QUIET_IDLE || process::parent() != post.runner {
                     return Ok(());
                 }
             }
             // No frame of ours is ever cut; the server sees that the run's stream was closed.
             Received::Cut => {}
             Received::Frame(length, descriptors) => {
-                post.seat.set_busy(post.seats);
+                post.slot.set_busy(post.slots);
                 hooks::reach("sup.order-taken");
                 let bytes = frame.get_mut(..length).unwrap_or_default();
                 let mut held_scripts = false;
@@ -104,7 +104,7 @@ pub(super) fn serve(post: &Post<'_>) -> io::Result<()> {
                 if held_scripts && process::thread_count() != 1 {
                     return Ok(());
                 }
-                post.seat.set_idle();
+                post.slot.set_idle();
             }
         }
     }

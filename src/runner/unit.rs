@@ -1,4 +1,5 @@
-//! The runner's unit: what a keeper does, without root, for a server that cannot start anything under another account.
+//! The runner's unit: what the privileged launcher does, without root, for a server that cannot start anything
+//! under another account.
 //!
 //! It is a process of the account of the commands. Another program started it, a service manager for example. It serves
 //! one server at a time at a Unix socket. A client must be of the server's account; the kernel says whether
@@ -29,7 +30,7 @@ use crate::sys::{
 };
 
 use super::{
-    launcher_protocol::{Charge, failed, has_ended},
+    launcher_protocol::{ServerChildren, failed, has_ended},
     pool::{self, RunnerPlace},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text},
 };
@@ -208,7 +209,7 @@ struct Unit<'a> {
 /// The server that is served.
 struct Connection {
     socket: OwnedFd,
-    charge: Option<Charge>,
+    children: Option<ServerChildren>,
 }
 
 /// Whether a connection goes on.
@@ -286,15 +287,16 @@ impl Unit<'_> {
         if socket::send_frame(visitor.as_fd(), &welcome, &[]).is_ok() {
             self.connection = Some(Connection {
                 socket: visitor,
-                charge: None,
+                children: None,
             });
             (self.tell)(UnitNotice::Served);
         }
     }
 
     fn hang_up(&mut self) {
-        let charge = self.connection.take().and_then(|connection| connection.charge);
-        self.former.extend(charge.into_iter().flat_map(Charge::release));
+        let children = self.connection.take().and_then(|connection| connection.children);
+        self.former
+            .extend(children.into_iter().flat_map(ServerChildren::release));
         (self.tell)(UnitNotice::Left);
     }
 }
@@ -309,12 +311,12 @@ impl Connection {
         if question == OUTDATED {
             return Next::End;
         }
-        let answered = match (Request::decode(question), &mut self.charge) {
+        let answered = match (Request::decode(question), &mut self.children) {
             (Some(Request::Serve { max_running }), None) => match <[OwnedFd; 2]>::try_from(descriptors) {
                 Ok(descriptors) => {
-                    let place = RunnerPlace::Apart { server };
+                    let place = RunnerPlace::SeparateUser { server };
                     let words = pool::arguments(limits, max_running, place, None);
-                    self.charge = Some(Charge::new(&words, None, descriptors));
+                    self.children = Some(ServerChildren::new(&words, None, descriptors));
                     socket::send_frame(self.socket.as_fd(), DONE, &[])
                 }
                 Err(_others) => return Next::HangUp,
@@ -326,7 +328,7 @@ impl Connection {
                 };
                 socket::send_frame(self.socket.as_fd(), &answer, &[])
             }
-            (None, Some(charge)) => charge.answer(question, self.socket.as_fd()),
+            (None, Some(children)) => children.answer(question, self.socket.as_fd()),
             // Another thread of the server may ask before the one that connected was able to say what to serve.
             (None, None) => {
                 let error = rustix::io::Errno::NOTCONN.into();

@@ -22,7 +22,7 @@ use crate::sys::{
 };
 
 use super::{
-    launcher_protocol::{EYES, Kept, RUNNER},
+    launcher_protocol::{FILE_BROKER, Kept, RUNNER},
     unit_wire::{DONE, Login, MAX_BYTES, OUTDATED, Request, VERSION, Welcome, text_of},
 };
 
@@ -172,9 +172,9 @@ impl RunnerUnit {
         self.ask(RUNNER, &[], PATIENCE, Kept::decode)
     }
 
-    /// New eyes. Blocks until they are there.
-    pub(super) fn eyes(&self) -> io::Result<OwnedFd> {
-        self.ask(EYES, &[], PATIENCE, Kept::decode)
+    /// A new file broker. Blocks until it is there.
+    pub(super) fn file_broker(&self) -> io::Result<OwnedFd> {
+        self.ask(FILE_BROKER, &[], PATIENCE, Kept::decode)
             .map(|kept| kept.descriptor)
     }
 

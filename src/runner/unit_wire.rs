@@ -1,9 +1,10 @@
-//! What a server and the runner's unit say to each other besides the two questions of a charge.
+//! What a server and the runner's unit say to each other besides the two questions of the launcher protocol
+//! ([`super::launcher_protocol`]).
 //!
 //! ```text
 //! unit   ── welcome: its version, or that another server is served ──▶ server
 //! server ── serve: the supervisors' end, the directory where they wait, how many ──▶ unit
-//! server ── runner, eyes, or a question for the login shell ──▶ unit, which answers each
+//! server ── runner, file broker, or a question for the login shell ──▶ unit, which answers each
 //! ```
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt as _, time::Duration};

@@ -1,7 +1,8 @@
-//! What the supervisors are doing, in memory that they share with the runner.
+//! Worker slots: what each supervisor is doing, in memory that the supervisors share with the runner.
 //!
-//! The runner must know when too few are idle, but a message per run would wake it for every command. So each
-//! supervisor marks its own seat, and wakes the runner only when it sees that few are left.
+//! The runner must know when too few supervisors are idle, but a message per run would wake it for every command. So each
+//! supervisor marks its own slot, and wakes the runner only when it sees that few are idle. A slot never says what a
+//! supervisor runs. The pool that forks supervisors is [`super::pool`].
 
 use std::{
     io,
@@ -20,12 +21,12 @@ const IDLE: u8 = 1;
 const BUSY: u8 = 2;
 
 #[derive(Debug)]
-pub(super) struct Seats {
+pub(super) struct WorkerSlots {
     marks: SharedBytes,
     bell: OwnedFd,
 }
 
-impl Seats {
+impl WorkerSlots {
     pub(super) fn new(count: usize) -> io::Result<Self> {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self {
@@ -52,23 +53,23 @@ impl Seats {
             .count()
     }
 
-    /// Takes a free seat for a supervisor that is about to be forked, which counts as idle from now on.
-    pub(super) fn take(&self) -> Option<Seat> {
+    /// Takes a free slot for a supervisor that is about to be forked, which counts as idle from now on.
+    pub(super) fn take(&self) -> Option<WorkerSlot> {
         let mark = self
             .marks
             .get()
             .iter()
             .find(|mark| mark.load(Ordering::Relaxed) == FREE)?;
         mark.store(IDLE, Ordering::Relaxed);
-        Some(Seat(mark))
+        Some(WorkerSlot(mark))
     }
 }
 
 /// One supervisor's mark. Only it and, after its death, the runner change it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Seat(&'static AtomicU8);
+pub(super) struct WorkerSlot(&'static AtomicU8);
 
-impl Seat {
+impl WorkerSlot {
     pub(super) fn free(self) {
         self.0.store(FREE, Ordering::Relaxed);
     }
@@ -78,11 +79,11 @@ impl Seat {
     }
 
     /// Marks it busy, and rings when that leaves too few.
-    pub(super) fn set_busy(self, seats: &Seats) {
+    pub(super) fn set_busy(self, slots: &WorkerSlots) {
         self.0.store(BUSY, Ordering::SeqCst);
-        if seats.idle() < MIN_IDLE {
+        if slots.idle() < MIN_IDLE {
             // Full means that it rings already.
-            rustix::io::write(&seats.bell, &1_u64.to_ne_bytes()).unwrap_or(0);
+            rustix::io::write(&slots.bell, &1_u64.to_ne_bytes()).unwrap_or(0);
         }
     }
 }
@@ -91,24 +92,24 @@ impl Seat {
 mod tests {
     use super::*;
 
-    fn rings(seats: &Seats) -> bool {
-        rustix::io::read(&seats.bell, &mut [0; 8]).is_ok()
+    fn rings(slots: &WorkerSlots) -> bool {
+        rustix::io::read(&slots.bell, &mut [0; 8]).is_ok()
     }
 
     #[test]
     fn the_bell_rings_only_when_few_are_idle() {
-        let seats = Seats::new(4).unwrap();
-        let taken: Vec<_> = (0..4).map(|_| seats.take().unwrap()).collect();
-        assert!(seats.take().is_none());
-        assert_eq!(seats.idle(), 4);
-        taken[0].set_busy(&seats);
-        taken[1].set_busy(&seats);
-        assert!(!rings(&seats));
-        taken[2].set_busy(&seats);
-        assert!(rings(&seats));
+        let slots = WorkerSlots::new(4).unwrap();
+        let taken: Vec<_> = (0..4).map(|_| slots.take().unwrap()).collect();
+        assert!(slots.take().is_none());
+        assert_eq!(slots.idle(), 4);
+        taken[0].set_busy(&slots);
+        taken[1].set_busy(&slots);
+        assert!(!rings(&slots));
+        taken[2].set_busy(&slots);
+        assert!(rings(&slots));
         taken[0].set_idle();
         taken[1].free();
-        assert_eq!(seats.idle(), 2);
-        assert!(seats.take().is_some());
+        assert_eq!(slots.idle(), 2);
+        assert!(slots.take().is_some());
     }
 }

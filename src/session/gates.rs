@@ -151,7 +151,7 @@ mod tests {
         let agent = AgentId::main();
         let open = policy("{tools: {elevated: {allowFrom: {api: ['ops'], chat: ['7']}}}}");
         let sender = |id: &str| {
-            Sender::relayed(super::super::sender::Told {
+            Sender::relayed(super::super::sender::RelayedSender {
                 provider: "chat".to_owned(),
                 id: id.to_owned(),
                 ..Default::default()

@@ -29,7 +29,7 @@ pub struct Sender {
 
 /// What is said of a sender, not looked at yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct RelayedSender {
     /// Where they are known: `telegram`, `slack`.
     pub provider: String,
     pub id: String,
@@ -57,15 +57,15 @@ impl Sender {
     /// # Errors
     /// [`InvalidSender`] for a member that is blank, too long or holds a control character, and for the provider of
     /// calls by token: a relay cannot say that its sender came in by a door of this server.
-    pub fn relayed(told: Told) -> Result<Self, InvalidSender> {
-        let Told {
+    pub fn relayed(relayed: RelayedSender) -> Result<Self, InvalidSender> {
+        let RelayedSender {
             provider,
             id,
             name,
             username,
             e164,
             tag,
-        } = told;
+        } = relayed;
         let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if provider.is_empty() || provider.len() > MAX_PROVIDER || !provider.chars().all(is_word) {
             return Err(InvalidSender {
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn ann() -> Sender {
-        Sender::relayed(Told {
+        Sender::relayed(RelayedSender {
             provider: "Telegram".to_owned(),
             id: "42".to_owned(),
             name: Some("Ann B".to_owned()),
@@ -315,23 +315,23 @@ mod tests {
 
     #[test]
     fn what_is_not_said_of_a_sender_matches_nothing() {
-        let told = |id: &str| Told {
+        let relayed = |id: &str| RelayedSender {
             provider: "sms".to_owned(),
             id: id.to_owned(),
-            ..Told::default()
+            ..RelayedSender::default()
         };
-        let bare = Sender::relayed(told("7")).unwrap();
+        let bare = Sender::relayed(relayed("7")).unwrap();
         for entry in ["name:", "username:", "username:@", "tag:", "e164:+", "@", "+"] {
             assert!(!bare.matches(entry), "{entry}");
         }
         // An id that looks like an entry is compared as an id only.
-        let sly = Sender::relayed(told("name:Ann B")).unwrap();
+        let sly = Sender::relayed(relayed("name:Ann B")).unwrap();
         assert!(!sly.matches("name:Ann B"));
-        assert!(!Sender::relayed(told("*")).unwrap().matches("42"));
+        assert!(!Sender::relayed(relayed("*")).unwrap().matches("42"));
         // Letters that only some alphabets fold together stay apart.
-        let kelvin = Sender::relayed(Told {
+        let kelvin = Sender::relayed(RelayedSender {
             username: Some("\u{212a}im".to_owned()),
-            ..told("8")
+            ..relayed("8")
         });
         assert!(!kelvin.unwrap().matches("username:kim"));
     }
@@ -350,11 +350,11 @@ mod tests {
 
     #[test]
     fn nobody_is_relayed_who_cannot_be() {
-        let refused = |told: Told| Sender::relayed(told).unwrap_err().path;
-        let of = |provider: &str, id: &str| Told {
+        let refused = |relayed: RelayedSender| Sender::relayed(relayed).unwrap_err().path;
+        let of = |provider: &str, id: &str| RelayedSender {
             provider: provider.to_owned(),
             id: id.to_owned(),
-            ..Told::default()
+            ..RelayedSender::default()
         };
         for provider in [
             "",
@@ -373,7 +373,7 @@ mod tests {
         }
         let name = Some("x\u{7}".to_owned());
         assert_eq!(
-            refused(Told {
+            refused(RelayedSender {
                 name,
                 ..of("sms", "1")
             }),

@@ -59,14 +59,14 @@ const CHANGES: &[&str] = &[
 const OTHER_DATA: &[&str] = &["runs output", "completions", "audit reset"];
 
 /// A command as its help tells of it.
-struct Told {
+struct CommandHelp {
     /// Its words after `countersign`.
     words: Vec<String>,
     help: String,
 }
 
 /// All commands, from their help alone.
-fn commands() -> Vec<Told> {
+fn commands() -> Vec<CommandHelp> {
     let mut found = Vec::new();
     let mut open = vec![Vec::new()];
     while let Some(words) = open.pop() {
@@ -78,7 +78,7 @@ fn commands() -> Vec<Told> {
             below.push(name);
             open.push(below);
         }
-        found.push(Told {
+        found.push(CommandHelp {
             words,
             help: done.stdout,
         });

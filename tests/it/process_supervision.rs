@@ -11,7 +11,7 @@ use crate::support::{Api, TestServer, eventually, is_root, kill_hard, signal, sk
 /// Starts everything that tries to get away: it leaves its parent, its session and its group, ignores what can be
 /// ignored, holds the output open, stands still, moves on all the time, or is dead already in great numbers. Each makes
 /// a file once it is there.
-const FUGITIVES: &str = r#"
+const ESCAPING: &str = r#"
 import os, signal, sys, time
 
 place = sys.argv[1]
@@ -93,16 +93,16 @@ wait()
 "#;
 
 /// Runs that can be told from all others on the machine.
-struct Fugitives {
+struct EscapedProcesses {
     mark: String,
     place: PathBuf,
     script: PathBuf,
 }
 
-impl Fugitives {
+impl EscapedProcesses {
     fn new(server: &TestServer, name: &str) -> Self {
         let script = server.scratch().join(&format!("{name}.script"));
-        write_file(&script, FUGITIVES);
+        write_file(&script, ESCAPING);
         Self {
             mark: format!("{name}-{}", std::process::id()),
             place: server.scratch().dir(name),
@@ -181,12 +181,12 @@ fn runner(supervisor: i32) -> i32 {
 }
 
 #[tokio::test]
-async fn a_time_limit_ends_every_fugitive() {
+async fn a_time_limit_ends_every_escaped_process() {
     let server = TestServer::full().start().await;
-    let fugitives = Fugitives::new(&server, "timeout");
+    let escaped = EscapedProcesses::new(&server, "timeout");
     let answer = server
         .agent()
-        .exec(fugitives.call(&json!({ "timeout": 10 })))
+        .exec(escaped.call(&json!({ "timeout": 10 })))
         .await
         .expect(200);
     assert_eq!(
@@ -195,50 +195,50 @@ async fn a_time_limit_ends_every_fugitive() {
         "{answer:#}"
     );
     assert!(
-        fugitives.place.join("all").exists(),
+        escaped.place.join("all").exists(),
         "the limit passed before they were there"
     );
     assert_eq!(
-        alive(&fugitives.mark),
+        alive(&escaped.mark),
         Vec::<i32>::new(),
         "the answer comes when nothing is left"
     );
 }
 
 #[tokio::test]
-async fn a_cancel_ends_every_fugitive() {
+async fn a_cancel_ends_every_escaped_process() {
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let fugitives = Fugitives::new(&server, "cancel");
-    let run = fugitives.in_background(&agent).await;
+    let escaped = EscapedProcesses::new(&server, "cancel");
+    let run = escaped.in_background(&agent).await;
     agent
         .post(&format!("/v1/runs/{run}/cancel"), json!({}))
         .await
         .expect(200);
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
-    assert_eq!(alive(&fugitives.mark), Vec::<i32>::new());
+    assert_eq!(alive(&escaped.mark), Vec::<i32>::new());
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_every_fugitive_along() {
+async fn a_client_that_leaves_takes_every_escaped_process_along() {
     let server = TestServer::full().start().await;
     let agent = server.agent();
-    let fugitives = Fugitives::new(&server, "leaves");
+    let escaped = EscapedProcesses::new(&server, "leaves");
     let call = tokio::spawn({
-        let (agent, call) = (agent.clone(), fugitives.call(&json!({})));
+        let (agent, call) = (agent.clone(), escaped.call(&json!({})));
         async move { agent.exec(call).await }
     });
-    fugitives.all_there().await;
+    escaped.all_there().await;
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    fugitives.all_gone().await;
+    escaped.all_gone().await;
     let runs = agent.get("/v1/runs").await.expect(200);
     let run = text(&runs["items"][0]["runId"]);
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_fugitives_of_foreground_runs_and_of_all_when_told_so() {
+async fn a_stop_ends_the_escaped_processes_of_foreground_runs_and_of_all_when_told_so() {
     for (keeps, signals) in [("keep", 1), ("kill", 1), ("keep", 2)] {
         // Told twice it does not wait any longer, however much time the runs were given.
         let grace_ms = if signals == 1 { 100 } else { 600_000 };
@@ -249,7 +249,10 @@ async fn a_stop_ends_the_fugitives_of_foreground_runs_and_of_all_when_told_so() 
             .start()
             .await;
         let agent = server.agent();
-        let (front, back) = (Fugitives::new(&server, "front"), Fugitives::new(&server, "back"));
+        let (front, back) = (
+            EscapedProcesses::new(&server, "front"),
+            EscapedProcesses::new(&server, "back"),
+        );
         let run = back.in_background(&agent).await;
         let call = tokio::spawn({
             let (agent, call) = (agent.clone(), front.call(&json!({})));
@@ -294,18 +297,18 @@ async fn a_lost_supervisor_a_lost_runner_and_a_lost_server_leave_nobody_alone() 
     let mut server = TestServer::full().start().await;
     let agent = server.agent();
     // The supervisor: nobody knows how it would have ended, and nothing of it goes on.
-    let fugitives = Fugitives::new(&server, "supervisor");
-    let run = fugitives.in_background(&agent).await;
+    let escaped = EscapedProcesses::new(&server, "supervisor");
+    let run = escaped.in_background(&agent).await;
     kill_hard(supervisor(&agent, &run).await);
     let lost = agent.finished(&run).await;
     assert_eq!(
         (&lost["status"], &lost["reason"]),
         (&json!("lost"), &json!("runner-lost"))
     );
-    fugitives.all_gone().await;
+    escaped.all_gone().await;
     // The runner: its supervisors do without, and another one serves what comes next.
-    let fugitives = Fugitives::new(&server, "runner");
-    let run = fugitives.in_background(&agent).await;
+    let escaped = EscapedProcesses::new(&server, "runner");
+    let run = escaped.in_background(&agent).await;
     kill_hard(runner(supervisor(&agent, &run).await));
     agent.exec(json!({ "argv": ["/bin/true"] })).await.expect(200);
     assert_eq!(agent.run(&run).await["status"], "running");
@@ -318,7 +321,7 @@ async fn a_lost_supervisor_a_lost_runner_and_a_lost_server_leave_nobody_alone() 
         .await
         .expect(200);
     assert_eq!(agent.finished(&run).await["status"], "cancelled");
-    fugitives.all_gone().await;
+    escaped.all_gone().await;
 }
 
 /// Kills all of them before any can see that another one is gone.
@@ -349,7 +352,10 @@ fn stands_still(pid: i32) -> bool {
 async fn a_server_and_its_runner_that_die_at_the_same_moment_leave_nobody_alone() {
     let mut server = TestServer::full().start().await;
     let agent = server.agent();
-    let (front, back) = (Fugitives::new(&server, "front"), Fugitives::new(&server, "back"));
+    let (front, back) = (
+        EscapedProcesses::new(&server, "front"),
+        EscapedProcesses::new(&server, "back"),
+    );
     let run = back.in_background(&agent).await;
     let call = tokio::spawn({
         let (agent, call) = (agent.clone(), front.call(&json!({})));
@@ -387,8 +393,8 @@ async fn a_server_and_its_runner_that_die_at_the_same_moment_leave_nobody_alone(
 async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_server() {
     let mut server = TestServer::full().start().await;
     let agent = server.agent();
-    let fugitives = Fugitives::new(&server, "all-at-once");
-    let run = fugitives.in_background(&agent).await;
+    let escaped = EscapedProcesses::new(&server, "all-at-once");
+    let run = escaped.in_background(&agent).await;
     let supervisor = supervisor(&agent, &run).await;
     if !has_a_group(supervisor) {
         skip("no control group of the second version is delegated to this process");
@@ -404,7 +410,7 @@ async fn what_lost_server_runner_and_supervisor_at_once_is_ended_by_the_next_ser
         (&ended["status"], &ended["reason"]),
         (&json!("lost"), &json!("server-restart"))
     );
-    fugitives.all_gone().await;
+    escaped.all_gone().await;
 }
 
 /// Whether everything that a supervisor starts can be killed at once.
@@ -415,7 +421,7 @@ fn has_a_group(supervisor: i32) -> bool {
 }
 
 #[tokio::test]
-async fn every_fugitive_is_ended_without_control_groups_too() {
+async fn every_escaped_process_is_ended_without_control_groups_too() {
     if !is_root() {
         skip("taking control groups away from a server needs root");
         return;
@@ -427,8 +433,8 @@ async fn every_fugitive_is_ended_without_control_groups_too() {
         .await;
     let agent = server.agent();
     for killed in [false, true] {
-        let fugitives = Fugitives::new(&server, &format!("ungrouped-{killed}"));
-        let run = fugitives.in_background(&agent).await;
+        let escaped = EscapedProcesses::new(&server, &format!("ungrouped-{killed}"));
+        let run = escaped.in_background(&agent).await;
         let supervisor = supervisor(&agent, &run).await;
         assert!(!has_a_group(supervisor));
         let expected = if killed {
@@ -442,7 +448,7 @@ async fn every_fugitive_is_ended_without_control_groups_too() {
             "cancelled"
         };
         assert_eq!(agent.finished(&run).await["status"], expected);
-        fugitives.all_gone().await;
+        escaped.all_gone().await;
     }
 }
 

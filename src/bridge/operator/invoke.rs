@@ -28,7 +28,7 @@ use crate::{
         Stop,
     },
     engine::{
-        IdempotencyKey, Leaving,
+        IdempotencyKey, OnDisconnect,
         explain::Outcome,
         hint::hint,
         reply::{Denial, EndedRun, ExecError, ExecReply},
@@ -532,7 +532,7 @@ fn idempotency_key(key: &str, node_id: &str, params: &Value) -> Result<Idempoten
         // Apart from the keys of the HTTP API, which a caller chooses for other bodies.
         key: format!("node.invoke:{key}"),
         body_sha256: Sha256::digest(body.as_bytes()).into(),
-        leaving: Leaving::Kills,
+        on_disconnect: OnDisconnect::Kill,
     })
 }
 

@@ -11,7 +11,7 @@ use super::{
     replacement::Replacement,
 };
 use crate::cli::{
-    caller_lease::{Endings, Held, Hold},
+    caller_lease::{CallerLease, Endings, EndsWithCaller},
     client::Client,
     exec,
     failure::Failure,
@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const SERVER_RETURN: Duration = Duration::from_secs(30);
 
 /// A question ends with its hook: an agent that ended it runs nothing any more, or something else.
-const HELD: Held = Held::Question;
+const HELD: EndsWithCaller = EndsWithCaller::Question;
 
 /// Judges a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
 /// there is a record and perhaps a question, which is waited for.
@@ -44,7 +44,7 @@ pub(super) async fn judge(
         .post_held(&["v1", "exec"], &body, key, (HELD, Duration::ZERO))
         .await?;
     if value::string(&answer, "status") == "approval-pending" {
-        let _hold = Hold::begin(client, &body, key, HELD);
+        let _lease = CallerLease::begin(client, &body, key, HELD);
         if let Some(denial) = wait(client, &answer, patience, &mut endings).await? {
             return Ok(Decision::Deny(denial));
         }

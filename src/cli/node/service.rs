@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     node::{
-        DeviceTokens, NodeFile, NodeStanding, NodeState,
+        DeviceTokens, NodeFile, NodeState, NodeStatusFile,
         service::{self, Changed, Manager, ServiceError, ServiceSpec},
     },
     policy::preset::Preset,
@@ -250,19 +250,19 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
     // A service that we did not install counts as none.
     let installed = matches!(service::installed(&path), Ok(Some(_)));
     let file = NodeFile::load(&state_dir).map_err(|error| identity_failure(&error))?;
-    let standing = NodeStanding::load(&state_dir).map_err(|error| {
+    let status = NodeStatusFile::load(&state_dir).map_err(|error| {
         Failure::new(
             "node-status",
             format!("what the node wrote cannot be read: {error}"),
         )
         .exit(ExitStatus::CONFIG)
     })?;
-    let running = standing.as_ref().is_some_and(NodeStanding::is_running);
+    let running = status.as_ref().is_some_and(NodeStatusFile::is_running);
     let connected = running
-        && standing
+        && status
             .as_ref()
-            .is_some_and(|standing| standing.state == NodeState::Connected);
-    let node_id = standing.as_ref().map(|standing| standing.node_id.clone());
+            .is_some_and(|status| status.state == NodeState::Connected);
+    let node_id = status.as_ref().map(|status| status.node_id.clone());
     let paired = match &node_id {
         Some(id) => DeviceTokens::of(&state_dir, id.clone())
             .load()
@@ -270,16 +270,16 @@ pub(super) fn status(context: &Context, args: &NodeStatusArgs) -> Result<ExitSta
             .is_some(),
         None => false,
     };
-    let waiting = standing.filter(|_standing| running && !connected);
+    let waiting = status.filter(|_status| running && !connected);
     let gateway = file.as_ref().and_then(|file| file.gateway.as_ref());
     let gateway = gateway.and_then(|entry| {
         let scheme = if entry.tls == Some(true) { "wss" } else { "ws" };
         Some(format!("{scheme}://{}:{}", entry.host.as_ref()?, entry.port?))
     });
     let name = file.and_then(|file| file.display_name);
-    let request_id = waiting.as_ref().and_then(|standing| standing.request_id.clone());
-    let detail = waiting.as_ref().and_then(|standing| standing.detail.clone());
-    let state = match waiting.as_ref().map(|standing| standing.state) {
+    let request_id = waiting.as_ref().and_then(|status| status.request_id.clone());
+    let detail = waiting.as_ref().and_then(|status| status.detail.clone());
+    let state = match waiting.as_ref().map(|status| status.state) {
         _ if connected => "connected",
         Some(NodeState::Pairing) => "pairing",
         Some(NodeState::Refused) => "refused",

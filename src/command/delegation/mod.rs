@@ -53,7 +53,7 @@ pub enum Delegation {
     /// Nothing in them does.
     None,
     /// A form does that is known, and whose words can be looked at.
-    Told,
+    Known,
     /// The program is known for it, and something in them is not known to be harmless.
     Unknown,
 }
@@ -67,7 +67,7 @@ pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
     };
     let written = writing::may_write(names, arguments);
     let delegation = match &written {
-        _ if is_told(names, arguments) => Delegation::Told,
+        _ if is_known_form(names, arguments) => Delegation::Known,
         None => Delegation::Unknown,
         Some(_) => delegation,
     };
@@ -81,10 +81,10 @@ pub fn read(names: &[&str], arguments: &[&str]) -> Reading {
 
 /// Whether the arguments of a program make it start another, or may. `names` are all that it may be called by.
 pub fn delegates(names: &[&str], arguments: &[&str]) -> bool {
-    is_told(names, arguments) || table::understand(names, arguments) == Understood::Unknown
+    is_known_form(names, arguments) || table::understand(names, arguments) == Understood::Unknown
 }
 
-fn is_told(names: &[&str], arguments: &[&str]) -> bool {
+fn is_known_form(names: &[&str], arguments: &[&str]) -> bool {
     let names: Vec<&str> = names.iter().map(|name| program(name)).collect();
     // A link may have the name of another program of these, so that all of its names are asked.
     let is = |programs: &[&str]| names.iter().any(|name| programs.contains(name));

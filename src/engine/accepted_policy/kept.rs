@@ -17,7 +17,7 @@ use crate::{
     },
     domain::Actor,
     policy::{
-        pending_change::{Content, Hold},
+        pending_change::{ChangeControl, Content},
         proposals::Proposals,
     },
     settings::{PolicyConfig, SettingsStore, StateDir},
@@ -79,7 +79,7 @@ impl Copy {
         quiet_since_ms: i64,
         lost: &[LostRules],
     ) -> Option<Self> {
-        let content = watched.hold.accepted()?;
+        let content = watched.control.accepted()?;
         Some(Self {
             hash: content.hash.clone(),
             text: text(&content.value),
@@ -108,7 +108,7 @@ impl Copy {
             }),
             proposals: std::mem::take(&mut self.proposals),
             known: self.held.take(),
-            hold: Hold::of(Some(content(self))),
+            control: ChangeControl::of(Some(content(self))),
         }
     }
 

@@ -1,12 +1,10 @@
-//! Which policy is in force: the files as they are, or what was accepted of them
+//! The accepted policy: which policy is in effect, the files as they are or what was accepted of them
 //! (`docs/decisions/0010-who-may-answer.md`).
 //!
-//! Commands run with rights that may reach `openclaw.json` and the approvals document. So once a gateway run began, an
-//! edit from outside that allows more than what was accepted is held, and any change that does where nobody may widen
-//! alone (`[approvals] widening`). While one is held, each judgement asks the accepted policy and the edited one, and
-//! the stricter answer counts. What was accepted is kept in private files beside the ledger, so that a restart accepts
-//! nothing. This owns those files and the memory of what is ours; it never decides about a command.
-//! Entry point: [`PolicyHold::look`].
+//! Commands run with rights that may reach `openclaw.json` and the approvals document. So an edit that allows more stays a
+//! pending change ([`crate::policy::pending_change`]) until it is accepted; meanwhile each judgement asks both contents and
+//! takes the stricter answer. Private files beside the ledger keep what was accepted, so a restart accepts nothing. This
+//! module must never decide about a command. Entry point: [`AcceptedPolicy::in_effect`].
 
 mod kept;
 mod watched;
@@ -24,7 +22,7 @@ use crate::{
     clock::Clock,
     domain::{Actor, UnixMillis},
     ledger::PolicyStamp,
-    policy::pending_change::{Content, Hold, Origin, Step},
+    policy::pending_change::{ChangeControl, Content, Origin, Step},
     settings::{
         ConfigFile, PolicyConfig, PolicyText, Settings, SettingsStore, StagedConfig, StateDir, Widening,
     },
@@ -37,7 +35,7 @@ use watched::{Announced, Watched};
 
 /// The policy of one moment.
 #[derive(Debug, Clone)]
-pub struct Standing {
+pub struct PolicyInEffect {
     /// The settings that count.
     pub settings: Arc<Settings>,
     /// The approvals document that counts.
@@ -45,9 +43,9 @@ pub struct Standing {
     /// The files as they are, while an edit of one is held: what they forbid counts too.
     pub edited: Option<(Arc<Settings>, Arc<Snapshot>)>,
     /// The edit of the document that is held.
-    pub held_document: Option<HeldEdit>,
+    pub pending_document: Option<PendingChange>,
     /// The edit of `openclaw.json` that is held.
-    pub held_config: Option<HeldEdit>,
+    pub pending_config: Option<PendingChange>,
     /// The document as it is on disk.
     pub on_disk: Arc<Snapshot>,
     /// Generation of the settings on disk.
@@ -58,7 +56,7 @@ pub struct Standing {
 
 /// An edit that waits to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldEdit {
+pub struct PendingChange {
     /// The hash of the file as it is.
     pub hash: String,
     /// Since when something is held.
@@ -69,7 +67,7 @@ pub struct HeldEdit {
     pub proposed_by: Vec<Actor>,
 }
 
-impl HeldEdit {
+impl PendingChange {
     /// Who can let it count, in words.
     pub(super) const fn who_accepts(&self) -> &'static str {
         if self.proposed_by.is_empty() {
@@ -109,7 +107,7 @@ pub(super) enum Accepted {
 
 /// The two files, and what of them is accepted.
 #[derive(Debug)]
-pub struct PolicyHold {
+pub struct AcceptedPolicy {
     settings: Arc<SettingsStore>,
     documents: Arc<DocumentStore>,
     clock: Arc<dyn Clock>,
@@ -128,10 +126,10 @@ struct State {
     /// Deny rules and grants that an edit from outside took out of the document and that nobody missed yet.
     lost: Vec<LostRules>,
     revision: u64,
-    standing: Option<Arc<Standing>>,
+    in_effect: Option<Arc<PolicyInEffect>>,
 }
 
-impl Standing {
+impl PolicyInEffect {
     /// What names this policy.
     pub fn stamp(&self) -> PolicyStamp {
         PolicyStamp {
@@ -142,7 +140,7 @@ impl Standing {
     }
 }
 
-impl PolicyHold {
+impl AcceptedPolicy {
     /// Reads what an earlier server had accepted. Until `begin` every edit counts as one of a command.
     pub fn open(
         settings: Arc<SettingsStore>,
@@ -166,7 +164,7 @@ impl PolicyHold {
             began: true,
             quiet_since,
             revision: 0,
-            standing: None,
+            in_effect: None,
         };
         Self {
             settings,
@@ -190,7 +188,7 @@ impl PolicyHold {
             // A clock that went back says nothing.
             state.began = began || state.quiet_since > self.clock.now().get();
         }
-        drop(self.look());
+        drop(self.in_effect());
         let mut state = self.lock();
         state.document.announced = None;
         state.config.announced = None;
@@ -203,20 +201,20 @@ impl PolicyHold {
     }
 
     /// Looks at both files. A few stats when nothing changed.
-    pub fn look(&self) -> Arc<Standing> {
+    pub fn in_effect(&self) -> Arc<PolicyInEffect> {
         // What it found is in `current` and `rejected_files`, and told of from there.
         drop(self.settings.refresh());
         let mut state = self.lock();
-        self.look_with(&mut state)
+        self.in_effect_with(&mut state)
     }
 
     /// Looks just before a run begins: from then on an edit may be the run's.
-    pub(super) fn look_and_launch(&self) -> Arc<Standing> {
+    pub(super) fn in_effect_at_launch(&self) -> Arc<PolicyInEffect> {
         drop(self.settings.refresh());
         let mut state = self.lock();
-        let standing = self.look_with(&mut state);
+        let in_effect = self.in_effect_with(&mut state);
         state.began = true;
-        standing
+        in_effect
     }
 
     /// A document of ours is about to be put in place. What it is made from is judged first: nobody may have looked at
@@ -224,7 +222,7 @@ impl PolicyHold {
     pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: Option<&Actor>) {
         let mut state = self.lock();
         self.see_document(&mut state, pending.before);
-        state.standing = None;
+        state.in_effect = None;
         state.document.announced = Some(Announced {
             drew_token: pending.drew_token,
             ..Announced::here(pending.hash, ours, by)
@@ -243,7 +241,7 @@ impl PolicyHold {
                 hash: base.hash().to_owned(),
             };
             self.see_config(&mut state, text, policy);
-            state.standing = None;
+            state.in_effect = None;
         }
         state.config.announced = Some(Announced::here(staged.hash(), Ours::Part, by));
         self.keep(&state, PolicyFile::Config);
@@ -251,15 +249,15 @@ impl PolicyHold {
 
     /// What this thread announced is in place, or will not be. `is_idle` says that no gateway run is under way.
     pub(super) fn settle(&self, file: PolicyFile, is_idle: impl FnOnce() -> bool) {
-        drop(self.look());
+        drop(self.in_effect());
         let mut state = self.lock();
         let own = state.announced(file).take_if(Announced::is_of_this_thread);
         let Some(Announced { hash, .. }) = own else {
             return;
         };
         let accepted = match file {
-            PolicyFile::Document => state.document.hold.accepted().map(|content| &content.hash),
-            PolicyFile::Config => state.config.hold.accepted().map(|content| &content.hash),
+            PolicyFile::Document => state.document.control.accepted().map(|content| &content.hash),
+            PolicyFile::Config => state.config.control.accepted().map(|content| &content.hash),
         };
         if accepted == Some(&hash) {
             state.calm_down(is_idle, self.clock.now().get());
@@ -269,7 +267,7 @@ impl PolicyHold {
 
     /// Forgets a note that this thread announced.
     pub(super) fn settle_note(&self) {
-        drop(self.look());
+        drop(self.in_effect());
         drop(
             self.lock()
                 .document
@@ -286,7 +284,7 @@ impl PolicyHold {
         by: &Actor,
         is_idle: impl FnOnce() -> bool,
     ) -> Accepted {
-        drop(self.look());
+        drop(self.in_effect());
         let mut state = self.lock();
         if self.is_own(&state, file, by) {
             return Accepted::OwnProposal;
@@ -302,7 +300,7 @@ impl PolicyHold {
                 state.lost.clear();
             }
             state.revision += 1;
-            state.standing = None;
+            state.in_effect = None;
             state.calm_down(is_idle, now);
             self.keep(&state, file);
         }
@@ -329,8 +327,8 @@ impl PolicyHold {
     /// The accepted text of `openclaw.json`, while an edit of it is held.
     pub(super) fn accepted_config(&self) -> Option<PolicyText> {
         let state = self.lock();
-        state.config.hold.held()?;
-        let accepted = state.config.hold.accepted()?;
+        state.config.control.pending()?;
+        let accepted = state.config.control.accepted()?;
         Some(PolicyText {
             text: accepted.value.text.clone(),
             hash: accepted.hash.clone(),
@@ -358,12 +356,12 @@ impl PolicyHold {
     /// left until the edit is accepted, and so is what widens where nobody may do that alone.
     pub(super) fn amend_document<E>(&self, ours: Ours, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
         let mut state = self.lock();
-        if state.document.hold.held().is_none() {
+        if state.document.control.pending().is_none() {
             return;
         }
         let accepted = state
             .document
-            .hold
+            .control
             .accepted()
             .and_then(|content| content.value.document());
         let Some(before) = accepted.cloned() else { return };
@@ -379,22 +377,22 @@ impl PolicyHold {
             hash: snapshot.hash.clone(),
             value: snapshot,
         };
-        if state.document.hold.amend(content, document_allows) != Step::Same {
+        if state.document.control.amend(content, document_allows) != Step::Same {
             state.revision += 1;
-            state.standing = None;
+            state.in_effect = None;
             self.keep(&state, PolicyFile::Document);
         }
     }
 
-    fn look_with(&self, state: &mut State) -> Arc<Standing> {
+    fn in_effect_with(&self, state: &mut State) -> Arc<PolicyInEffect> {
         let document = self.documents.snapshot();
         let generation = self.settings.current().generation;
-        if let Some(standing) = &state.standing {
-            if standing.generation == generation && Arc::ptr_eq(&standing.on_disk, &document) {
-                return Arc::clone(standing);
+        if let Some(in_effect) = &state.in_effect {
+            if in_effect.generation == generation && Arc::ptr_eq(&in_effect.on_disk, &document) {
+                return Arc::clone(in_effect);
             }
             // The same content may be refused now, or not be any more: who owns a file or may write it counts too.
-            if standing.on_disk.status != document.status {
+            if in_effect.on_disk.status != document.status {
                 state.revision += 1;
             }
         }
@@ -403,9 +401,9 @@ impl PolicyHold {
             self.see_config(state, text, settings.policy.clone());
         }
         self.see_document(state, &document);
-        let standing = Arc::new(state.stand(settings, document));
-        state.standing = Some(Arc::clone(&standing));
-        standing
+        let in_effect = Arc::new(state.assemble(settings, document));
+        state.in_effect = Some(Arc::clone(&in_effect));
+        in_effect
     }
 
     fn see_config(&self, state: &mut State, PolicyText { text, hash }: PolicyText, policy: PolicyConfig) {
@@ -433,13 +431,13 @@ impl PolicyHold {
 
     fn see_document(&self, state: &mut State, document: &Arc<Snapshot>) {
         if let DocumentStatus::Refused(_) = document.status {
-            if state.document.hold.forget_edit() != Step::Same {
+            if state.document.control.forget_edit() != Step::Same {
                 state.revision += 1;
             }
-            if state.document.hold.accepted().is_none() {
+            if state.document.control.accepted().is_none() {
                 // Anything that comes later allows more than this.
                 let nothing = Snapshot::of_accepted(Some(b""), String::new());
-                state.document.hold = Hold::of(Some(Content {
+                state.document.control = ChangeControl::of(Some(Content {
                     hash: nothing.hash.clone(),
                     value: Arc::new(nothing),
                 }));
@@ -472,7 +470,7 @@ impl PolicyHold {
                 });
                 state.note_lost_rules(before.as_ref(), document, origin) || !is_same
             }
-            Step::Held | Step::Same => is_restated,
+            Step::Pending | Step::Same => is_restated,
         };
         if is_new || is_worth_keeping {
             self.keep(state, PolicyFile::Document);
@@ -553,7 +551,7 @@ impl State {
         let token = document.document().and_then(Document::socket_token);
         let accepted = self
             .document
-            .hold
+            .control
             .accepted()
             .and_then(|content| content.value.document());
         let (Some(token), Some(accepted)) = (token, accepted) else {
@@ -566,7 +564,7 @@ impl State {
         let mut restated = accepted.clone();
         restated.set_socket_token(token.clone());
         let snapshot = Arc::new(Snapshot::of_edited(&restated));
-        self.document.hold.restate(Content {
+        self.document.control.restate(Content {
             hash: snapshot.hash.clone(),
             value: snapshot,
         });
@@ -583,31 +581,31 @@ impl State {
     }
 
     fn is_held(&self) -> bool {
-        self.document.hold.held().is_some() || self.config.hold.held().is_some()
+        self.document.control.pending().is_some() || self.config.control.pending().is_some()
     }
 
-    fn stand(&self, settings: Arc<Settings>, document: Arc<Snapshot>) -> Standing {
+    fn assemble(&self, settings: Arc<Settings>, document: Arc<Snapshot>) -> PolicyInEffect {
         let accepted = self
             .config
             .accepted()
-            .filter(|_| self.config.hold.held().is_some());
+            .filter(|_| self.config.control.pending().is_some());
         let is_unknown = accepted.as_ref().is_some_and(|content| content.policy.is_none());
         let counted = match accepted.and_then(|content| content.policy.clone()) {
             Some(policy) => Arc::new(settings.with_policy(policy)),
             // Nothing is held, or only the edit is known, and then the document below denies.
             None => Arc::clone(&settings),
         };
-        let counted_document = match (self.document.hold.held(), self.document.accepted()) {
+        let counted_document = match (self.document.control.pending(), self.document.accepted()) {
             _ if is_unknown => Arc::new(Snapshot::of_accepted(Some(b""), document.hash.clone())),
             (Some(_), Some(accepted)) => accepted,
             (_, _) => Arc::clone(&document),
         };
-        Standing {
+        PolicyInEffect {
             on_disk: Arc::clone(&document),
             generation: settings.generation,
             revision: self.revision,
-            held_document: self.document.held_edit(),
-            held_config: self.config.held_edit(),
+            pending_document: self.document.pending_change(),
+            pending_config: self.config.pending_change(),
             settings: counted,
             document: counted_document,
             edited: self.is_held().then_some((settings, document)),

@@ -6,16 +6,16 @@ use std::thread::{self, ThreadId};
 use crate::{
     domain::{Actor, UnixMillis},
     policy::{
-        pending_change::{Content, Held, Hold, Origin, Step},
+        pending_change::{self, ChangeControl, Content, Origin, Step},
         proposals::Proposals,
     },
 };
 
-use super::{HeldEdit, Ours};
+use super::{Ours, PendingChange};
 
 #[derive(Debug)]
 pub(super) struct Watched<T> {
-    pub(super) hold: Hold<T>,
+    pub(super) control: ChangeControl<T>,
     /// What we are about to put in its place.
     pub(super) announced: Option<Announced>,
     /// Who proposed what is held.
@@ -55,7 +55,7 @@ impl Announced {
 impl<T> Default for Watched<T> {
     fn default() -> Self {
         Self {
-            hold: Hold::default(),
+            control: ChangeControl::default(),
             announced: None,
             proposals: Proposals::default(),
             known: None,
@@ -69,11 +69,11 @@ impl<T> Watched<T> {
     where
         T: Clone,
     {
-        self.hold.accepted().map(|content| content.value.clone())
+        self.control.accepted().map(|content| content.value.clone())
     }
 
     /// Takes note of what lies on the disk, and of whose it is when it is held. Says also whether anything changed about
-    /// who proposed what. `allows` is that of [`Hold::see`].
+    /// who proposed what. `allows` is that of [`ChangeControl::see`].
     pub(super) fn see(
         &mut self,
         content: Content<T>,
@@ -83,12 +83,12 @@ impl<T> Watched<T> {
     ) -> (Step, bool) {
         let by = self.proposer(origin, &content, &allows);
         let before = self.told();
-        let step = self.hold.see(content, origin, now_ms, allows);
+        let step = self.control.see(content, origin, now_ms, allows);
         let is_new = match step {
             Step::Same => false,
-            Step::Held => {
+            Step::Pending => {
                 let now = self.told();
-                let held = self.hold.held().map(|held| held.content.hash.clone());
+                let held = self.control.pending().map(|held| held.content.hash.clone());
                 let is_other = self.known != held;
                 self.known = held;
                 self.proposals.note(by, &before, &now) || is_other
@@ -106,11 +106,13 @@ impl<T> Watched<T> {
     where
         T: Clone,
     {
-        let held = self.hold.held().filter(|held| held.content.hash == hash);
+        let held = self.control.pending().filter(|held| held.content.hash == hash);
         let Some(content) = held.map(|held| held.content.clone()) else {
             return false;
         };
-        let step = self.hold.see(content, Origin::Whole, now_ms, |_, _| Vec::new());
+        let step = self
+            .control
+            .see(content, Origin::Whole, now_ms, |_, _| Vec::new());
         let is_accepted = step == Step::Accepted;
         if is_accepted {
             self.proposals = Proposals::default();
@@ -121,7 +123,7 @@ impl<T> Watched<T> {
 
     /// Forgets who proposed something when nothing is held any more. Says whether there was anybody.
     pub(super) fn forget_proposals(&mut self) -> bool {
-        self.hold.held().is_none() && !std::mem::take(&mut self.proposals).is_empty()
+        self.control.pending().is_none() && !std::mem::take(&mut self.proposals).is_empty()
     }
 
     /// Whose a content is. `began` says that a command may have written one that is not ours.
@@ -150,8 +152,8 @@ impl<T> Watched<T> {
     }
 
     /// The edit that is held.
-    pub(super) fn held_edit(&self) -> Option<HeldEdit> {
-        self.hold.held().map(|held| HeldEdit {
+    pub(super) fn pending_change(&self) -> Option<PendingChange> {
+        self.control.pending().map(|held| PendingChange {
             hash: held.content.hash.clone(),
             since: UnixMillis::new(held.since_ms),
             allows: held.allows.clone(),
@@ -170,16 +172,19 @@ impl<T> Watched<T> {
         if origin != Origin::Proposed || self.known.as_ref() == Some(&content.hash) {
             return None;
         }
-        let widens = |held: &Held<T>| !allows(&held.content.value, &content.value).is_empty();
+        let widens =
+            |held: &pending_change::PendingChange<T>| !allows(&held.content.value, &content.value).is_empty();
         let by = match self.announcement(&content.hash) {
             Some(announced) => announced.by.clone(),
             None => Some(Actor::state_directory()),
         };
-        by.filter(|_| self.hold.held().is_none_or(widens))
+        by.filter(|_| self.control.pending().is_none_or(widens))
     }
 
     /// What the edit that is held would newly allow.
     fn told(&self) -> Vec<String> {
-        self.hold.held().map_or_else(Vec::new, |held| held.allows.clone())
+        self.control
+            .pending()
+            .map_or_else(Vec::new, |held| held.allows.clone())
     }
 }

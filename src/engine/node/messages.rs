@@ -1,11 +1,14 @@
-//! What nodes say on their own: that they are there, how their runs go, and answers that nobody waits for any more.
+//! Node messages: what nodes say on their own, that they are there, how their runs go, and late answers.
+//!
+//! A message is delivered to the task of its run ([`super::run_task`]), or ends a run that is `lost`. A node must never be
+//! believed about a run of another node, and nothing that it says starts a run again.
 
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use serde_json::Value;
 
-use super::{is_fenced, run_task::Heard};
+use super::{is_fenced, run_task::NodeMessage};
 use crate::{
     domain::{Run, RunId, RunStatus},
     engine::{
@@ -23,7 +26,7 @@ impl NodeSink for Engine {
         self.seen_nodes.forget(&node.node_id);
         self.judge_again_on(&node.node_id);
         for live in self.live_on(&node.node_id) {
-            tell(&live, Heard::Connected(node.clone()));
+            deliver(&live, NodeMessage::Connected(node.clone()));
         }
         if let Some(engine) = self.this.upgrade().filter(|_| is_fenced(&node)) {
             let work = Arc::clone(&engine);
@@ -42,7 +45,7 @@ impl NodeSink for Engine {
         }
         self.seen_nodes.forget(node_id);
         for live in self.live_on(node_id) {
-            tell(&live, Heard::Disconnected);
+            deliver(&live, NodeMessage::Disconnected);
         }
     }
 
@@ -51,7 +54,7 @@ impl NodeSink for Engine {
             return false;
         };
         if let Some(live) = self.live.get(&run_id).filter(|live| !live.has_ended()) {
-            return is_of(&live, node_id) && tell(&live, Heard::Late(result));
+            return is_of(&live, node_id) && deliver(&live, NodeMessage::Late(result));
         }
         let Some(run) = self.lost_run(&run_id, node_id) else {
             return false;
@@ -71,12 +74,12 @@ impl NodeSink for Engine {
         let live = run_id.and_then(|run_id| self.live.get(&run_id));
         // Of a run that is not its own a node has nothing to say, and of one that has ended nothing new.
         live.filter(|live| is_of(live, node_id) && !live.has_ended())
-            .is_some_and(|live| tell(&live, Heard::Event(event)))
+            .is_some_and(|live| deliver(&live, NodeMessage::Event(event)))
     }
 }
 
 impl Engine {
-    /// The runs of this server's care that a node has.
+    /// The runs of this server's supervision that a node has.
     fn live_on(&self, node_id: &str) -> Vec<Arc<LiveRun>> {
         let all = self.live.all().into_iter();
         all.filter(|live| is_of(live, node_id) && !live.has_ended())
@@ -125,9 +128,9 @@ fn is_of(live: &LiveRun, node_id: &str) -> bool {
     live.control().node_id() == Some(node_id)
 }
 
-fn tell(live: &LiveRun, heard: Heard) -> bool {
+fn deliver(live: &LiveRun, message: NodeMessage) -> bool {
     match live.control() {
-        Control::Node(control) => control.hear(heard),
+        Control::Node(control) => control.deliver(message),
         Control::Supervisor(_) => false,
     }
 }

@@ -1,4 +1,4 @@
-//! Commands on nodes: which node a call means, what is known of it, and the care of its runs
+//! Commands on nodes: which node a call means, what is known of it, and the task of each of its runs
 //! (`docs/spec/bridge.md#13-ours`).
 //!
 //! A node is believed about its own machine and about nothing else: what it says of a run counts if the run is its own. The
@@ -349,7 +349,7 @@ impl Engine {
         })?;
         now.node = Some(Arc::new(OnNode::new(node, asker.clone())));
         let call = self.call_of_binding(binding, &now)?;
-        let (now, _call, _judged) = self.look_on_node(call, now, &[], Purpose::Again).await?;
+        let (now, _call, _judged) = self.evaluate_on_node(call, now, &[], Purpose::Again).await?;
         Ok(now)
     }
 }

@@ -1,9 +1,9 @@
-//! One task per run on a node: it calls the node, hears it to the end and puts the end into the ledger.
+//! The node run task: one task per run on a node, which calls the node, reads its messages and records the end.
 //!
-//! A run takes this way: the launch is committed, the call is sent over the connection that the launch names and over no other,
-//! and from then on the run ends by the node's answer, by what the node said before its link broke, or as `lost`. It is never
-//! sent again. A node that keeps a fence is waited for a while and asked ([`LINK_GRACE`]); what it says later still counts
-//! (`Engine::late_result`).
+//! The launch is committed first. Then the call is sent over the connection that the launch names and over no other; it must
+//! never be sent again. The run ends by the node's answer, by what the node said before its link broke, or as `lost`. A
+//! node that keeps a fence is given [`LINK_GRACE`] to come back, and is asked; what it says later still counts
+//! (`Engine::late_result`). Read on: [`super::messages`] delivers what nodes say, [`super::output`] keeps their output.
 
 use std::{sync::Arc, task::Poll, time::Duration};
 
@@ -28,7 +28,7 @@ use crate::{
         Engine,
         live::{Control, LiveRun, LiveState, NewLiveRun, Recent},
         outcome::{self, OutputSummary},
-        supervise::{Custody, Listeners, Remains},
+        supervise::{Listeners, Remains, Supervision},
         system_event,
     },
     events::{Event, EventKind},
@@ -55,20 +55,20 @@ const LINK_GRACE: Duration = Duration::from_secs(20);
 const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
 /// A run that a node did not refuse by then is said to run, where the node does not say so itself.
 const STARTED_AFTER: Duration = Duration::from_secs(1);
-/// What is heard of one run at once; more is dropped.
-const MAX_HEARD: usize = 16;
+/// Messages that wait for one run task; more are dropped.
+const MAX_MESSAGES: usize = 16;
 
-/// What can be told to a run on a node, and how it hears of it.
+/// The way to the task of a run on a node.
 #[derive(Debug)]
 pub(in crate::engine) struct NodeControl {
     node_id: String,
     kill: watch::Sender<Option<KillCause>>,
-    heard: mpsc::Sender<Heard>,
+    messages: mpsc::Sender<NodeMessage>,
 }
 
-/// What is heard of a run besides the answer to its call.
+/// A message about a run, besides the answer to its call.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum NodeMessage {
     /// The node tells of it.
     Event(RunEvent),
     /// An answer to a call that nobody waits for any more.
@@ -94,14 +94,14 @@ impl NodeControl {
         &self.node_id
     }
 
-    /// Tells the run's task. False when it has ended, or was told too much.
-    pub(super) fn hear(&self, heard: Heard) -> bool {
-        self.heard.try_send(heard).is_ok()
+    /// Delivers a message to the run's task. False when it has ended, or too many wait.
+    pub(super) fn deliver(&self, message: NodeMessage) -> bool {
+        self.messages.try_send(message).is_ok()
     }
 }
 
 /// Everything that one task needs for its run.
-struct Care {
+struct NodeRunTask {
     node_id: String,
     generation: NodeGeneration,
     fenced: bool,
@@ -111,7 +111,7 @@ struct Care {
     /// What it means when the node never comes back.
     lost: Reason,
     kill: watch::Receiver<Option<KillCause>>,
-    heard: mpsc::Receiver<Heard>,
+    messages: mpsc::Receiver<NodeMessage>,
 }
 
 /// How the wait for a node ended.
@@ -133,7 +133,7 @@ impl Engine {
     pub(in crate::engine) async fn start_on_node(
         self: &Arc<Self>,
         permit: Permit,
-        custody: Custody,
+        supervision: Supervision,
     ) -> Option<Arc<LiveRun>> {
         let permitted_at = monotonic();
         let run_id = permit.run_id().clone();
@@ -145,7 +145,7 @@ impl Engine {
                 tracing::warn!(run.id = %run_id, error = why, "a run could not be sent to its node");
                 self.end_run(&run_id, Reason::NotStarted, Some(why.to_owned()))
                     .await;
-                self.release_holder(&custody);
+                self.release_holder(&supervision);
                 return None;
             }
         };
@@ -160,15 +160,15 @@ impl Engine {
             timeout,
             lost: Reason::NodeDisconnected,
         };
-        Some(self.care_for(place, Some(request), custody, Some(permitted_at)))
+        Some(self.spawn_run_task(place, Some(request), supervision, Some(permitted_at)))
     }
 
-    /// Takes a run of an earlier server under care again, whose node keeps a fence for it: it is asked once it is there.
-    pub(in crate::engine) fn care_again(
+    /// Takes a run of an earlier server under supervision again, whose node keeps a fence for it: it is asked once it is there.
+    pub(in crate::engine) fn resume_on_node(
         self: &Arc<Self>,
         run: &Run,
         node: NodeRun,
-        custody: Custody,
+        supervision: Supervision,
     ) -> Arc<LiveRun> {
         let place = Place {
             run_id: run.id.clone(),
@@ -179,14 +179,14 @@ impl Engine {
             timeout: run.timeout,
             lost: Reason::ServerRestart,
         };
-        self.care_for(place, None, custody, None)
+        self.spawn_run_task(place, None, supervision, None)
     }
 
-    fn care_for(
+    fn spawn_run_task(
         self: &Arc<Self>,
         place: Place,
         request: Option<InvokeRequest>,
-        custody: Custody,
+        supervision: Supervision,
         permitted_at: Option<Duration>,
     ) -> Arc<LiveRun> {
         let Place {
@@ -199,11 +199,11 @@ impl Engine {
             lost,
         } = place;
         let (kill, killed) = watch::channel(None);
-        let (hear, heard) = mpsc::channel(MAX_HEARD);
+        let (sender, messages) = mpsc::channel(MAX_MESSAGES);
         let control = NodeControl {
             node_id: node_id.clone(),
             kill,
-            heard: hear,
+            messages: sender,
         };
         let live = LiveRun::new(NewLiveRun {
             run_id,
@@ -211,7 +211,7 @@ impl Engine {
             host: Host::Node,
             control: Control::Node(control),
             capture: Capture::new(self.capture_limits()),
-            holder: custody.holder.clone(),
+            holder: supervision.holder.clone(),
             recent: Recent::new(self.settings.current().server.output.max_run_bytes),
             terminal: None,
             now: self.clock.now(),
@@ -219,7 +219,7 @@ impl Engine {
         self.live.insert(&live);
         self.kill_if_stopped(&live);
         self.broker.touch(&live.run_id);
-        let care = Care {
+        let task = NodeRunTask {
             node_id,
             generation,
             fenced,
@@ -227,11 +227,11 @@ impl Engine {
             timeout,
             lost,
             kill: killed,
-            heard,
+            messages,
         };
         let (engine, held) = (Arc::clone(self), Arc::clone(&live));
         self.tasks.spawn(async move {
-            engine.care(&held, care, custody, permitted_at).await;
+            engine.run_node_task(&held, task, supervision, permitted_at).await;
         });
         live
     }
@@ -333,23 +333,24 @@ impl Engine {
         }
     }
 
-    async fn care(
+    async fn run_node_task(
         self: Arc<Self>,
         live: &Arc<LiveRun>,
-        mut care: Care,
-        custody: Custody,
+        mut task: NodeRunTask,
+        supervision: Supervision,
         permitted_at: Option<Duration>,
     ) {
         let mut start = Start {
             at: None,
             permitted_at,
         };
-        let end = Box::pin(self.wait_for_node(live, &mut care, custody.notice_after, &mut start)).await;
+        let end =
+            Box::pin(self.await_node_result(live, &mut task, supervision.notice_after, &mut start)).await;
         hooks::reach("node.answered");
-        // Nothing is heard any more: a late answer finds the record.
-        care.heard.close();
-        let killed = *care.kill.borrow();
-        let (end, sent) = self.end_on_node(live, &care, end, killed, &mut start).await;
+        // No message is read any more: a late answer finds the record.
+        task.messages.close();
+        let killed = *task.kill.borrow();
+        let (end, sent) = self.end_on_node(live, &task, end, killed, &mut start).await;
         let denial = end.reason.filter(|reason| is_denial(*reason));
         let remains = Remains::of(sent.map_or(RunOutput::Inline(Vec::new()), |sent| sent.kept));
         self.finish(live, end, remains).await;
@@ -362,7 +363,7 @@ impl Engine {
         }
         self.live.remove(&live.run_id);
         self.broker.touch(&live.run_id);
-        drop(custody.slot);
+        drop(supervision.slot);
         if live.is_session() {
             self.evict_sessions(&live.agent).await;
         }
@@ -385,24 +386,24 @@ impl Engine {
         }
     }
 
-    async fn wait_for_node(
+    async fn await_node_result(
         &self,
         live: &Arc<LiveRun>,
-        care: &mut Care,
+        task: &mut NodeRunTask,
         notice_after: Option<Duration>,
         start: &mut Start,
     ) -> NodeEnd {
         let grace = self.settings.current().server.bridge.tick.min(LINK_GRACE);
         let mut said: Option<RunEvent> = None;
-        let mut answer = care.request.take().map(|request| self.send(request));
+        let mut answer = task.request.take().map(|request| self.send(request));
         let mut status: Option<BoxFuture<'static, Option<RunState>>> = None;
         let (mut started_by, mut link_by) = if answer.is_some() {
-            ((!care.fenced).then(|| Instant::now() + STARTED_AFTER), None)
+            ((!task.fenced).then(|| Instant::now() + STARTED_AFTER), None)
         } else {
             (None, Some(Instant::now() + grace))
         };
         // As long as a call waits, the link looks after the time.
-        let give_up_by = care
+        let give_up_by = task
             .timeout
             .map(|limit| Instant::now() + limit + BEYOND_TIMEOUT + grace);
         let (mut is_told, mut cancel_by): (bool, Option<Instant>) = (false, None);
@@ -416,17 +417,17 @@ impl Engine {
                     // What it told before its link broke still counts. Of a fenced run that waits on the loop hears it.
                     let is_last = match &result {
                         Ok(_) => false,
-                        Err(failure) => !(care.fenced && matches!(failure, InvokeFailure::Disconnected)),
+                        Err(failure) => !(task.fenced && matches!(failure, InvokeFailure::Disconnected)),
                     };
-                    while is_last && let Ok(heard) = care.heard.try_recv() {
-                        match heard {
-                            Heard::Event(RunEvent::Started) => self.mark_started(live, start).await,
-                            Heard::Event(event) => said = said.or(Some(event)),
-                            Heard::Late(result) => return NodeEnd::Answered(result.outcome),
-                            Heard::Connected(_) | Heard::Disconnected => {}
+                    while is_last && let Ok(message) = task.messages.try_recv() {
+                        match message {
+                            NodeMessage::Event(RunEvent::Started) => self.mark_started(live, start).await,
+                            NodeMessage::Event(event) => said = said.or(Some(event)),
+                            NodeMessage::Late(result) => return NodeEnd::Answered(result.outcome),
+                            NodeMessage::Connected(_) | NodeMessage::Disconnected => {}
                         }
                     }
-                    if let Ok(end) = heard_answer(result, care, said.as_ref()) {
+                    if let Ok(end) = evaluate_answer(result, task, said.as_ref()) {
                         return end;
                     }
                     started_by = None;
@@ -440,8 +441,8 @@ impl Engine {
                         Some(RunState::Running) => {
                             link_by = None;
                             self.mark_started(live, start).await;
-                            if care.kill.borrow().is_some() {
-                                self.nodes.cancel(&care.node_id, live.run_id.as_str());
+                            if task.kill.borrow().is_some() {
+                                self.nodes.cancel(&task.node_id, live.run_id.as_str());
                                 cancel_by = Some(Instant::now() + CANCEL_PATIENCE);
                             }
                         }
@@ -451,21 +452,21 @@ impl Engine {
                         }
                     }
                 }
-                heard = care.heard.recv() => match heard {
-                    Some(Heard::Event(RunEvent::Started)) => {
+                message = task.messages.recv() => match message {
+                    Some(NodeMessage::Event(RunEvent::Started)) => {
                         started_by = None;
                         self.mark_started(live, start).await;
                     }
-                    Some(Heard::Event(event)) => said = said.or(Some(event)),
-                    Some(Heard::Late(result)) if answer.is_none() => return NodeEnd::Answered(result.outcome),
-                    Some(Heard::Connected(node)) if answer.is_none() && is_fenced(&node) => {
+                    Some(NodeMessage::Event(event)) => said = said.or(Some(event)),
+                    Some(NodeMessage::Late(result)) if answer.is_none() => return NodeEnd::Answered(result.outcome),
+                    Some(NodeMessage::Connected(node)) if answer.is_none() && is_fenced(&node) => {
                         status = Some(self.status_of(node, live));
                     }
-                    Some(Heard::Disconnected) if answer.is_none() => {
+                    Some(NodeMessage::Disconnected) if answer.is_none() => {
                         status = None;
                         link_by.get_or_insert_with(|| Instant::now() + grace);
                     }
-                    Some(Heard::Late(_) | Heard::Connected(_) | Heard::Disconnected) => {}
+                    Some(NodeMessage::Late(_) | NodeMessage::Connected(_) | NodeMessage::Disconnected) => {}
                     // The control lives as long as the run.
                     None => return NodeEnd::Lost("nobody listens to the node any more"),
                 },
@@ -473,13 +474,13 @@ impl Engine {
                     started_by = None;
                     self.mark_started(live, start).await;
                 }
-                () = killed(&mut care.kill), if !is_told => {
+                () = killed(&mut task.kill), if !is_told => {
                     is_told = true;
                     // One that is away is told once it is there and says that the run goes on.
                     if link_by.is_none() {
-                        self.nodes.cancel(&care.node_id, live.run_id.as_str());
+                        self.nodes.cancel(&task.node_id, live.run_id.as_str());
                         // The first generation does not know what that means.
-                        let patience = if care.generation == NodeGeneration::First {
+                        let patience = if task.generation == NodeGeneration::First {
                             Duration::ZERO
                         } else {
                             CANCEL_PATIENCE
@@ -487,10 +488,10 @@ impl Engine {
                         cancel_by = Some(Instant::now() + patience);
                     }
                 }
-                () = until(cancel_by) => return gone(care, said, "the node did not answer"),
-                () = until(link_by) => return gone(care, said, "the node did not come back"),
+                () = until(cancel_by) => return gone(task, said, "the node did not answer"),
+                () = until(link_by) => return gone(task, said, "the node did not come back"),
                 () = until(give_up_by), if answer.is_none() => {
-                    return gone(care, said, "the node did not answer in time");
+                    return gone(task, said, "the node did not answer in time");
                 }
                 () = &mut notice, if !noticed => noticed = true,
             }
@@ -545,7 +546,7 @@ impl Engine {
         live: &Arc<LiveRun>,
         text: impl FnOnce(system_event::Place<'_>, &RunId) -> String,
     ) {
-        let settings = Arc::clone(&self.policy_hold.look().settings);
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
         if !settings.policy.exec(&live.agent).notify_on_exit {
             return;
         }
@@ -565,7 +566,7 @@ impl Engine {
     async fn end_on_node(
         &self,
         live: &Arc<LiveRun>,
-        care: &Care,
+        task: &NodeRunTask,
         end: NodeEnd,
         killed: Option<KillCause>,
         start: &mut Start,
@@ -602,9 +603,9 @@ impl Engine {
                     Some(_) | None => (without_output(refused(reason, start), Some(words)), None),
                 };
             }
-            NodeEnd::Said(RunEvent::Started) => return (without_output(care.lost, None), None),
+            NodeEnd::Said(RunEvent::Started) => return (without_output(task.lost, None), None),
             NodeEnd::Lost(why) => {
-                return (without_output(care.lost, Some(why.to_owned())), None);
+                return (without_output(task.lost, Some(why.to_owned())), None);
             }
             NodeEnd::NotSent(failure) => {
                 let detail = format!("nothing was sent: {}", see::describe(&failure));
@@ -634,7 +635,7 @@ impl Engine {
         let mut end = output::end_of_answer(
             &answer,
             killed,
-            care.timeout,
+            task.timeout,
             (sent.summary.clone(), sent.bytes),
             now,
         );
@@ -753,9 +754,9 @@ async fn until(at: Option<Instant>) {
 }
 
 /// What an answer, or that there is none, means for the wait.
-fn heard_answer(
+fn evaluate_answer(
     result: Result<InvokeResult, InvokeFailure>,
-    care: &Care,
+    task: &NodeRunTask,
     said: Option<&RunEvent>,
 ) -> Result<NodeEnd, Waiting> {
     let failure = match result {
@@ -765,7 +766,7 @@ fn heard_answer(
     let or_said = |lost| said.cloned().map_or(NodeEnd::Lost(lost), NodeEnd::Said);
     match failure {
         failure if failure.was_not_sent() => Ok(NodeEnd::NotSent(failure)),
-        InvokeFailure::Disconnected if care.fenced => Err(Waiting),
+        InvokeFailure::Disconnected if task.fenced => Err(Waiting),
         InvokeFailure::TimedOut => Ok(or_said("the node did not answer in time")),
         InvokeFailure::Disconnected
         | InvokeFailure::NotConnected
@@ -776,8 +777,8 @@ fn heard_answer(
 }
 
 /// What is known of a run whose node says nothing more.
-fn gone(care: &Care, said: Option<RunEvent>, lost: &'static str) -> NodeEnd {
-    match (said, *care.kill.borrow()) {
+fn gone(task: &NodeRunTask, said: Option<RunEvent>, lost: &'static str) -> NodeEnd {
+    match (said, *task.kill.borrow()) {
         (Some(said), _) => NodeEnd::Said(said),
         (None, Some(cause)) => NodeEnd::Unconfirmed(cause),
         (None, None) => NodeEnd::Lost(lost),

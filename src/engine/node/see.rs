@@ -162,7 +162,7 @@ pub(super) fn describe(failure: &InvokeFailure) -> &'static str {
 
 impl Engine {
     /// Asks the node of a call for what the decision needs, and judges it with that.
-    pub(in crate::engine) async fn look_on_node(
+    pub(in crate::engine) async fn evaluate_on_node(
         &self,
         mut call: Call,
         mut now: PolicyNow,

@@ -84,7 +84,7 @@ impl NodeView {
 impl Engine {
     /// The policy of an agent's calls on nodes that name none, with what the node says to the asker. `session` is the
     /// session's own choice.
-    pub(in crate::engine) async fn look_at_node(
+    pub(in crate::engine) async fn inspect_node(
         &self,
         asker: &Actor,
         agent: &AgentId,

@@ -21,13 +21,13 @@ const MOST_LISTED: usize = 5_000;
 
 /// Whose sessions a caller sees.
 #[derive(Debug)]
-pub(super) struct Sight<'a> {
+pub(super) struct SessionScope<'a> {
     agent: Option<AgentId>,
     /// Only those of agents that they have authority over.
     authority: &'a Authority,
 }
 
-impl Sight<'_> {
+impl SessionScope<'_> {
     fn has(&self, agent: &AgentId) -> bool {
         self.agent.as_ref().is_none_or(|wanted| wanted == agent)
             && self.authority.over(Belongs::To(agent)) == Access::Open
@@ -51,11 +51,11 @@ impl Engine {
         self.check_process_tool(caller, &agent)?;
         let session = match action.session() {
             Some(id) => {
-                let sight = Sight {
+                let scope = SessionScope {
                     agent: Some(agent.clone()),
                     authority: &caller.authority,
                 };
-                self.find_session(&sight, id).await?
+                self.find_session(&scope, id).await?
             }
             None => return self.list_sessions(&agent).await,
         };
@@ -94,7 +94,7 @@ impl Engine {
         status: Option<ProcessStatus>,
         page: Page,
     ) -> Result<Listing<Session>, ProcessError> {
-        let Sight { agent, authority } = self.session_scope(caller, agent)?;
+        let SessionScope { agent, authority } = self.session_scope(caller, agent)?;
         let agents = match &agent {
             Some(agent) => vec![agent.clone()],
             None => self.agents_with_sessions().await?,
@@ -132,8 +132,8 @@ impl Engine {
         agent: Option<AgentId>,
         id: &str,
     ) -> Result<Session, ProcessError> {
-        let sight = self.session_scope(caller, agent)?;
-        let record = self.find_session(&sight, id).await?;
+        let scope = self.session_scope(caller, agent)?;
+        let record = self.find_session(&scope, id).await?;
         Ok(self.session_view(record))
     }
 
@@ -142,7 +142,7 @@ impl Engine {
         &self,
         caller: &'a Principal,
         agent: Option<AgentId>,
-    ) -> Result<Sight<'a>, ProcessError> {
+    ) -> Result<SessionScope<'a>, ProcessError> {
         let agent = if caller.has(Scope::Read) {
             agent
         } else {
@@ -150,7 +150,7 @@ impl Engine {
             self.check_process_tool(caller, &agent)?;
             Some(agent)
         };
-        Ok(Sight {
+        Ok(SessionScope {
             agent,
             authority: &caller.authority,
         })
@@ -172,10 +172,10 @@ impl Engine {
         }
     }
 
-    /// A session in sight that is still kept.
+    /// A session in the scope that is still kept.
     pub(super) async fn find_session(
         &self,
-        sight: &Sight<'_>,
+        scope: &SessionScope<'_>,
         id: &str,
     ) -> Result<ProcessSession, ProcessError> {
         let found = self
@@ -183,7 +183,7 @@ impl Engine {
             .process_session(id)
             .await
             .map_err(StorageTrouble::from)?;
-        let found = found.filter(|record| sight.has(&record.run.agent));
+        let found = found.filter(|record| scope.has(&record.run.agent));
         let record = found.ok_or(ProcessError::NotFound)?;
         let is_too_old = record.ended_at().is_some_and(|ended_at| {
             self.kept_sessions(&record.run.agent)
@@ -235,7 +235,7 @@ impl Engine {
     }
 
     fn kept_sessions(&self, agent: &AgentId) -> KeptSessions {
-        let settings = Arc::clone(&self.policy_hold.look().settings);
+        let settings = Arc::clone(&self.accepted_policy.in_effect().settings);
         KeptSessions {
             age: settings.policy.exec(agent).cleanup,
             count: KeptSessions::COUNT,

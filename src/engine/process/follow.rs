@@ -58,9 +58,9 @@ impl Engine {
         after: u64,
         form: OutputForm,
     ) -> Result<SessionFollower, ProcessError> {
-        let sight = self.session_scope(caller, agent)?;
+        let scope = self.session_scope(caller, agent)?;
         Ok(SessionFollower {
-            session: self.find_session(&sight, id).await?,
+            session: self.find_session(&scope, id).await?,
             engine: Arc::clone(self),
             reader: OutputReader::at(after),
             form,

@@ -18,7 +18,7 @@ pub use overrides::NewOverrides;
 use crate::{
     domain::{Principal, UnixMillis},
     engine::{Engine, reply::StorageTrouble},
-    events::{Subject, ToldSessions},
+    events::{SessionNotifier, Subject},
     session::{Overrides, SessionName, Sessions, SystemEvent, gates::Gate},
 };
 
@@ -67,8 +67,8 @@ impl SessionState {
     }
 }
 
-impl ToldSessions for SessionState {
-    fn told(&self, subject: &Subject, at: UnixMillis, text: &str) {
+impl SessionNotifier for SessionState {
+    fn notify(&self, subject: &Subject, at: UnixMillis, text: &str) {
         let (Some(agent), Some(key)) = (&subject.agent, &subject.session) else {
             return;
         };

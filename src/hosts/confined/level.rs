@@ -9,7 +9,7 @@ use crate::{
 
 use super::{
     Hidden, Obstacle,
-    masked_paths::{self, Places, Subject},
+    masked_paths::{self, MaskedPaths, Subject},
 };
 
 /// The program that makes the namespaces: this one, even when its file was replaced meanwhile.
@@ -67,7 +67,7 @@ impl Confined {
         let uid = account()?;
         let attempt = || {
             masked_paths::make_directories(uid, &open(state_dir))?;
-            let Places { plan, exposed } = find(uid, state_dir, server, server_file, environment)?;
+            let MaskedPaths { plan, exposed } = find(uid, state_dir, server, server_file, environment)?;
             Ok(Self {
                 confinement: Confinement::make(Path::new(THIS_PROGRAM), &plan)?,
                 hidden: Hidden::by(&plan),
@@ -127,7 +127,7 @@ fn find(
     server: &Server,
     server_file: &Path,
     environment: &dyn Environment,
-) -> Result<Places, Obstacle> {
+) -> Result<MaskedPaths, Obstacle> {
     let mut ruling = vec![
         server_file.to_path_buf(),
         state_dir.config(),
@@ -137,7 +137,7 @@ fn find(
     ];
     ruling.extend(state_dir.api_socket(server));
     let program = std::env::current_exe().ok();
-    Places::find(&Subject {
+    MaskedPaths::find(&Subject {
         uid,
         home: state_dir.home(),
         state: state_dir.root(),

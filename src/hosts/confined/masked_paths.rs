@@ -1,5 +1,8 @@
-//! Which places are covered: everything through which a command could speak to a program outside that does things
-//! for the account, and everything of the server.
+//! Masked paths: what a confined command cannot reach, which is everything of the server and everything through which the
+//! command could speak to a program outside that acts for the account.
+//!
+//! [`MaskedPaths::find`] reads the machine once, when the server starts. It must never leave out a path in silence: what
+//! cannot be masked is listed as exposed, or is an [`Obstacle`]. How the masks are laid is in [`crate::runner::confine`].
 
 use std::{
     ffi::OsString,
@@ -60,14 +63,14 @@ pub enum Obstacle {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct MaskedPaths {
     /// What is to be covered.
     pub plan: ConfinementPlan,
     /// Sockets that variables name and that cannot be covered, since their directory holds other things.
     pub exposed: Vec<PathBuf>,
 }
 
-impl Places {
+impl MaskedPaths {
     /// Looks at the machine.
     ///
     /// # Errors
@@ -507,12 +510,16 @@ mod tests {
             self.0.path().canonicalize().unwrap()
         }
 
-        fn find(&self, ruling: &[PathBuf], environment: &[(OsString, OsString)]) -> Result<Places, Obstacle> {
+        fn find(
+            &self,
+            ruling: &[PathBuf],
+            environment: &[(OsString, OsString)],
+        ) -> Result<MaskedPaths, Obstacle> {
             let home = self.path();
             let uid = rustix::process::geteuid().as_raw();
             let open = [home.join("state/workspace")];
             make_directories(uid, &open)?;
-            Places::find(&Subject {
+            MaskedPaths::find(&Subject {
                 uid,
                 home: Some(&home),
                 state: &home.join("state"),
@@ -576,7 +583,7 @@ mod tests {
                 program: None,
                 environment: &[],
             };
-            assert!(matches!(Places::find(&subject), Err(Obstacle::Link(path)) if path == link));
+            assert!(matches!(MaskedPaths::find(&subject), Err(Obstacle::Link(path)) if path == link));
             fs::remove_file(&link).unwrap();
         }
     }

@@ -1,6 +1,6 @@
 //! What a confined command does not see (`docs/decisions/0004-confined.md`).
 //!
-//! [`Confined::make`] is the entry point. [`masked_paths::Places::find`] looks at the machine once, when the server starts, and says which directories are to be
+//! [`Confined::make`] is the entry point. [`masked_paths::MaskedPaths::find`] reads the machine once, when the server starts, and says which directories are to be
 //! covered; [`crate::runner::confine`] covers them; [`Hidden`] answers afterwards what a path means inside.
 //! Invariant: what is covered is a directory, and every path that leads to it.
 

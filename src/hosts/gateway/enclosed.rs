@@ -26,7 +26,7 @@ use crate::{
     hosts::{
         RunTerms,
         patching::patching,
-        peer_fs::LookError,
+        peer_fs::FileAccessError,
         sandbox::{
             Enclosure, Inside, Unusable,
             builtin::{self, Layout, Sources},
@@ -132,7 +132,7 @@ impl GatewayHost {
             enclosed: Some(layout.describe()?),
             held: Vec::new(),
         };
-        if self.is_apart() && sources.is_of_a_sandbox(&workspace) {
+        if self.is_separate_user() && sources.is_of_a_sandbox(&workspace) {
             open_to_the_account(&workspace)?;
         }
         let directory = self.open_workspace(&workspace)?;
@@ -151,7 +151,7 @@ impl GatewayHost {
         terms: RunTerms,
         enclosure: &Enclosure,
     ) -> Result<Supervised, StartError> {
-        if self.is_apart() {
+        if self.is_separate_user() {
             return Err(Unusable(
                 "patches of a sandbox are not applied where commands have an account of their own; change the files with \
                  exec"
@@ -201,8 +201,8 @@ impl GatewayHost {
             Ok(directory) => Ok(directory),
             Err(rustix::io::Errno::ACCESS) => {
                 self.files().open_directory(path).map_err(|error| match error {
-                    LookError::Refused(error) => failure(error),
-                    LookError::Blind(blind) => blind.into(),
+                    FileAccessError::Refused(error) => failure(error),
+                    FileAccessError::Blind(blind) => blind.into(),
                 })
             }
             Err(errno) => Err(failure(errno.into())),

@@ -19,7 +19,7 @@ use crate::{
     hosts::{
         Attempt, Host, RunTerms,
         confined::Hidden,
-        peer_fs::{Blind, Files, LookError},
+        peer_fs::{Blind, FileAccessError, Files},
         sandbox::Unusable,
     },
     ledger::launch::{Permit, PermitParts},
@@ -179,7 +179,7 @@ pub struct GatewayHost {
     /// The files that commands see.
     files: Files,
     /// Under whom commands run, when that is not the server's own account.
-    apart: Option<Arc<Apart>>,
+    separate_user: Option<Arc<SeparateUser>>,
     /// Who starts clients of container engines, where the commands' account is another one: it must never reach an engine.
     clients: Option<Arc<Self>>,
     /// Setup commands of sandboxes.
@@ -189,7 +189,7 @@ pub struct GatewayHost {
 /// The account that commands run under, as far as the server has to do with it. What that account can write is never
 /// believed beyond its own runs.
 #[derive(Debug)]
-struct Apart {
+struct SeparateUser {
     uid: u32,
     /// Where its supervisors wait for a server.
     attach: PathBuf,
@@ -206,7 +206,7 @@ impl GatewayHost {
             output,
             hidden: None,
             files: Files::Direct,
-            apart: None,
+            separate_user: None,
             clients: None,
             setups: Turns::default(),
         }
@@ -225,7 +225,7 @@ impl GatewayHost {
 
     /// The host whose runner has the server's own account. `None` where there is none, as commands have another one.
     pub(super) fn own_account(&self) -> Option<&Self> {
-        match (&self.clients, &self.apart) {
+        match (&self.clients, &self.separate_user) {
             (Some(clients), _) => Some(clients),
             (None, None) => Some(self),
             (None, Some(_)) => None,
@@ -237,7 +237,7 @@ impl GatewayHost {
     #[must_use]
     pub fn with_account(self, uid: u32, attach: PathBuf, max_run_bytes: u64) -> Self {
         Self {
-            apart: Some(Arc::new(Apart {
+            separate_user: Some(Arc::new(SeparateUser {
                 uid,
                 attach,
                 max_run_bytes,
@@ -263,7 +263,7 @@ impl GatewayHost {
 
     /// The best level that commands reach here.
     pub const fn isolation(&self) -> Isolation {
-        match (&self.apart, &self.hidden) {
+        match (&self.separate_user, &self.hidden) {
             (Some(_), _) => Isolation::SeparateUser,
             (None, Some(_)) => Isolation::Confined,
             (None, None) => Isolation::SameUser,
@@ -302,9 +302,9 @@ impl GatewayHost {
     pub fn spools(&self) -> io::Result<Vec<StoredSpool>> {
         use std::os::unix::fs::MetadataExt as _;
         let longest = self
-            .apart
+            .separate_user
             .as_ref()
-            .map_or(u64::MAX, |apart| most(apart.max_run_bytes));
+            .map_or(u64::MAX, |separate_user| most(separate_user.max_run_bytes));
         let mut spools = Vec::new();
         for entry in fs::read_dir(&self.output)? {
             let entry = entry?;
@@ -335,10 +335,10 @@ impl GatewayHost {
     pub(super) fn attach_socket(&self, run_id: &RunId) -> (PathBuf, u32) {
         let name = format!("{run_id}.s");
         let own = self.runs.join(&name);
-        match &self.apart {
+        match &self.separate_user {
             // Nobody but the server makes anything there: that of a client waits beside the run files.
-            Some(apart) if self.clients.is_none() || fs::symlink_metadata(&own).is_err() => {
-                (apart.attach.join(name), apart.uid)
+            Some(separate_user) if self.clients.is_none() || fs::symlink_metadata(&own).is_err() => {
+                (separate_user.attach.join(name), separate_user.uid)
             }
             None | Some(_) => (own, rustix::process::geteuid().as_raw()),
         }
@@ -348,9 +348,9 @@ impl GatewayHost {
     pub(super) fn kept(&self, run_id: &RunId) -> Kept {
         Kept {
             run_file: self.run_file(run_id),
-            made_spool: self.apart.as_ref().map(|apart| MadeSpool {
+            made_spool: self.separate_user.as_ref().map(|separate_user| MadeSpool {
                 path: self.spool(run_id),
-                most: most(apart.max_run_bytes),
+                most: most(separate_user.max_run_bytes),
             }),
             sweeper: self.runner.sweeper(),
         }
@@ -411,8 +411,8 @@ impl GatewayHost {
     }
 
     /// Whether the supervisors have another account than the server.
-    pub(super) const fn is_apart(&self) -> bool {
-        self.apart.is_some()
+    pub(super) const fn is_separate_user(&self) -> bool {
+        self.separate_user.is_some()
     }
 
     /// The directory that is the server's alone.
@@ -464,7 +464,7 @@ impl GatewayHost {
 
     /// A run is never started with more rights than its record says, nor is one recorded with fewer than it had.
     fn check_isolation(&self, spec: &LaunchSpec) -> Result<(), StartError> {
-        if self.apart.is_some() {
+        if self.separate_user.is_some() {
             return match spec.isolation {
                 Isolation::SeparateUser => Ok(()),
                 Isolation::Confined | Isolation::SameUser | Isolation::Sandbox | Isolation::Node => {
@@ -513,7 +513,7 @@ impl GatewayHost {
 
     /// The spool, opened for a supervisor that cannot reach it. Empty ones are taken away when the run has ended.
     fn create_spool(&self, spec: &LaunchSpec) -> Result<Option<OwnedFd>, StartError> {
-        if self.apart.is_none() {
+        if self.separate_user.is_none() {
             return Ok(None);
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -651,8 +651,8 @@ fn open_directory(files: &Files, spec: &LaunchSpec) -> Result<OwnedFd, StartErro
         },
     };
     let directory = files.open_directory(&spec.cwd).map_err(|error| match error {
-        LookError::Refused(error) => failure(error),
-        LookError::Blind(blind) => blind.into(),
+        FileAccessError::Refused(error) => failure(error),
+        FileAccessError::Blind(blind) => blind.into(),
     })?;
     let stat = rustix::fs::fstat(&directory).map_err(|error| failure(error.into()))?;
     if (stat.st_dev, stat.st_ino) == (spec.cwd_dev, spec.cwd_ino) {

@@ -16,7 +16,7 @@ use crate::{
     command::paths,
     domain::{Bound, BoundAction, BoundInterpreter, BoundScript, BoundStep, FileIdentity},
     hosts::{
-        peer_fs::{Blind, Files, LookError},
+        peer_fs::{Blind, FileAccessError, Files},
         shebang_cache::stamp_of,
     },
     runner::wire::{Action, HeldScript, Plan, Program, Step},
@@ -151,9 +151,11 @@ impl<'a> Programs<'a> {
         } else {
             let file = match (self.files.open_program(Path::new(path)), identity) {
                 (Ok(file), _) => file,
-                (Err(LookError::Blind(blind)), _) => return Err(blind.into()),
-                (Err(LookError::Refused(_)), Some(_)) => return Err(mismatch(Mismatch::Executable, path)),
-                (Err(LookError::Refused(_)), None) => return Ok(None),
+                (Err(FileAccessError::Blind(blind)), _) => return Err(blind.into()),
+                (Err(FileAccessError::Refused(_)), Some(_)) => {
+                    return Err(mismatch(Mismatch::Executable, path));
+                }
+                (Err(FileAccessError::Refused(_)), None) => return Ok(None),
             };
             hooks::pause("host.program-open");
             self.paths.push(path.to_owned());
@@ -351,8 +353,8 @@ fn hold(
         let mut names = vec![c_path(OsStr::new(&script.path))?];
         match files.real(Path::new(&script.path)) {
             Ok(real) => names.push(c_path(real.as_os_str())?),
-            Err(LookError::Blind(blind)) => return Err(blind.into()),
-            Err(LookError::Refused(_)) => return Err(mismatch(Mismatch::Script, &script.path)),
+            Err(FileAccessError::Blind(blind)) => return Err(blind.into()),
+            Err(FileAccessError::Refused(_)) => return Err(mismatch(Mismatch::Script, &script.path)),
         }
         names.dedup();
         held.push(HeldScript {
@@ -379,8 +381,8 @@ fn one_of_the_judged<'a>(
     }
     let found = match files.open_program(Path::new(path)) {
         Ok(file) => stamp::of_open(&file).ok(),
-        Err(LookError::Blind(blind)) => return Err(blind.into()),
-        Err(LookError::Refused(_)) => None,
+        Err(FileAccessError::Blind(blind)) => return Err(blind.into()),
+        Err(FileAccessError::Refused(_)) => None,
     };
     let judged = spec
         .executables

@@ -1,4 +1,4 @@
-//! The system calls behind a look, with the rights of the process that makes them.
+//! The system calls behind an access, with the rights of the process that makes them.
 
 use std::{
     ffi::{OsStr, OsString},

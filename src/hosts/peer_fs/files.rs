@@ -1,4 +1,4 @@
-//! Whose eyes look.
+//! Access to files as the commands' account sees them: directly, or by way of the file broker.
 
 use std::{
     fs::File,
@@ -31,26 +31,26 @@ pub enum Files {
 #[error("files cannot be seen as the commands' account at the moment")]
 pub struct Blind;
 
-/// A look led nowhere.
+/// An access failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub enum FileAccessError {
     #[error(transparent)]
     Refused(#[from] io::Error),
     #[error(transparent)]
     Blind(#[from] Blind),
 }
 
-impl From<Errno> for LookError {
+impl From<Errno> for FileAccessError {
     fn from(errno: Errno) -> Self {
         Self::Refused(errno.into())
     }
 }
 
-impl From<LookError> for io::Error {
-    fn from(error: LookError) -> Self {
+impl From<FileAccessError> for io::Error {
+    fn from(error: FileAccessError) -> Self {
         match error {
-            LookError::Refused(error) => error,
-            LookError::Blind(blind) => Self::new(io::ErrorKind::NotConnected, blind),
+            FileAccessError::Refused(error) => error,
+            FileAccessError::Blind(blind) => Self::new(io::ErrorKind::NotConnected, blind),
         }
     }
 }
@@ -88,11 +88,11 @@ impl Files {
         }
     }
 
-    /// Looks at a directory.
+    /// A directory, as it is now.
     ///
     /// # Errors
-    /// [`LookError`]; `NotADirectory` for anything else.
-    pub fn directory(&self, path: &Path) -> Result<Directory, LookError> {
+    /// [`FileAccessError`]; `NotADirectory` for anything else.
+    pub fn directory(&self, path: &Path) -> Result<Directory, FileAccessError> {
         use std::os::unix::fs::MetadataExt as _;
         match self {
             Self::Direct => {
@@ -108,14 +108,14 @@ impl Files {
                 })
             }
             Self::Remote(remote) => {
-                let sight = remote.look(path)?;
-                if !sight.stat.is_directory {
+                let opened = remote.open_path(path)?;
+                if !opened.stat.is_directory {
                     return Err(Errno::NOTDIR.into());
                 }
                 Ok(Directory {
-                    path: sight.real.into(),
-                    dev: sight.stat.dev,
-                    ino: sight.stat.ino,
+                    path: opened.real.into(),
+                    dev: opened.stat.dev,
+                    ino: opened.stat.ino,
                 })
             }
         }
@@ -124,8 +124,8 @@ impl Files {
     /// Makes a directory and those above it, mode 0700. One that is there stays as it is.
     ///
     /// # Errors
-    /// [`LookError`].
-    pub fn make_directory(&self, path: &Path) -> Result<(), LookError> {
+    /// [`FileAccessError`].
+    pub fn make_directory(&self, path: &Path) -> Result<(), FileAccessError> {
         match self {
             Self::Direct => Ok(direct::make_directory(path)?),
             Self::Remote(remote) => remote.make_directory(path),
@@ -135,14 +135,14 @@ impl Files {
     /// Opens a directory as a place to start in, which can be handed on and no more.
     ///
     /// # Errors
-    /// [`LookError`].
-    pub fn open_directory(&self, path: &Path) -> Result<OwnedFd, LookError> {
+    /// [`FileAccessError`].
+    pub fn open_directory(&self, path: &Path) -> Result<OwnedFd, FileAccessError> {
         match self {
             Self::Direct => Ok(open_path(path, OFlags::DIRECTORY)?),
             Self::Remote(remote) => {
-                let sight = remote.look(path)?;
-                if sight.stat.is_directory {
-                    Ok(sight.descriptor)
+                let opened = remote.open_path(path)?;
+                if opened.stat.is_directory {
+                    Ok(opened.descriptor)
                 } else {
                     Err(Errno::NOTDIR.into())
                 }
@@ -153,11 +153,11 @@ impl Files {
     /// Opens a program so that it can be started from the descriptor. Whether it can be executed shows then.
     ///
     /// # Errors
-    /// [`LookError`].
-    pub fn open_program(&self, path: &Path) -> Result<OwnedFd, LookError> {
+    /// [`FileAccessError`].
+    pub fn open_program(&self, path: &Path) -> Result<OwnedFd, FileAccessError> {
         match self {
             Self::Direct => Ok(open_path(path, OFlags::empty())?),
-            Self::Remote(remote) => Ok(remote.look(path)?.descriptor),
+            Self::Remote(remote) => Ok(remote.open_path(path)?.descriptor),
         }
     }
 
@@ -175,11 +175,11 @@ impl Files {
     /// The real path of something that is there.
     ///
     /// # Errors
-    /// [`LookError`].
-    pub fn real(&self, path: &Path) -> Result<PathBuf, LookError> {
+    /// [`FileAccessError`].
+    pub fn real(&self, path: &Path) -> Result<PathBuf, FileAccessError> {
         match self {
             Self::Direct => Ok(path.canonicalize()?),
-            Self::Remote(remote) => Ok(remote.look(path)?.real.into()),
+            Self::Remote(remote) => Ok(remote.open_path(path)?.real.into()),
         }
     }
 
@@ -193,11 +193,11 @@ impl Files {
                 let stat = rustix::fs::statat(CWD, identity.path.as_str(), AtFlags::SYMLINK_NOFOLLOW);
                 Ok(stat.is_ok_and(|stat| is_identical(identity, &stat)))
             }
-            Self::Remote(remote) => match remote.look(Path::new(&identity.path)) {
+            Self::Remote(remote) => match remote.open_path(Path::new(&identity.path)) {
                 // The real path is that of the link's target if there is a link by now.
-                Ok(sight) => Ok(sight.identity().as_ref() == Some(identity)),
-                Err(LookError::Refused(_)) => Ok(false),
-                Err(LookError::Blind(blind)) => Err(blind),
+                Ok(opened) => Ok(opened.identity().as_ref() == Some(identity)),
+                Err(FileAccessError::Refused(_)) => Ok(false),
+                Err(FileAccessError::Blind(blind)) => Err(blind),
             },
         }
     }

@@ -1,21 +1,16 @@
-//! Files as the account sees them that commands run as.
-//!
-//! Where commands run under an account of their own (`separate-user`), the server can neither enter that account's
-//! home nor would it see there what a command sees. Everything that is looked at *for* a command goes through
-//! [`Files`]: the search in PATH, real paths, identities, scripts, the working directory, and the descriptors from
-//! which a supervisor starts.
+//! The file broker: files as the account sees them that commands run as (`docs/decisions/0005-separate-user.md`).
 //!
 //! ```text
-//! server ── one request ──▶ (SEQPACKET pair) ──▶ eyes: a process of this program under that account
+//! server ── one request ──▶ (SEQPACKET pair) ──▶ file broker: a process of this program under that account
 //!    ▲                                            opens, answers with descriptors or an error number
 //!    └── reads path, kind, owner and times from the descriptors itself
 //! ```
 //!
-//! [`Files::Direct`] makes the system calls itself, for the levels at which server and commands are one account.
-//! [`Files::Remote`] asks. What comes back is believed as that account's view and as nothing more: words in an answer
-//! count for nothing that the kernel says of a descriptor, and no path is followed by the server. An answer that does
-//! not come in time ends the connection, and until there is another one every look fails ([`Blind`]): nothing is
-//! allowed, denied or started by what could not be seen. [`main_if_asked`] is the process's entry point.
+//! Under `separate-user` the server cannot enter the account's home. So every file that is read *for* a command goes
+//! through [`Files`]: [`Files::Direct`] makes the system calls itself, [`Files::Remote`] asks the broker. The server must
+//! never follow a path of the account or believe the words of an answer: it believes what the kernel says of a descriptor.
+//! While no broker answers, every access fails ([`Blind`]), and nothing may be allowed, denied or started by what could not
+//! be seen. Read on: [`Files`] for the callers, [`main_if_asked`] for the process, `app/file_broker.rs` for its restart.
 
 mod direct;
 mod files;
@@ -24,7 +19,7 @@ mod remote;
 mod view;
 mod wire;
 
-pub use files::{Blind, Directory, Files, LookError};
+pub use files::{Blind, Directory, FileAccessError, Files};
 pub use process::main_if_asked;
 pub use remote::Remote;
 pub(in crate::hosts) use view::View;

@@ -1,7 +1,8 @@
-//! The process under the account of the commands: opens what it is asked for and hands the descriptors over.
+//! The file broker: the process under the account of the commands that opens what it is asked for and hands the
+//! descriptors over.
 //!
 //! It holds no secret, decides nothing and keeps nothing. Anything that runs under the same account can stop or kill
-//! it. The server then sees nothing, and must not mistake that for something.
+//! it. The server then has no access at all, and must not take that for an answer.
 
 use std::{
     io,
@@ -23,13 +24,13 @@ use crate::sys::{
     socket::{self, Received},
 };
 
-/// The word that makes this program the eyes. Not for people: it refuses to work without a socket at descriptor 3.
-pub(super) use crate::runner::EYES_MODE as MODE;
+/// The word that makes this program the file broker. Not for people: it refuses to work without a socket at descriptor 3.
+pub(super) use crate::runner::FILE_BROKER_MODE as MODE;
 
 /// File systems in user space answer when they like.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
 
-/// Becomes the eyes of a server if the command line says so, and then never returns. To be called in `main` before
+/// Becomes the file broker of a server if the command line says so, and then never returns. To be called in `main` before
 /// any thread exists.
 pub fn main_if_asked() {
     if std::env::args_os().nth(1).is_none_or(|mode| mode != MODE) {
@@ -41,7 +42,7 @@ pub fn main_if_asked() {
 
 fn run() -> io::Result<()> {
     process::forbid_dumping()?;
-    // Root sees everything: the process that started these eyes forgot to change its account first.
+    // Root sees everything: the process that started this broker forgot to change its account first.
     if rustix::process::geteuid().is_root() || rustix::process::getuid().is_root() {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
@@ -80,7 +81,7 @@ type Answered = Result<(Answer, Vec<OwnedFd>), Errno>;
 
 fn answer(request: &Request<'_>) -> Answered {
     match request {
-        Request::Look(path) => Ok((Answer::Found { index: 0 }, look(path)?)),
+        Request::Open(path) => Ok((Answer::Found { index: 0 }, open_with_directory(path)?)),
         Request::Search { name, directories } => {
             let files = (0..).zip(directories.iter().map(|directory| directory.join(name)));
             for (index, file) in files {
@@ -95,12 +96,12 @@ fn answer(request: &Request<'_>) -> Answered {
         Request::MakeDirectory(path) => {
             direct::make_directory(path)
                 .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-            Ok((Answer::Found { index: 0 }, look(path)?))
+            Ok((Answer::Found { index: 0 }, open_with_directory(path)?))
         }
     }
 }
 
-fn look(path: &Path) -> Result<Vec<OwnedFd>, Errno> {
+fn open_with_directory(path: &Path) -> Result<Vec<OwnedFd>, Errno> {
     let found = open(path, OFlags::PATH)?;
     Ok(if is_regular(&rustix::fs::fstat(&found)?) {
         with_directory(found)

@@ -1,4 +1,5 @@
-//! The server's end: asks the eyes, one request at a time, and looks for itself at what it is given.
+//! The server's end of the file broker: sends one request at a time, and reads what the kernel says of each descriptor
+//! that comes back.
 
 use std::{
     fs::File,
@@ -21,7 +22,7 @@ use tokio::{
 
 use super::{
     direct,
-    files::{Blind, LookError},
+    files::{Blind, FileAccessError},
     process::in_proc,
     wire::{ANSWER_BYTES, Answer, Request},
 };
@@ -97,7 +98,7 @@ impl Remote {
     }
 
     /// Asks, and believes descriptors only of the expected number.
-    pub(super) fn ask(&self, request: &Request<'_>) -> Result<(Answer, Vec<OwnedFd>), LookError> {
+    pub(super) fn ask(&self, request: &Request<'_>) -> Result<(Answer, Vec<OwnedFd>), FileAccessError> {
         let frame = request.encode()?;
         let mut line = self.line();
         let socket = line.as_ref().ok_or(Blind)?;
@@ -118,17 +119,17 @@ impl Remote {
     }
 
     /// What a path leads to.
-    pub(super) fn look(&self, path: &Path) -> Result<Sight, LookError> {
-        self.ask_for_sight(&Request::Look(path))
-            .map(|(sight, _index)| sight)
+    pub(super) fn open_path(&self, path: &Path) -> Result<OpenedPath, FileAccessError> {
+        self.ask_for_path(&Request::Open(path))
+            .map(|(opened, _index)| opened)
     }
 
     /// Makes a directory with those above it, for the account alone.
-    pub(super) fn make_directory(&self, path: &Path) -> Result<(), LookError> {
-        self.ask_for_sight(&Request::MakeDirectory(path)).map(|_made| ())
+    pub(super) fn make_directory(&self, path: &Path) -> Result<(), FileAccessError> {
+        self.ask_for_path(&Request::MakeDirectory(path)).map(|_made| ())
     }
 
-    pub(super) fn ask_for_sight(&self, request: &Request<'_>) -> Result<(Sight, usize), LookError> {
+    pub(super) fn ask_for_path(&self, request: &Request<'_>) -> Result<(OpenedPath, usize), FileAccessError> {
         let (answer, descriptors) = self.ask(request)?;
         let Answer::Found { index } = answer else {
             return Err(Errno::IO.into());
@@ -136,17 +137,19 @@ impl Remote {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let mut descriptors = descriptors.into_iter();
         let found = descriptors.next().ok_or(Errno::IO)?;
-        let mut sight = Sight::of(found)?;
-        if let Some(directory) = descriptors.next().and_then(|directory| Sight::of(directory).ok())
-            && Path::new(&sight.real).parent() == Some(Path::new(&directory.real))
+        let mut opened = OpenedPath::of(found)?;
+        if let Some(directory) = descriptors
+            .next()
+            .and_then(|directory| OpenedPath::of(directory).ok())
+            && Path::new(&opened.real).parent() == Some(Path::new(&directory.real))
         {
-            sight.directory = Some((directory.real.clone(), self.trust(&directory)));
+            opened.directory = Some((directory.real.clone(), self.trust(&directory)));
         }
-        Ok((sight, index))
+        Ok((opened, index))
     }
 
     /// A regular file, to be read with a bound.
-    pub(super) fn open_regular(&self, path: &Path) -> Result<File, LookError> {
+    pub(super) fn open_regular(&self, path: &Path) -> Result<File, FileAccessError> {
         let (answer, descriptors) = self.ask(&Request::Read(path))?;
         let mut descriptors = descriptors.into_iter();
         let (Answer::Found { .. }, Some(file)) = (answer, descriptors.next()) else {
@@ -159,7 +162,7 @@ impl Remote {
         }
     }
 
-    pub(super) fn depends_on_process(&self, path: &Path) -> Result<bool, LookError> {
+    pub(super) fn depends_on_process(&self, path: &Path) -> Result<bool, FileAccessError> {
         match self.ask(&Request::DependsOnProcess(path))? {
             (Answer::Truth(truth), _) => Ok(truth),
             (Answer::Found { .. } | Answer::Refused(_), _) => Err(Errno::IO.into()),
@@ -167,7 +170,7 @@ impl Remote {
     }
 
     /// Who may change what a directory holds: besides root and the account the server itself, which has other ways.
-    pub(super) fn trust(&self, directory: &Sight) -> DirectoryTrust {
+    pub(super) fn trust(&self, directory: &OpenedPath) -> DirectoryTrust {
         let own = rustix::process::geteuid().as_raw();
         let Stat {
             is_directory,
@@ -237,10 +240,10 @@ fn is_answered(socket: &OwnedFd, patience: Duration) -> io::Result<bool> {
 
 /// What the account led us to, as the kernel describes it.
 #[derive(Debug)]
-pub(super) struct Sight {
+pub(super) struct OpenedPath {
     /// Can be handed on; it cannot be read.
     pub(super) descriptor: OwnedFd,
-    /// Its real path at the moment of the look, for any path that was asked for.
+    /// Its real path at the moment of the request, for any path that was asked for.
     pub(super) real: String,
     pub(super) stat: Stat,
     /// The directory in which it really lies.
@@ -265,8 +268,8 @@ pub(super) struct Stat {
 /// What the kernel appends to the path of something that has lost its name.
 const DELETED: &str = " (deleted)";
 
-impl Sight {
-    fn of(descriptor: OwnedFd) -> Result<Self, LookError> {
+impl OpenedPath {
+    fn of(descriptor: OwnedFd) -> Result<Self, FileAccessError> {
         let stat = stat(&descriptor)?;
         let real = rustix::fs::readlinkat(CWD, in_proc(&descriptor), Vec::new())?;
         let real = real.into_string().map_err(|_not_utf8| Errno::ILSEQ)?;

@@ -13,7 +13,7 @@ use std::{
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::{
-    Blind, Files, LookError, Remote, View, process,
+    Blind, FileAccessError, Files, Remote, View, process,
     wire::{Answer, MAX_REQUEST_BYTES, Request},
 };
 use crate::{command::DirectoryTrust, sys::socket};
@@ -96,7 +96,7 @@ impl Tree {
 }
 
 #[test]
-fn other_eyes_with_the_same_rights_see_the_same() {
+fn a_broker_with_the_same_rights_sees_the_same() {
     let tree = Tree::new();
     let files = Files::Remote(honest());
     let (direct, remote) = (View::Direct, files.view());
@@ -201,13 +201,16 @@ fn what_does_not_read_ends_the_connection() {
     for answer in [&b"x"[..], b"", b"\x02\x02\0\0\0", &[1; 40]] {
         let remote = liar(answer, &[]);
         assert!(
-            matches!(remote.look(Path::new("/")), Err(LookError::Blind(Blind))),
+            matches!(
+                remote.open_path(Path::new("/")),
+                Err(FileAccessError::Blind(Blind))
+            ),
             "{answer:?}"
         );
         assert!(!remote.is_connected());
         assert!(matches!(
-            remote.look(Path::new("/")),
-            Err(LookError::Blind(Blind))
+            remote.open_path(Path::new("/")),
+            Err(FileAccessError::Blind(Blind))
         ));
     }
 }
@@ -215,9 +218,15 @@ fn what_does_not_read_ends_the_connection() {
 #[test]
 fn an_answer_to_another_question_is_none() {
     let remote = liar(Answer::Truth(true).encode(), &[]);
-    assert!(matches!(remote.look(Path::new("/")), Err(LookError::Refused(_))));
+    assert!(matches!(
+        remote.open_path(Path::new("/")),
+        Err(FileAccessError::Refused(_))
+    ));
     let remote = liar(found(0), &[]);
-    assert!(matches!(remote.look(Path::new("/")), Err(LookError::Refused(_))));
+    assert!(matches!(
+        remote.open_path(Path::new("/")),
+        Err(FileAccessError::Refused(_))
+    ));
     let remote = liar(found(0), &[path_of(Path::new("/"))]);
     assert!(remote.depends_on_process(Path::new("/")).is_err());
     let view = Files::Remote(liar(found(0), &[])).view();
@@ -283,17 +292,17 @@ fn a_directory_is_believed_only_to_hold_what_lies_in_it() {
     for directory in ["bin", ""] {
         let both = vec![path_of(&tree.path("shared/tool")), path_of(&tree.path(directory))];
         let remote = liar(found(0), &both);
-        let (sight, _index) = remote
-            .ask_for_sight(&Request::Look(&tree.path("shared/tool")))
+        let (opened, _index) = remote
+            .ask_for_path(&Request::Open(&tree.path("shared/tool")))
             .unwrap();
-        assert_eq!(sight.directory, None);
+        assert_eq!(opened.directory, None);
     }
     let both = vec![path_of(&tree.path("shared/tool")), path_of(&tree.path("shared"))];
     let remote = liar(found(0), &both);
-    let (sight, _index) = remote
-        .ask_for_sight(&Request::Look(&tree.path("shared/tool")))
+    let (opened, _index) = remote
+        .ask_for_path(&Request::Open(&tree.path("shared/tool")))
         .unwrap();
-    assert_eq!(sight.directory, Some((shared, DirectoryTrust::Foreign)));
+    assert_eq!(opened.directory, Some((shared, DirectoryTrust::Foreign)));
 }
 
 #[test]
@@ -319,9 +328,9 @@ fn more_descriptors_than_any_answer_has_end_the_connection_or_are_closed() {
     let many: Vec<_> = (0..8).map(|_| path_of(&tree.path("bin/tool"))).collect();
     let remote = liar(found(0), &many);
     let before = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let sight = remote.look(&tree.path("bin/tool")).unwrap();
-    assert_eq!(sight.real, tree.text("bin/tool"));
-    drop(sight);
+    let opened = remote.open_path(&tree.path("bin/tool")).unwrap();
+    assert_eq!(opened.real, tree.text("bin/tool"));
+    drop(opened);
     // Other tests open and close files meanwhile, but not that many at once on purpose.
     let after = std::fs::read_dir("/proc/self/fd").unwrap().count();
     assert!(after < before + 8, "{before} then {after}");

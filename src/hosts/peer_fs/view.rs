@@ -1,4 +1,4 @@
-//! What one analysis sees: every answer is asked for once, and a look that failed is not forgotten.
+//! What one analysis sees: every answer is asked for once, and an access that failed is not forgotten.
 
 use std::{
     collections::HashMap,
@@ -13,8 +13,8 @@ use std::{
 };
 
 use super::{
-    Blind, LookError, Remote, direct,
-    remote::Sight,
+    Blind, FileAccessError, Remote, direct,
+    remote::OpenedPath,
     wire::{self, Request},
 };
 use crate::{
@@ -26,7 +26,7 @@ use crate::{
 /// So many paths are remembered; a command with more is only slower.
 const MAX_SEEN: usize = 10_000;
 
-/// How long the looks of one analysis may take together. Nothing that a command says may hold a server up for long.
+/// How long the requests of one analysis may take together. Nothing that a command says may hold a server up for long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The files that one analysis sees.
@@ -48,14 +48,14 @@ pub(in crate::hosts) struct RemoteView {
 
 #[derive(Debug, Default)]
 struct Seen {
-    objects: HashMap<String, Option<Seeing>>,
+    objects: HashMap<String, Option<CachedPath>>,
     directories: HashMap<String, DirectoryTrust>,
     spent: Duration,
 }
 
-/// The part of a sight that is remembered.
+/// The part of an [`OpenedPath`] that is remembered.
 #[derive(Debug, Clone)]
-struct Seeing {
+struct CachedPath {
     real: String,
     identity: Option<FileIdentity>,
 }
@@ -69,7 +69,7 @@ impl View {
         }))
     }
 
-    /// Whether a look failed because nobody looked: then all that was concluded is worth nothing.
+    /// Whether an access failed because there was no file broker: then nothing that was concluded may be used.
     pub(in crate::hosts) fn is_blind(&self) -> bool {
         match self {
             Self::Direct => false,
@@ -89,7 +89,7 @@ impl View {
     pub(in crate::hosts) fn real(&self, path: &str) -> Option<String> {
         match self {
             Self::Direct => direct::real(path),
-            Self::Remote(view) => view.look(path).map(|seeing| seeing.real),
+            Self::Remote(view) => view.find(path).map(|cached| cached.real),
         }
     }
 
@@ -97,16 +97,16 @@ impl View {
     pub(in crate::hosts) fn inspect(&self, path: &str) -> Option<FileIdentity> {
         match self {
             Self::Direct => direct::identity(&direct::real(path)?),
-            Self::Remote(view) => view.look(path)?.identity,
+            Self::Remote(view) => view.find(path)?.identity,
         }
     }
 
     /// What identifies the executable file that would be started from a path. Directly that is nothing if the path is a
-    /// link: following it costs every run more. With other eyes the links were followed anyway.
+    /// link: following it costs every run more. The file broker follows them anyway.
     pub(in crate::hosts) fn identity(&self, path: &str) -> Option<FileIdentity> {
         match self {
             Self::Direct => direct::identity(path),
-            Self::Remote(view) => view.look(path)?.identity,
+            Self::Remote(view) => view.find(path)?.identity,
         }
     }
 
@@ -143,47 +143,47 @@ impl RemoteView {
                 name: name.as_ref(),
                 directories: group,
             };
-            let Ok((sight, index)) = self.ask(|remote| remote.ask_for_sight(&request)) else {
+            let Ok((opened, index)) = self.ask(|remote| remote.ask_for_path(&request)) else {
                 continue;
             };
             let file = directories.get(first + index)?.join(name);
             // It says that it found one; whether that is so it does not decide.
-            sight.identity()?;
-            self.remember(&file.to_string_lossy(), Some(sight));
+            opened.identity()?;
+            self.remember(&file.to_string_lossy(), Some(opened));
             return Some(file);
         }
         None
     }
 
-    fn look(&self, path: &str) -> Option<Seeing> {
+    fn find(&self, path: &str) -> Option<CachedPath> {
         if let Some(known) = self.seen(|seen| seen.objects.get(path).cloned()) {
             return known;
         }
-        let sight = self.ask(|remote| remote.look(Path::new(path))).ok();
-        self.remember(path, sight)
+        let opened = self.ask(|remote| remote.open_path(Path::new(path))).ok();
+        self.remember(path, opened)
     }
 
-    fn remember(&self, path: &str, sight: Option<Sight>) -> Option<Seeing> {
-        let directory = sight.as_ref().and_then(|sight| sight.directory.clone());
-        let seeing = sight.map(|sight| Seeing {
-            identity: sight.identity(),
-            real: sight.real,
+    fn remember(&self, path: &str, opened: Option<OpenedPath>) -> Option<CachedPath> {
+        let directory = opened.as_ref().and_then(|opened| opened.directory.clone());
+        let cached = opened.map(|opened| CachedPath {
+            identity: opened.identity(),
+            real: opened.real,
         });
         self.seen(|seen| {
             if seen.objects.len() < MAX_SEEN {
-                seen.objects.insert(path.to_owned(), seeing.clone());
+                seen.objects.insert(path.to_owned(), cached.clone());
                 seen.directories.extend(directory);
             }
         });
-        seeing
+        cached
     }
 
     fn trust(&self, directory: &str) -> DirectoryTrust {
         if let Some(known) = self.seen(|seen| seen.directories.get(directory).copied()) {
             return known;
         }
-        let sight = self.ask(|remote| remote.look(Path::new(directory)));
-        let trust = sight.map_or(DirectoryTrust::Foreign, |sight| self.remote.trust(&sight));
+        let opened = self.ask(|remote| remote.open_path(Path::new(directory)));
+        let trust = opened.map_or(DirectoryTrust::Foreign, |opened| self.remote.trust(&opened));
         self.seen(|seen| {
             if seen.directories.len() < MAX_SEEN {
                 seen.directories.insert(directory.to_owned(), trust);
@@ -192,18 +192,21 @@ impl RemoteView {
         trust
     }
 
-    fn ask<T>(&self, look: impl FnOnce(&Remote) -> Result<T, LookError>) -> Result<T, LookError> {
+    fn ask<T>(
+        &self,
+        request: impl FnOnce(&Remote) -> Result<T, FileAccessError>,
+    ) -> Result<T, FileAccessError> {
         if self.is_blind.load(Ordering::Relaxed) || self.seen(|seen| seen.spent) > PATIENCE {
             self.is_blind.store(true, Ordering::Relaxed);
             return Err(Blind.into());
         }
         let began = monotonic();
-        let looked = look(&self.remote);
+        let answered = request(&self.remote);
         self.seen(|seen| seen.spent += monotonic().saturating_sub(began));
-        if matches!(looked, Err(LookError::Blind(_))) {
+        if matches!(answered, Err(FileAccessError::Blind(_))) {
             self.is_blind.store(true, Ordering::Relaxed);
         }
-        looked
+        answered
     }
 
     fn seen<T>(&self, use_it: impl FnOnce(&mut Seen) -> T) -> T {

@@ -21,12 +21,12 @@ pub(super) const ANSWER_BYTES: usize = 5;
 /// Most of a file that comes as a copy, because reading it may take for ever.
 pub(super) const MAX_COPY_BYTES: usize = 16 << 20;
 
-/// Something to look at or to do.
+/// Something to open or to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Request<'a> {
     /// What a path leads to: a descriptor that cannot be read, and one of its directory if it is a regular file.
-    Look(&'a Path),
-    /// The first directory with an executable regular file of that name; what comes is as for `Look`.
+    Open(&'a Path),
+    /// The first directory with an executable regular file of that name; what comes is as for `Open`.
     Search {
         name: &'a OsStr,
         directories: Vec<&'a Path>,
@@ -35,11 +35,11 @@ pub(super) enum Request<'a> {
     DependsOnProcess(&'a Path),
     /// A regular file, to be read.
     Read(&'a Path),
-    /// A directory that is made if need be, then as for `Look`.
+    /// A directory that is made if need be, then as for `Open`.
     MakeDirectory(&'a Path),
 }
 
-const LOOK: u8 = 1;
+const OPEN: u8 = 1;
 const SEARCH: u8 = 2;
 const DEPENDS_ON_PROCESS: u8 = 3;
 const READ: u8 = 4;
@@ -52,7 +52,7 @@ impl<'a> Request<'a> {
     /// What the kernel would say of such a path: not absolute or with a NUL, or too long.
     pub(super) fn encode(&self) -> Result<Vec<u8>, Errno> {
         let (word, path) = match self {
-            Self::Look(path) => (LOOK, *path),
+            Self::Open(path) => (OPEN, *path),
             Self::DependsOnProcess(path) => (DEPENDS_ON_PROCESS, *path),
             Self::Read(path) => (READ, *path),
             Self::MakeDirectory(path) => (MAKE_DIRECTORY, *path),
@@ -91,7 +91,7 @@ impl<'a> Request<'a> {
         let path = Path::new(OsStr::from_bytes(rest));
         checked_path(path).ok()?;
         match *word {
-            LOOK => Some(Self::Look(path)),
+            OPEN => Some(Self::Open(path)),
             DEPENDS_ON_PROCESS => Some(Self::DependsOnProcess(path)),
             READ => Some(Self::Read(path)),
             MAKE_DIRECTORY => Some(Self::MakeDirectory(path)),
@@ -203,7 +203,7 @@ mod tests {
     fn requests_are_read_back() {
         let path = Path::new("/a b/\u{e4}");
         for request in [
-            Request::Look(path),
+            Request::Open(path),
             Request::Search {
                 name: OsStr::new("rg"),
                 directories: vec![path, Path::new("/")],
@@ -226,8 +226,8 @@ mod tests {
             ("/a\0b", Errno::INVAL),
             (&long, Errno::NAMETOOLONG),
         ] {
-            assert_eq!(Request::Look(Path::new(path)).encode(), Err(expected), "{path}");
-            let frame = [&[LOOK], path.as_bytes()].concat();
+            assert_eq!(Request::Open(Path::new(path)).encode(), Err(expected), "{path}");
+            let frame = [&[OPEN], path.as_bytes()].concat();
             assert_eq!(Request::decode(&frame), None, "{path}");
         }
         for name in ["", "a/b", "a\0b"] {

@@ -239,7 +239,7 @@ struct Inner {
     known: Mutex<HashMap<String, Known>>,
     /// One look at a time: they all see the same.
     turn: tokio::sync::Mutex<()>,
-    looks: TaskTracker,
+    evaluations: TaskTracker,
 }
 
 #[derive(Debug, Clone)]
@@ -261,7 +261,7 @@ impl SandboxHost {
             guarded: options.guarded.into_iter().flat_map(both_names).collect(),
             known: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            looks: TaskTracker::new(),
+            evaluations: TaskTracker::new(),
         }))
     }
 
@@ -271,15 +271,15 @@ impl SandboxHost {
     /// [`Unusable`] says what is missing.
     ///
     /// # Cancel safety
-    /// Nothing is lost but the look.
+    /// Nothing is lost but the probe.
     pub async fn backend(&self, image: &str) -> Result<Backend, Unusable> {
         if let Some(known) = self.0.remembered(image) {
             return known;
         }
-        self.look(image).await
+        self.evaluate(image).await
     }
 
-    async fn look(&self, image: &str) -> Result<Backend, Unusable> {
+    async fn evaluate(&self, image: &str) -> Result<Backend, Unusable> {
         let inner = &self.0;
         let _turn = inner.turn.lock().await;
         // Another task may have looked while this one waited.
@@ -413,7 +413,8 @@ impl Inner {
         if !known.looking {
             known.looking = true;
             let (host, image) = (SandboxHost(Arc::clone(self)), image.to_owned());
-            self.looks.spawn(async move { host.look(&image).await.is_ok() });
+            self.evaluations
+                .spawn(async move { host.evaluate(&image).await.is_ok() });
         }
         Some(Ok(backend))
     }

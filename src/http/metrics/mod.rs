@@ -1,4 +1,4 @@
-//! Figures for machines that watch: what the door counts, and everything that others count, under their names.
+//! Figures for machines that watch: what the admission counts, and everything that others count, under their names.
 //!
 //! Parts count for themselves, in types of the metrics library; here alone they get names, and here alone what is
 //! only asked for now and then (memory, spools, places) is looked at. No label ever holds a name, an id or free

@@ -26,7 +26,7 @@ impl fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// The metrics of one engine and the door before it.
+    /// The metrics of one engine and the admission before it.
     pub(in crate::http) fn of(engine: &Engine, bridge: &Bridge) -> Self {
         let (requests, connections, now) = (Requests::default(), Connections::default(), Now::default());
         let mut registry = Registry::default();
@@ -67,7 +67,7 @@ impl Metrics {
         event_streams: usize,
         format: Format,
     ) -> Result<String, fmt::Error> {
-        self.now.look(engine, event_streams).await;
+        self.now.collect(engine, event_streams).await;
         let mut text = String::with_capacity(32 * 1024);
         text::encode(&mut text, &self.registry)?;
         Ok(format.of(text))

@@ -23,7 +23,7 @@ const SPOOLS_EVERY: Duration = Duration::from_secs(30);
 type Level = Gauge<u64, AtomicU64>;
 
 /// A counter that another part of the server counts.
-type Told = Counter<u64, AtomicU64>;
+type ExternalCounter = Counter<u64, AtomicU64>;
 
 /// The figures of one moment.
 #[derive(Debug, Default)]
@@ -33,8 +33,8 @@ pub(super) struct Now {
     approvers: Level,
     ledger_queue: Level,
     event_streams: Level,
-    catch_ups: Told,
-    runner_restarts: Told,
+    catch_ups: ExternalCounter,
+    runner_restarts: ExternalCounter,
     database_ok: Level,
     record_ok: Level,
     document_ok: Level,
@@ -164,7 +164,7 @@ impl Now {
     }
 
     /// Looks at everything anew.
-    pub(super) async fn look(&self, engine: &Arc<Engine>, event_streams: usize) {
+    pub(super) async fn collect(&self, engine: &Arc<Engine>, event_streams: usize) {
         let Load {
             running,
             queued,
@@ -212,11 +212,11 @@ impl Now {
         ] {
             gauge.set(u64::from(is_so));
         }
-        self.look_at_process();
-        self.look_at_spools(engine).await;
+        self.collect_process();
+        self.collect_spools(engine).await;
     }
 
-    fn look_at_process(&self) {
+    fn collect_process(&self) {
         match Usage::of_this_process() {
             Ok(Usage {
                 resident_bytes,
@@ -236,7 +236,7 @@ impl Now {
         }
     }
 
-    async fn look_at_spools(&self, engine: &Arc<Engine>) {
+    async fn collect_spools(&self, engine: &Arc<Engine>) {
         {
             let mut looked_at = self
                 .spools_looked_at
@@ -258,7 +258,7 @@ impl Now {
     }
 }
 
-fn tell(counter: &Told, number: u64) {
+fn tell(counter: &ExternalCounter, number: u64) {
     counter
         .inner()
         .store(number, std::sync::atomic::Ordering::Relaxed);

@@ -30,7 +30,7 @@ pub struct FieldError {
     pub message: String,
 }
 
-/// A refusal on its way out. The front of the server adds `instance` and writes it, so that every refusal,
+/// A refusal on its way out. The HTTP service adds `instance` and writes it, so that every refusal,
 /// wherever it was made, leaves in the same form.
 #[derive(Debug, Clone, PartialEq)]
 #[must_use]

@@ -1,4 +1,4 @@
-//! The way from HTTP to the Bridge: the upgrade to a WebSocket. The door has checked `Host` and `Origin` by now; who
+//! The way from HTTP to the Bridge: the upgrade to a WebSocket. The admission has checked `Host` and `Origin` by now; who
 //! connects is asked over the WebSocket.
 
 use std::sync::Arc;

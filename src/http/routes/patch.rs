@@ -15,7 +15,7 @@ use super::exec::{self, Started};
 use crate::{
     domain::{AgentId, ApprovalId, Host, HostChoice, RunId, SessionKey},
     engine::{
-        IdempotencyKey, Leaving,
+        IdempotencyKey, OnDisconnect,
         patch::PatchRequest,
         reply::{AppliedPatch, PatchReply},
     },
@@ -226,7 +226,7 @@ async fn apply_patch(
     let key = key.map(|key| IdempotencyKey {
         key,
         body_sha256: Sha256::digest(&bytes).into(),
-        leaving: Leaving::Leaves,
+        on_disconnect: OnDisconnect::Detach,
     });
     let reply = state.engine().apply_patch(&caller, request, key).await?;
     Ok(PatchAnswer::new(reply, |run_id| {

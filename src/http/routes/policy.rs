@@ -9,7 +9,7 @@ use crate::{
     approvals::{document::Warning, store::DocumentStatus},
     domain::{AgentId, Ask, Backend, Host, HostChoice, Isolation, OnMiss, Security, SessionKey},
     engine::{
-        accepted_policy::HeldEdit,
+        accepted_policy::PendingChange,
         effective::{DocumentView, EffectivePolicy, SandboxState},
         node::NodeView,
     },
@@ -285,9 +285,9 @@ struct HeldBody {
     proposed_by: Vec<ActorBody>,
 }
 
-impl From<HeldEdit> for HeldBody {
-    fn from(edit: HeldEdit) -> Self {
-        let HeldEdit {
+impl From<PendingChange> for HeldBody {
+    fn from(edit: PendingChange) -> Self {
+        let PendingChange {
             hash,
             since,
             allows,
@@ -329,7 +329,7 @@ impl From<EffectivePolicy> for EffectiveBody {
             sandbox: policy.sandbox.into(),
             document: policy.document.into(),
             on_node: policy.on_node.map(NodeBody::from),
-            config_held: policy.held_config.map(HeldBody::from),
+            config_held: policy.pending_config.map(HeldBody::from),
             config_error: policy.config_error,
         }
     }

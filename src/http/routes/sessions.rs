@@ -21,7 +21,7 @@ use crate::{
     session::{
         ExecOverrides, Overrides, SessionName, SetBy, SystemEvent,
         directive::node_name,
-        sender::{Sender, Told},
+        sender::{RelayedSender, Sender},
     },
     settings::ElevatedLevel,
 };
@@ -426,7 +426,7 @@ impl SenderBody {
             e164,
             tag,
         } = self;
-        let told = Told {
+        let relayed = RelayedSender {
             provider,
             id,
             name,
@@ -434,7 +434,7 @@ impl SenderBody {
             e164,
             tag,
         };
-        Sender::relayed(told).map_err(|invalid| Problem::field(invalid.path, invalid.expected))
+        Sender::relayed(relayed).map_err(|invalid| Problem::field(invalid.path, invalid.expected))
     }
 }
 

@@ -179,7 +179,7 @@ async fn login(
     security((), ("session" = [], "csrf" = [])),
 )]
 async fn logout(
-    Leaving { key, transport }: Leaving,
+    SignOut { key, transport }: SignOut,
     State(state): State<AppState>,
     _query: QueryOf<()>,
     _: EmptyBody,
@@ -244,12 +244,12 @@ impl<State: Send + Sync> FromRequestParts<State> for OwnPage {
 }
 
 /// A browser that proved itself and wants to leave, or nobody who is signed in.
-struct Leaving {
+struct SignOut {
     key: Option<Arc<Key>>,
     transport: Transport,
 }
 
-impl<State: Send + Sync> FromRequestParts<State> for Leaving {
+impl<State: Send + Sync> FromRequestParts<State> for SignOut {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &State) -> Result<Self, Problem> {

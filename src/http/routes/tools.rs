@@ -2,7 +2,7 @@
 //! (`docs/spec/http-api.md#post-toolsinvoke`).
 //!
 //! The bodies, the engine and the records are those of `/v1`; only the envelope differs. Refusals get their form where
-//! all refusals are written (`Problem::render_for_tool`), so that those of the door have it too.
+//! all refusals are written (`Problem::render_for_tool`), so that those of the admission have it too.
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     domain::{AgentId, Principal, RunId, SessionKey},
-    engine::{Engine, IdempotencyKey, Leaving},
+    engine::{Engine, IdempotencyKey, OnDisconnect},
     http::{
         caller::{AgentCaller, Exec},
         extract::{self, QueryOf, RawJson},
@@ -187,7 +187,7 @@ impl ToolBody {
         let key = idempotency_key.map(key).transpose()?.map(|key| IdempotencyKey {
             key,
             body_sha256,
-            leaving: Leaving::Leaves,
+            on_disconnect: OnDisconnect::Detach,
         });
         Ok(ToolCall {
             tool,

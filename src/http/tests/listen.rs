@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::TestFront;
+use super::TestService;
 use crate::http::{ListenError, ListenOptions, Purpose, bind};
 
 /// Nothing here waits longer, unless something is broken.
@@ -73,12 +73,12 @@ struct Serving {
     task: tokio::task::JoinHandle<()>,
 }
 
-async fn serve(server: &TestFront, unix_socket: Option<PathBuf>) -> Serving {
+async fn serve(server: &TestService, unix_socket: Option<PathBuf>) -> Serving {
     let bound = bind(&options(unix_socket), None).await.unwrap();
     let (stop, abort) = (CancellationToken::new(), CancellationToken::new());
     Serving {
         address: bound.endpoint().address,
-        task: tokio::spawn(bound.serve(server.front.clone(), stop.clone(), abort.clone())),
+        task: tokio::spawn(bound.serve(server.service.clone(), stop.clone(), abort.clone())),
         stop,
         abort,
     }
@@ -94,7 +94,7 @@ async fn ask<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, path: &str) -> St
 
 #[tokio::test]
 async fn both_listeners_answer_and_the_socket_is_private() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("api.sock");
     let serving = serve(&server, Some(socket.clone())).await;
@@ -117,7 +117,7 @@ async fn both_listeners_answer_and_the_socket_is_private() {
 #[tokio::test]
 async fn a_client_that_leaves_ends_its_handler() {
     let slow = Slow::default();
-    let server = TestFront::with(|_| slow.routes());
+    let server = TestService::with(|_| slow.routes());
     let serving = serve(&server, None).await;
     let mut stream = TcpStream::connect(serving.address).await.unwrap();
     stream
@@ -134,7 +134,7 @@ async fn a_client_that_leaves_ends_its_handler() {
 #[tokio::test]
 async fn stopping_lets_requests_finish_and_closes_idle_connections() {
     let slow = Slow::default();
-    let server = TestFront::with(|_| slow.routes());
+    let server = TestService::with(|_| slow.routes());
     let serving = serve(&server, None).await;
     let mut idle = TcpStream::connect(serving.address).await.unwrap();
     let busy = TcpStream::connect(serving.address).await.unwrap();
@@ -154,7 +154,7 @@ async fn stopping_lets_requests_finish_and_closes_idle_connections() {
 #[tokio::test]
 async fn aborting_ends_what_does_not_finish() {
     let slow = Slow::default();
-    let server = TestFront::with(|_| slow.routes());
+    let server = TestService::with(|_| slow.routes());
     let serving = serve(&server, None).await;
     let _busy = tokio::spawn(ask(TcpStream::connect(serving.address).await.unwrap(), "/slow"));
     tokio::time::timeout(LONG, slow.begun.notified()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Component tests: the front, the door, the extractors and the listeners together, over routes of their own
+//! Component tests: the service, the admission, the extractors and the listeners together, over routes of their own
 //! and a real ledger.
 
 mod listen;
@@ -30,8 +30,8 @@ use crate::{
     domain::{Actor, Scope, UnixMillis},
     engine::tokens::{TokenRequest, Tokens},
     http::{
-        Front, Peer, Transport,
-        admission::{Door, DoorRules, Origin},
+        HttpService, Peer, Transport,
+        admission::{AdmissionMiddleware, AdmissionRules, Origin},
         caller::{Admin, Approve, Caller, Exec},
         extract::{BodyLimit, JsonBody},
         host_header::HostNames,
@@ -70,15 +70,15 @@ impl FromRef<TestState> for BodyLimit {
 }
 
 /// A server without listener, with a ledger of its own.
-struct TestFront {
-    front: Front,
+struct TestService {
+    service: HttpService,
     tokens: Arc<Tokens>,
     clock: Arc<ManualClock>,
     thread: Option<LedgerThread>,
     _directory: tempfile::TempDir,
 }
 
-impl Drop for TestFront {
+impl Drop for TestService {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.stop();
@@ -86,17 +86,17 @@ impl Drop for TestFront {
     }
 }
 
-impl TestFront {
+impl TestService {
     fn new() -> Self {
         Self::with(|_ledger| Router::new())
     }
 
-    /// A front with routes of the test besides its own.
+    /// A service with routes of the test besides its own.
     fn with(more: impl FnOnce(&Ledger) -> Router<TestState>) -> Self {
         Self::with_web(WebOrigins::default(), more)
     }
 
-    /// A front that lets pages of this origin call.
+    /// A service that lets pages of this origin call.
     fn listing(origin: &str) -> Self {
         Self::with_web(WebOrigins::new(None, [&origin.to_owned()]), |_ledger| {
             Router::new()
@@ -119,7 +119,7 @@ impl TestFront {
             token: Rate::new(1, 20),
             anonymous: Rate::new(1, 10),
         };
-        let rules = Arc::new(DoorRules {
+        let rules = Arc::new(AdmissionRules {
             generation: 0,
             hosts: HostNames::new(["gate.example"]),
             web,
@@ -130,11 +130,12 @@ impl TestFront {
         let state = TestState {
             throttle: Arc::new(Throttle::new(rates)),
         };
-        let door = Door::new(Arc::clone(&tokens), Arc::clone(&state.throttle), ids, move || {
-            Arc::clone(&rules)
-        });
+        let admission =
+            AdmissionMiddleware::new(Arc::clone(&tokens), Arc::clone(&state.throttle), ids, move || {
+                Arc::clone(&rules)
+            });
         Self {
-            front: Front::over(door, routes_of_the_test().merge(more).with_state(state)),
+            service: HttpService::over(admission, routes_of_the_test().merge(more).with_state(state)),
             tokens,
             clock,
             thread: Some(thread),
@@ -165,7 +166,7 @@ impl TestFront {
 
     async fn send(&self, request: Request<Body>) -> Answer {
         let peer = Peer::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)));
-        Answer::of(self.front.answer(peer, request).await).await
+        Answer::of(self.service.answer(peer, request).await).await
     }
 
     async fn get(&self, path: &str, token: Option<&str>) -> Answer {

@@ -16,7 +16,7 @@ use http_body_util::BodyExt as _;
 use serde_json::Value;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{TestFront, request};
+use super::{TestService, request};
 use crate::{
     clock::Clock as _,
     domain::{Actor, Scope},
@@ -28,7 +28,7 @@ const BOARD: &str = "https://board.example";
 
 #[tokio::test]
 async fn checks_run_in_the_order_of_the_contract() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let exec = server.token(&[Scope::Exec]).await;
     let approve = server.token(&[Scope::Approve]).await;
     let post = |host: &str, token: Option<&str>, path: &str, kind: &str, body: &str| {
@@ -89,7 +89,7 @@ async fn checks_run_in_the_order_of_the_contract() {
 
 #[tokio::test]
 async fn a_scope_opens_only_what_names_it() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let read = server.token(&[Scope::Read, Scope::Admin]).await;
     let refused = server.get("/v1/approve", Some(&read)).await;
     assert_eq!(refused.code(), (403, "forbidden"));
@@ -99,7 +99,7 @@ async fn a_scope_opens_only_what_names_it() {
 
 #[tokio::test]
 async fn a_token_opens_until_it_expires_or_is_revoked() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let ends = server.clock.now() + std::time::Duration::from_secs(10);
     let short = server.token_until(&[Scope::Admin], Some(ends)).await;
     let long = server.token(&[Scope::Admin]).await;
@@ -134,7 +134,7 @@ async fn a_token_opens_until_it_expires_or_is_revoked() {
 
 #[tokio::test]
 async fn only_wrong_credentials_are_counted_and_valid_ones_still_pass() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let admin = server.token(&[Scope::Admin]).await;
     for _ in 0..4 {
         let refused = server.get("/v1/admin", None).await;
@@ -159,7 +159,7 @@ async fn only_wrong_credentials_are_counted_and_valid_ones_still_pass() {
 
 #[tokio::test]
 async fn anonymous_requests_have_a_rate_but_probes_do_not() {
-    let server = TestFront::new();
+    let server = TestService::new();
     for _ in 0..10 {
         assert_eq!(server.get("/open", None).await.status, 200);
     }
@@ -171,7 +171,7 @@ async fn anonymous_requests_have_a_rate_but_probes_do_not() {
 
 #[tokio::test]
 async fn unknown_paths_and_methods_are_told_to_those_with_a_token() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let admin = server.token(&[Scope::Admin]).await;
     assert_eq!(
         server.get("/v1/nothing", None).await.code(),
@@ -190,7 +190,7 @@ async fn unknown_paths_and_methods_are_told_to_those_with_a_token() {
 
 #[tokio::test]
 async fn every_answer_has_an_id_and_the_headers_of_an_api() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let exec = server.token(&[Scope::Exec]).await;
     let with_id = request("GET", "/open", None)
         .header("x-request-id", "req-7")
@@ -219,7 +219,7 @@ async fn every_answer_has_an_id_and_the_headers_of_an_api() {
 
 #[tokio::test]
 async fn every_page_leaves_with_the_headers_of_a_page() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let page = server.get("/page", None).await;
     let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
     assert!(policy.contains("frame-ancestors 'none'"), "{policy}");
@@ -230,7 +230,7 @@ async fn every_page_leaves_with_the_headers_of_a_page() {
 
 #[tokio::test]
 async fn only_inside_tls_a_browser_is_told_to_stay_there() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let address = ([127, 0, 0, 1], 40_000).into();
     for (peer, transport) in [
         (Peer::Tcp(address), "Plain"),
@@ -238,7 +238,7 @@ async fn only_inside_tls_a_browser_is_told_to_stay_there() {
         (Peer::Unix, "Plain"),
     ] {
         let request = request("GET", "/transport", None).body(Body::empty()).unwrap();
-        let response = server.front.answer(peer, request).await;
+        let response = server.service.answer(peer, request).await;
         assert_eq!(
             response.headers().contains_key(header::STRICT_TRANSPORT_SECURITY),
             peer.is_tls()
@@ -252,7 +252,7 @@ async fn only_inside_tls_a_browser_is_told_to_stay_there() {
 
 #[tokio::test]
 async fn a_preflight_of_a_listed_page_is_answered_before_any_route() {
-    let server = TestFront::listing(BOARD);
+    let server = TestService::listing(BOARD);
     let answer = server.send(preflight(BOARD)).await;
     insta::assert_snapshot!(answer.whole(), @r#"
     204
@@ -274,7 +274,7 @@ async fn a_preflight_of_a_listed_page_is_answered_before_any_route() {
 
 #[tokio::test]
 async fn a_preflight_of_any_other_page_goes_to_the_route_and_allows_nothing() {
-    let foreign = TestFront::listing("https://other.example");
+    let foreign = TestService::listing("https://other.example");
     insta::assert_snapshot!(foreign.send(preflight(BOARD)).await.whole(), @r#"
     401
     allow: POST
@@ -289,7 +289,7 @@ async fn a_preflight_of_any_other_page_goes_to_the_route_and_allows_nothing() {
 
     {"type":"/docs#unauthorized","title":"Valid credentials are needed","status":401,"detail":"a bearer token is needed","instance":"/v1/sum","code":"unauthorized","retryable":false}
     "#);
-    let closed = TestFront::new();
+    let closed = TestService::new();
     insta::assert_snapshot!(closed.send(preflight(BOARD)).await.whole(), @r#"
     401
     allow: POST
@@ -307,7 +307,7 @@ async fn a_preflight_of_any_other_page_goes_to_the_route_and_allows_nothing() {
 
 #[tokio::test]
 async fn a_listed_page_that_asks_for_the_options_of_a_resource_reaches_its_route() {
-    let server = TestFront::listing(BOARD);
+    let server = TestService::listing(BOARD);
     let exec = server.token(&[Scope::Exec]).await;
     let options = request("OPTIONS", "/v1/sum", Some(&exec)).header(header::ORIGIN, BOARD);
     let answer = server.send(options.body(Body::empty()).unwrap()).await;
@@ -326,7 +326,7 @@ fn preflight(origin: &str) -> Request<Body> {
 
 #[tokio::test]
 async fn a_panic_of_a_handler_is_a_fault_that_the_log_has_under_its_request_id() {
-    let server = TestFront::new();
+    let server = TestService::new();
     let exec = server.token(&[Scope::Exec]).await;
     let log = Log::default();
     let writer = log.clone();
@@ -381,7 +381,7 @@ impl io::Write for Log {
 
 #[tokio::test]
 async fn a_handler_that_prints_its_headers_prints_no_secret() {
-    let server = TestFront::with(|_ledger| {
+    let server = TestService::with(|_ledger| {
         Router::new().route(
             "/headers",
             get(|headers: HeaderMap| async move { axum::Json(format!("{headers:?}")) }),
@@ -405,7 +405,7 @@ async fn a_handler_that_prints_its_headers_prints_no_secret() {
 async fn a_stream_leaves_frame_by_frame() {
     let (frames, receiver) = tokio::sync::mpsc::channel::<Result<Bytes, Infallible>>(1);
     let receiver = Arc::new(Mutex::new(Some(receiver)));
-    let server = TestFront::with(|_ledger| {
+    let server = TestService::with(|_ledger| {
         let stream = move || {
             let receiver = receiver.lock().unwrap().take().unwrap();
             async move { Body::from_stream(ReceiverStream::new(receiver)) }
@@ -413,7 +413,7 @@ async fn a_stream_leaves_frame_by_frame() {
         Router::new().route("/stream", get(stream))
     });
     let request = request("GET", "/stream", None).body(Body::empty()).unwrap();
-    let mut body = server.front.answer(Peer::Unix, request).await.into_body();
+    let mut body = server.service.answer(Peer::Unix, request).await.into_body();
     for text in ["one", "two"] {
         frames.send(Ok(text.into())).await.unwrap();
         let frame = body.frame().await.unwrap().unwrap();
@@ -428,10 +428,10 @@ async fn a_stream_leaves_frame_by_frame() {
 
 #[tokio::test]
 async fn an_answer_keeps_its_known_length() {
-    let server = TestFront::new();
+    let server = TestService::new();
     for (method, size) in [("GET", 6), ("HEAD", 0)] {
         let request = request(method, "/open", None).body(Body::empty()).unwrap();
-        let answer = server.front.answer(Peer::Unix, request).await;
+        let answer = server.service.answer(Peer::Unix, request).await;
         assert_eq!(answer.headers()[header::CONTENT_LENGTH], "6", "{method}");
         let hint = answer.body().size_hint();
         assert_eq!(hint.exact(), Some(size), "{method}");

@@ -48,7 +48,7 @@ impl Ledger {
     /// When the ledger cannot be read.
     pub async fn audit(&self, filter: AuditFilter, page: Page) -> Result<Listing<AuditRecord>, LedgerError> {
         self.readers
-            .apart(move |connection| {
+            .blocking(move |connection| {
                 let AuditFilter {
                     after_seq,
                     actor,

@@ -327,7 +327,7 @@ impl Evaluation<'_> {
             Delegation::Unknown => {
                 "an argument is not known to leave alone what this program starts or loads"
             }
-            Delegation::None | Delegation::Told => "an argument makes this program run another",
+            Delegation::None | Delegation::Known => "an argument makes this program run another",
         };
         let reason = (Code::Delegation, "D1", detail);
         self.judge_entries(work, Some(reason))

@@ -61,13 +61,13 @@ type Identity = (u64, u64);
 pub(super) struct Answers {
     scripts: Scripts,
     arrivals: Option<OwnedFd>,
-    listeners: Vec<Option<Heard>>,
+    listeners: Vec<Option<SupervisedProgram>>,
     events: OwnedFd,
 }
 
 /// A program of the run, with what it started.
 #[derive(Debug)]
-struct Heard {
+struct SupervisedProgram {
     listener: Listener,
     /// Whether the memory of any caller could be read so far.
     was_readable: bool,
@@ -152,7 +152,7 @@ impl Answers {
                     let mark = EventData::new_u64(u64::try_from(self.listeners.len()).unwrap_or(ARRIVALS));
                     // Not heard, its program waits for ever, until it is killed: better than unheard.
                     epoll::add(&self.events, &listener, mark, EventFlags::IN).unwrap_or(());
-                    self.listeners.push(Some(Heard {
+                    self.listeners.push(Some(SupervisedProgram {
                         listener,
                         was_readable: false,
                         first: None,
@@ -246,7 +246,7 @@ enum Answer {
     },
 }
 
-impl Heard {
+impl SupervisedProgram {
     fn answer(&mut self, call: &Call, scripts: &mut Scripts) {
         let first = *self
             .first

@@ -107,7 +107,7 @@ async fn nobody_waits_longer_than_they_said_and_a_late_answer_is_ignored() {
         assert_eq!(error["details"]["nodeError"]["code"], "TIMEOUT");
         let id = node.called(1).await[0]["id"].clone();
         if understands {
-            let cancel = node.heard("node.invoke.cancel").await;
+            let cancel = node.receive("node.invoke.cancel").await;
             assert_eq!(cancel, json!({"invokeId": id, "nodeId": node.id()}));
         }
         // Over a connection of its own, so that the answer can be seen.

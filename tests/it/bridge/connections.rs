@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::support::{
     TestServer, eventually,
-    node::{Device, Heard, Line, Speaks, TestNode, decide, pair},
+    node::{Device, Line, Received, Speaks, TestNode, decide, pair},
     only,
 };
 
@@ -29,10 +29,10 @@ async fn a_server_that_stops_says_so_and_its_next_life_knows_its_nodes() {
     let node = TestNode::join(&server, device.clone(), |_call| None).await;
     let token = node.token();
     server.send_signal(rustix::process::Signal::TERM);
-    assert_eq!(node.heard("shutdown").await["reason"], "service restart");
+    assert_eq!(node.receive("shutdown").await["reason"], "service restart");
     assert_eq!(
         node.ended().await,
-        Heard::Closed {
+        Received::Closed {
             code: 1012,
             reason: "service restart".to_owned()
         }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{
     TestServer,
-    node::{Device, Heard, Line, Speaks, TestNode, pair},
+    node::{Device, Line, Received, Speaks, TestNode, pair},
     only,
 };
 
@@ -432,7 +432,7 @@ async fn whoever_says_nothing_is_not_waited_for() {
     let mut line = Line::open(&server).await;
     assert_eq!(
         line.end().await,
-        Heard::Closed {
+        Received::Closed {
             code: 1008,
             reason: "handshake timeout".to_owned()
         }

@@ -6,7 +6,7 @@ use tokio_tungstenite::tungstenite::Message;
 use super::wire::{TEXT, Wire};
 use crate::support::{
     OperatorClient, TestServer,
-    node::{Device, Heard, Line, Speaks, TestNode, answer_params, pair},
+    node::{Device, Line, Received, Speaks, TestNode, answer_params, pair},
 };
 
 /// A node that was let in before, and must be served all the while.
@@ -126,7 +126,7 @@ async fn texts_instead_of_a_connect() {
         line.send_text(&text).await;
         let closed = line.end().await;
         assert!(
-            matches!(closed, Heard::Closed { code: heard, .. } if heard == code),
+            matches!(closed, Received::Closed { code: heard, .. } if heard == code),
             "{name}: {closed:?}"
         );
         witness.is_served(name).await;

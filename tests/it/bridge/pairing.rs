@@ -118,7 +118,7 @@ async fn more_commands_need_a_person_and_the_rest_goes_on() {
     );
     let request = waiting[0]["requestId"].as_str().unwrap();
     decide(&server, request, "approve").await;
-    let told = node.heard("node.pair.resolved").await;
+    let told = node.receive("node.pair.resolved").await;
     assert_eq!(
         only(&told, &["requestId", "nodeId", "decision"]),
         json!({"requestId": request, "nodeId": device.id(), "decision": "approved"})
@@ -139,7 +139,7 @@ async fn commands_that_are_rejected_are_not_offered() {
     let api = server.operator();
     let request = pairings(&api).await[0]["requestId"].as_str().unwrap().to_owned();
     decide(&server, &request, "reject").await;
-    assert_eq!(node.heard("node.pair.resolved").await["decision"], "rejected");
+    assert_eq!(node.receive("node.pair.resolved").await["decision"], "rejected");
     let shown = api.get(&format!("/v1/nodes/{}", device.id())).await.expect(200);
     assert_eq!(shown["commands"], json!(["system.which"]));
     assert_eq!(shown["connected"], true);

@@ -188,7 +188,7 @@ impl Place {
     }
 }
 
-/// What every container has: the init, the keeper with its sleep, and the looking itself.
+/// What every container has: the init, the idle process with its sleep, and the looking itself.
 fn is_of_the_container(line: &str) -> bool {
     line.contains("2147483647") || line == "ps -o args"
 }

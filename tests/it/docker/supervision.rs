@@ -23,7 +23,7 @@ const HIDING: [&str; 5] = [
 #[tokio::test]
 async fn nothing_of_a_run_outlives_it() {
     let Some(place) = Place::new().await else { return };
-    let mut sandbox = place.enclosure("custody");
+    let mut sandbox = place.enclosure("supervision");
     sandbox.settings.tmpfs = vec!["/tmp:exec".to_owned()];
     place.backend.prepare(&sandbox).await.unwrap();
 

@@ -14,7 +14,7 @@ use crate::support::{
 
 /// What comes back.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Told {
+enum ExpectedReply {
     /// The pair for lines whose kind is unknown.
     Pair(&'static str),
     /// A refusal of a command, with its reason.
@@ -24,9 +24,9 @@ enum Told {
 }
 
 #[track_caller]
-fn expect(name: &str, lines: &[Value], told: Told) {
-    match (told, lines) {
-        (Told::Pair(reason), [decision, result]) => {
+fn expect(name: &str, lines: &[Value], expected: ExpectedReply) {
+    match (expected, lines) {
+        (ExpectedReply::Pair(reason), [decision, result]) => {
             assert_eq!(
                 *decision,
                 json!({ "type": "decision", "id": "", "decision": "deny" }),
@@ -34,7 +34,7 @@ fn expect(name: &str, lines: &[Value], told: Told) {
             );
             assert_eq!(result["error"]["reason"], reason, "{name}");
         }
-        (Told::Refused(reason), [result]) => {
+        (ExpectedReply::Refused(reason), [result]) => {
             assert_eq!(
                 (&result["type"], &result["ok"]),
                 (&json!("exec-res"), &json!(false)),
@@ -42,7 +42,7 @@ fn expect(name: &str, lines: &[Value], told: Told) {
             );
             assert_eq!(result["error"]["reason"], reason, "{name}");
         }
-        (Told::Denied, [decision]) => assert_eq!(decision["decision"], "deny", "{name}"),
+        (ExpectedReply::Denied, [decision]) => assert_eq!(decision["decision"], "deny", "{name}"),
         _ => panic!("{name}: {lines:?}"),
     }
 }
@@ -90,94 +90,102 @@ async fn hostile_lines() {
             asker.token
         )
     };
-    let table: Vec<(&str, Vec<u8>, Told)> = vec![
-        ("huge line", vec![b'a'; 1_000_000], Told::Pair("size")),
+    let table: Vec<(&str, Vec<u8>, ExpectedReply)> = vec![
+        ("huge line", vec![b'a'; 1_000_000], ExpectedReply::Pair("size")),
         (
             "one byte too long",
             [vec![b' '; 256_001], b"\n".to_vec()].concat(),
-            Told::Pair("size"),
+            ExpectedReply::Pair("size"),
         ),
-        ("deep line", deep.clone().into(), Told::Pair("json")),
+        ("deep line", deep.clone().into(), ExpectedReply::Pair("json")),
         (
             "deep member",
             format!(r#"{{"type":"exec","id":"x","nonce":{deep}}}"#).into(),
             // Its kind is known all the same.
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "bad UTF-8",
             b"{\"type\":\"exec\",\"id\":\"\xff\xfe\"}".to_vec(),
-            Told::Pair("json"),
+            ExpectedReply::Pair("json"),
         ),
-        ("NUL bytes", vec![0; 5000], Told::Pair("json")),
-        ("empty line", b"\n".to_vec(), Told::Pair("json")),
+        ("NUL bytes", vec![0; 5000], ExpectedReply::Pair("json")),
+        ("empty line", b"\n".to_vec(), ExpectedReply::Pair("json")),
         (
             "HTTP",
             b"POST /v1/exec HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
-            Told::Pair("json"),
+            ExpectedReply::Pair("json"),
         ),
         (
             "two types",
             replace(r#""type":"exec""#, r#""type":"exec","type":"exec""#).into(),
-            Told::Pair("json"),
+            ExpectedReply::Pair("json"),
         ),
         (
             "unknown type",
             replace(r#""type":"exec""#, r#""type":"eval""#).into(),
-            Told::Pair("json"),
+            ExpectedReply::Pair("json"),
         ),
         (
             "second line of version 2 alone",
             replace(r#""type":"exec""#, r#""type":"exec2""#).into(),
-            Told::Pair("json"),
+            ExpectedReply::Pair("json"),
         ),
         (
             "two times",
             replace("\"ts\":", &format!("\"ts\":{now},\"ts\":")).into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "two ids",
             replace(r#""id":"x""#, r#""id":"x","id":"y""#).into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "time as text",
             replace("\"ts\":", "\"ts\":\"1\",\"t\":").into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "time beyond 64 bits",
             replace("\"ts\":", "\"ts\":99999999999999999999,\"t\":").into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "smallest time",
             asker.exec_line_at("x", &nonce(), i64::MIN, &touch).into(),
-            Told::Refused("ttl"),
+            ExpectedReply::Refused("ttl"),
         ),
         (
             "greatest time",
             asker.exec_line_at("x", &nonce(), i64::MAX, &touch).into(),
-            Told::Refused("ttl"),
+            ExpectedReply::Refused("ttl"),
         ),
         (
             "old line",
             asker.exec_line_at("x", &nonce(), now - 60_000, &touch).into(),
-            Told::Refused("ttl"),
+            ExpectedReply::Refused("ttl"),
         ),
-        ("forged proof", forged.into(), Told::Refused("hmac")),
-        ("proof in upper case", upper.into(), Told::Refused("hmac")),
-        ("proof of another request", swapped.into(), Told::Refused("hmac")),
+        ("forged proof", forged.into(), ExpectedReply::Refused("hmac")),
+        (
+            "proof in upper case",
+            upper.into(),
+            ExpectedReply::Refused("hmac"),
+        ),
+        (
+            "proof of another request",
+            swapped.into(),
+            ExpectedReply::Refused("hmac"),
+        ),
         (
             "another token",
             other_token.exec_line("x", &touch).into(),
-            Told::Refused("hmac"),
+            ExpectedReply::Refused("hmac"),
         ),
         (
             "no nonce",
             asker.exec_line_at("x", "", now_ms(), &touch).into(),
-            Told::Refused("nonce"),
+            ExpectedReply::Refused("nonce"),
         ),
         (
             "two commands",
@@ -189,7 +197,7 @@ async fn hostile_lines() {
                 ),
             )
             .into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "escaped second command",
@@ -201,78 +209,82 @@ async fn hostile_lines() {
                 ),
             )
             .into(),
-            Told::Refused("json"),
+            ExpectedReply::Refused("json"),
         ),
         (
             "no command",
             signed(&asker, r#"{"command":[]}"#).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "NUL in a word",
             signed(&asker, r#"{"command":["touch","a\u0000b"]}"#).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "another text than what runs",
             good(&json!({ "command": ["touch", marker], "rawCommand": "ls" })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "a library for every program",
             good(&json!({ "command": ["touch", marker], "env": { "LD_PRELOAD": "/tmp/x.so" } })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "another PATH",
             good(&json!({ "command": ["touch", marker], "env": { "PATH": "/tmp" } })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "a shell's start-up file",
             good(&json!({ "command": ["touch", marker], "env": { "BASH_ENV": "/tmp/x" } })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "a directory that is none",
             good(&json!({ "command": ["touch", marker], "cwd": "../.." })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "an agent that is none",
             good(&json!({ "command": ["touch", marker], "agentId": "*" })).into(),
-            Told::Refused("invalid"),
+            ExpectedReply::Refused("invalid"),
         ),
         (
             "question with another token",
             other_token.request_line("q", &json!({ "command": "ls" })).into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
         (
             "question without an id",
             question(r#"{"command":"ls"}"#).replace(r#""id":"q","#, "").into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
         (
             "question with two commands",
             question(r#"{"command":"ls","command":"rm"}"#).into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
         (
             "question about nothing",
             question(r#"{"command":"  "}"#).into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
-        ("question of a wrong kind", question("[]").into(), Told::Denied),
+        (
+            "question of a wrong kind",
+            question("[]").into(),
+            ExpectedReply::Denied,
+        ),
         (
             "question with a long directory",
             question(&json!({ "command": "ls", "cwd": "x".repeat(5000) }).to_string()).into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
         (
             "question that is too long",
             question(&json!({ "command": "x".repeat(200_000) }).to_string()).into(),
-            Told::Denied,
+            ExpectedReply::Denied,
         ),
     ];
     assert!(table.len() >= 40);
@@ -298,7 +310,7 @@ async fn a_line_counts_once() {
     let ran = all.iter().filter(|lines| lines[0]["ok"] == true).count();
     assert_eq!(ran, 1);
     for lines in all.iter().filter(|lines| lines[0]["ok"] != true) {
-        expect("replay", lines, Told::Refused("replay"));
+        expect("replay", lines, ExpectedReply::Refused("replay"));
     }
     assert_eq!(lines(&log), ["once"]);
     // Two lines on one connection are one.
@@ -334,17 +346,17 @@ async fn silent_and_slow_peers_hold_up_nobody() {
             .await
     };
     let lines = eventually("limited", told, |lines| lines[0]["ok"] == false).await;
-    expect("over the limit", &lines, Told::Refused("rate-limit"));
+    expect("over the limit", &lines, ExpectedReply::Refused("rate-limit"));
     expect(
         "over the limit",
         &asker
             .send(&asker.request_line("q", &json!({ "command": "ls" })))
             .await,
-        Told::Denied,
+        ExpectedReply::Denied,
     );
     // Half a line may have been a question: in the end it is answered as one.
     let first = &mut slow[0];
-    expect("half a line", &replies(first).await, Told::Pair("json"));
+    expect("half a line", &replies(first).await, ExpectedReply::Pair("json"));
     // One that said nothing is closed without a word.
     assert_eq!(replies(&mut slow[9]).await, [] as [Value; 0]);
     drop(slow);
@@ -399,13 +411,13 @@ async fn a_flood_is_limited_and_a_session_has_so_many_prompts() {
         &asker
             .send(&asker.request_line("q", &json!({ "command": "ls", "sessionKey": "s" })))
             .await,
-        Told::Denied,
+        ExpectedReply::Denied,
     );
     let exec = asker.exec_line("x", &json!({ "command": ["ls"], "sessionKey": "s" }));
     expect(
         "third prompt",
         &asker.send(&exec).await,
-        Told::Refused("rate-limit"),
+        ExpectedReply::Refused("rate-limit"),
     );
     let more = futures_util::future::join_all((0..10).map(|_| asker.send("[]"))).await;
     assert!(more.iter().all(|lines| lines.len() == 2), "{more:?}");
@@ -521,7 +533,7 @@ async fn a_challenge_is_good_for_one_line() {
         );
         stream.write_all(format!("{after}\n").as_bytes()).await.unwrap();
         stream.shutdown().await.unwrap();
-        expect(after, &replies(&mut stream).await, Told::Pair("json"));
+        expect(after, &replies(&mut stream).await, ExpectedReply::Pair("json"));
     }
     // An opening that promises more than it is gets no challenge.
     for bad in [
@@ -529,7 +541,7 @@ async fn a_challenge_is_good_for_one_line() {
         hello.replace("\"v\":2", "\"v\":\"2\""),
         hello.replace("clientNonce\":\"", "clientNonce\":\"zz"),
     ] {
-        expect(&bad, &asker.send(&bad).await, Told::Pair("json"));
+        expect(&bad, &asker.send(&bad).await, ExpectedReply::Pair("json"));
     }
     let mut idle = asker.connect().await;
     idle.write_all(format!("{hello}\n").as_bytes()).await.unwrap();

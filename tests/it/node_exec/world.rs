@@ -17,7 +17,7 @@ use countersign::{
     },
     engine::{
         Engine, EngineParts, PolicyFiles, Unstarted,
-        accepted_policy::PolicyHold,
+        accepted_policy::AcceptedPolicy,
         environment::HostEnvironment,
         reply::{Answer, ExecError, ExecReply},
     },
@@ -213,7 +213,7 @@ impl Served {
             Arc::clone(&clock),
             Arc::clone(&ids),
         ));
-        let policy_hold = Arc::new(PolicyHold::open(
+        let accepted_policy = Arc::new(AcceptedPolicy::open(
             Arc::clone(&settings),
             Arc::clone(&documents),
             Arc::clone(&clock),
@@ -227,7 +227,7 @@ impl Served {
             readers: 4,
             tuning: Tuning::default(),
         };
-        let policy = Arc::new(PolicyFiles::new(Arc::clone(&policy_hold)));
+        let policy = Arc::new(PolicyFiles::new(Arc::clone(&accepted_policy)));
         let (ledger, thread) = Ledger::open(config, Arc::clone(&clock), Arc::clone(&ids), policy).unwrap();
         let limits = InheritedLimits {
             open_files: Some(1000),
@@ -254,7 +254,7 @@ impl Served {
             home,
             settings,
             documents,
-            policy_hold,
+            accepted_policy,
             ledger,
             gateway,
             nodes: Arc::clone(fleet) as Arc<dyn countersign::hosts::node::NodeLink>,

@@ -7,7 +7,7 @@ use countersign::{
     command::{DirectoryTrust, PathLookup},
     hosts::{
         path_lookup::SystemLookup,
-        peer_fs::{Files, LookError},
+        peer_fs::{FileAccessError, Files},
         workdir::{Workdir, WorkdirError, default_workspace},
     },
 };
@@ -23,8 +23,8 @@ fn a_closed_home_is_seen_and_what_is_closed_to_it_is_not() {
     let closed = account.directory("closed", 0, 0o700);
     account.file("home/bin/tool", account.uid, 0o700, "#!/bin/sh\n");
     account.file("closed/tool", 0, 0o755, "#!/bin/sh\n");
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[closed.clone(), bin.clone()]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[closed.clone(), bin.clone()]);
     // What root would find first is not there for the account.
     let direct = SystemLookup::new([closed, bin], "/".to_owned(), &Files::Direct);
     assert_eq!(direct.search("tool"), Some(account.text("closed/tool")));
@@ -46,8 +46,8 @@ fn links_lead_where_they_lead_for_the_account() {
     account.file("open/tool", 0, 0o755, "");
     symlink(account.path("open/tool"), account.path("home/bin/link")).unwrap();
     symlink("/proc/self/cwd", account.path("home/here")).unwrap();
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[]);
     let link = account.text("home/bin/link");
     assert_eq!(lookup.real(&link), Some(account.text("open/tool")));
     assert_eq!(
@@ -66,7 +66,7 @@ fn links_lead_where_they_lead_for_the_account() {
 #[test]
 fn directories_are_trusted_by_owner_and_mode() {
     let Some(account) = Account::new() else { return };
-    let eyes = account.eyes();
+    let broker = account.broker();
     for (name, owner, mode, expected) in [
         ("roots", 0, 0o755, DirectoryTrust::Ours),
         ("own", account.uid, 0o755, DirectoryTrust::Ours),
@@ -77,13 +77,13 @@ fn directories_are_trusted_by_owner_and_mode() {
         let directory = account.directory(name, owner, mode);
         account.file(&format!("{name}/tool"), owner, 0o755, "");
         let path = account.text(name);
-        assert_eq!(eyes.lookup(&[]).directory_trust(&path), expected, "{name}");
+        assert_eq!(broker.lookup(&[]).directory_trust(&path), expected, "{name}");
         // The same when it came along with a program.
-        let lookup = eyes.lookup(&[directory]);
+        let lookup = broker.lookup(&[directory]);
         assert!(lookup.search("tool").is_some());
         assert_eq!(lookup.directory_trust(&path), expected, "{name}");
     }
-    let lookup = eyes.lookup(&[]);
+    let lookup = broker.lookup(&[]);
     assert_eq!(
         lookup.directory_trust(&account.text("none")),
         DirectoryTrust::Foreign
@@ -96,15 +96,15 @@ fn scripts_are_read_as_the_account_reads_them() {
     let Some(account) = Account::new() else { return };
     account.file("home/own.sh", account.uid, 0o700, "echo own\n");
     account.file("roots.sh", 0, 0o600, "echo secret\n");
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[]);
     let refused = lookup.open_regular(&account.path("roots.sh")).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     let bind = |files: &Files| {
         let scripts = [account.path("roots.sh"), account.path("home/own.sh")].map(Candidate::operand);
         bind_scripts(scripts, |path| files.open_regular(path)).scripts
     };
-    let own = bind(&eyes.files());
+    let own = bind(&broker.files());
     assert_eq!((own.len(), &own[0].path), (1, &account.text("home/own.sh")));
     // Root reads both, so both would be bound.
     assert_ne!(bind(&Files::Direct), own);
@@ -125,8 +125,8 @@ fn only_regular_files_are_ever_opened_for_reading() {
         0,
     )
     .unwrap();
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[account.path("home")]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[account.path("home")]);
     for path in [
         account.path("home/fifo"),
         "/dev/zero".into(),
@@ -159,8 +159,8 @@ fn a_huge_file_is_bound_by_what_it_is_and_not_read() {
         .unwrap()
         .set_len(1 << 40)
         .unwrap();
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[]);
     let huge = lookup.inspect(&account.text("home/huge")).unwrap().identity;
     assert_eq!(lookup.content_sha256(&huge), None);
     let bind = || {
@@ -184,8 +184,8 @@ fn links_in_a_circle_lead_nowhere() {
     let Some(account) = Account::new() else { return };
     symlink(account.path("home/b"), account.path("home/a")).unwrap();
     symlink(account.path("home/a"), account.path("home/b")).unwrap();
-    let eyes = account.eyes();
-    let lookup = eyes.lookup(&[account.path("home")]);
+    let broker = account.broker();
+    let lookup = broker.lookup(&[account.path("home")]);
     let path = account.text("home/a");
     assert_eq!(
         (lookup.real(&path), lookup.inspect(&path), lookup.search("a")),
@@ -194,7 +194,7 @@ fn links_in_a_circle_lead_nowhere() {
     assert!(!lookup.depends_on_process(&path));
     assert!(lookup.open_regular(Path::new(&path)).is_err());
     assert!(matches!(
-        Workdir::at(Path::new(&path), &eyes.files()),
+        Workdir::at(Path::new(&path), &broker.files()),
         Err(WorkdirError::Missing(_))
     ));
     assert_eq!(lookup.check(), Ok(()));
@@ -211,7 +211,7 @@ fn whoever_renames_while_we_look_mixes_nothing() {
         let file = format!("home/{name}/tool");
         (account.text(&file), account.inode(&file))
     });
-    let eyes = account.eyes();
+    let broker = account.broker();
     let done = std::sync::atomic::AtomicBool::new(false);
     let link = account.text("home/link");
     symlink(account.path("home/one"), &link).unwrap();
@@ -232,7 +232,7 @@ fn whoever_renames_while_we_look_mixes_nothing() {
                 break;
             }
             // A new lookup each time: one alone would look once.
-            let found = eyes
+            let found = broker
                 .lookup(&[])
                 .inspect(&format!("{link}/tool"))
                 .map(|found| found.identity);
@@ -259,8 +259,8 @@ fn whoever_renames_while_we_look_mixes_nothing() {
 #[test]
 fn the_workspace_is_made_by_the_account_in_its_home() {
     let Some(account) = Account::new() else { return };
-    let eyes = account.eyes();
-    let files = eyes.files();
+    let broker = account.broker();
+    let files = broker.files();
     let state = Path::new("/var/lib/countersign/workspace");
     assert_eq!(default_workspace(state, Files::Direct.account_home()), state);
     let path = default_workspace(state, files.account_home());
@@ -292,8 +292,8 @@ fn working_directories_are_entered_as_the_account() {
     account.directory("home/work", account.uid, 0o700);
     account.directory("closed", 0, 0o700);
     account.directory("closed/inner", 0, 0o755);
-    let eyes = account.eyes();
-    let files = eyes.files();
+    let broker = account.broker();
+    let files = broker.files();
     let home = account.path("home");
     let found = Workdir::named("~/work", &home, &files).unwrap();
     assert_eq!(
@@ -310,7 +310,7 @@ fn working_directories_are_entered_as_the_account() {
     ));
     assert!(matches!(
         files.open_directory(Path::new("/bin/sh")),
-        Err(LookError::Refused(_))
+        Err(FileAccessError::Refused(_))
     ));
     files.open_directory(&account.path("home/work")).unwrap();
 }
@@ -321,9 +321,9 @@ fn a_view_from_another_mount_namespace_is_the_accounts() {
     let Some(unshare) = program("unshare") else { return };
     account.directory("home/bin", account.uid, 0o755);
     account.file("home/bin/tool", account.uid, 0o755, "");
-    let mut eyes = account.eyes();
-    eyes.again(account.uid, &[unshare.to_str().unwrap(), "--mount", "--"]);
-    let lookup = eyes.lookup(&[account.path("home/bin")]);
+    let mut broker = account.broker();
+    broker.again(account.uid, &[unshare.to_str().unwrap(), "--mount", "--"]);
+    let lookup = broker.lookup(&[account.path("home/bin")]);
     let found = lookup.search("tool");
     assert_eq!(lookup.check(), Ok(()));
     assert_eq!(found, Some(account.text("home/bin/tool")));

@@ -4,4 +4,4 @@ mod looks;
 mod process;
 mod trouble;
 
-pub(crate) use process::{Account, Eyes};
+pub(crate) use process::{Account, FileBroker};

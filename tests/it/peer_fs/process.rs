@@ -76,8 +76,8 @@ impl Account {
         fs::symlink_metadata(self.path(name)).unwrap().ino()
     }
 
-    pub(crate) fn eyes(&self) -> Eyes {
-        Eyes::open(self.uid, self.path("home"))
+    pub(crate) fn broker(&self) -> FileBroker {
+        FileBroker::open(self.uid, self.path("home"))
     }
 }
 
@@ -87,19 +87,19 @@ fn set(path: &Path, owner: u32, mode: u32) {
 }
 
 /// A running process and the server's end of it.
-pub(crate) struct Eyes {
+pub(crate) struct FileBroker {
     pub(crate) remote: Arc<Remote>,
     process: Option<SpawnedProcess>,
 }
 
-impl Eyes {
+impl FileBroker {
     fn open(uid: u32, home: PathBuf) -> Self {
-        let mut eyes = Self {
+        let mut broker = Self {
             remote: Arc::new(Remote::new(uid, home)),
             process: None,
         };
-        eyes.again(uid, &[]);
-        eyes
+        broker.again(uid, &[]);
+        broker
     }
 
     /// Ends the process and starts another one for the same view, behind `wrapper`.
@@ -161,7 +161,7 @@ impl Eyes {
     }
 }
 
-impl Drop for Eyes {
+impl Drop for FileBroker {
     fn drop(&mut self) {
         self.end();
     }

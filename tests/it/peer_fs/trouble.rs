@@ -5,7 +5,7 @@ use std::{ffi::OsStr, fs, os::fd::AsFd, os::unix::fs::MetadataExt, path::Path, t
 use countersign::{
     command::{DirectoryTrust, PathLookup},
     hosts::{
-        peer_fs::{Blind, LookError},
+        peer_fs::{Blind, FileAccessError},
         workdir::{Workdir, WorkdirError},
     },
     sys::{
@@ -24,11 +24,11 @@ async fn a_stopped_process_shows_nothing_and_another_one_everything() {
     account.directory("home/bin", account.uid, 0o755);
     account.file("home/bin/tool", account.uid, 0o755, "");
     let tool = account.text("home/bin/tool");
-    let mut eyes = account.eyes();
-    let before = eyes.lookup(&[account.path("home/bin")]);
+    let mut broker = account.broker();
+    let before = broker.lookup(&[account.path("home/bin")]);
     assert!(before.inspect(&tool).is_some());
 
-    eyes.stop();
+    broker.stop();
     let began = monotonic();
     // What it saw before, it still knows; anything new it does not.
     assert!(before.inspect(&tool).is_some());
@@ -36,12 +36,12 @@ async fn a_stopped_process_shows_nothing_and_another_one_everything() {
     let took = monotonic().saturating_sub(began);
     assert!(took >= Duration::from_secs(2), "it gave up after {took:?}");
     assert_eq!(before.check(), Err(Blind));
-    within("the loss", eyes.remote.disconnected()).await;
+    within("the loss", broker.remote.disconnected()).await;
 
     // From here on everything fails at once, and never in a way that reads like an answer.
-    let files = eyes.files();
+    let files = broker.files();
     assert!(files.is_blind());
-    let lookup = eyes.lookup(&[account.path("home/bin")]);
+    let lookup = broker.lookup(&[account.path("home/bin")]);
     assert_eq!((lookup.search("tool"), lookup.inspect(&tool)), (None, None));
     assert!(lookup.depends_on_process(&tool));
     assert_eq!(lookup.directory_trust("/usr/bin"), DirectoryTrust::Foreign);
@@ -53,15 +53,15 @@ async fn a_stopped_process_shows_nothing_and_another_one_everything() {
     ));
     assert!(matches!(
         files.open_program(Path::new("/bin/sh")),
-        Err(LookError::Blind(Blind))
+        Err(FileAccessError::Blind(Blind))
     ));
 
     // A stopped process that goes on has nobody to tell: its answer belongs to nothing.
-    signal_process(eyes.pid(), Signal::CONT);
+    signal_process(broker.pid(), Signal::CONT);
     assert!(files.is_blind());
-    eyes.again(account.uid, &[]);
+    broker.again(account.uid, &[]);
     assert!(!files.is_blind());
-    let after = eyes.lookup(&[account.path("home/bin")]);
+    let after = broker.lookup(&[account.path("home/bin")]);
     assert_eq!(after.search("tool"), Some(tool));
     assert_eq!(after.check(), Ok(()));
     // Who was blind once stays so: half of what it concluded is from then.
@@ -72,35 +72,35 @@ async fn a_stopped_process_shows_nothing_and_another_one_everything() {
 #[test]
 fn a_dead_process_shows_nothing() {
     let Some(account) = Account::new() else { return };
-    let eyes = account.eyes();
-    assert!(eyes.lookup(&[]).real("/").is_some());
-    signal_process(eyes.pid(), Signal::KILL);
-    let lookup = eyes.lookup(&[]);
+    let broker = account.broker();
+    assert!(broker.lookup(&[]).real("/").is_some());
+    signal_process(broker.pid(), Signal::KILL);
+    let lookup = broker.lookup(&[]);
     // The kill takes a moment; whatever came before it is no lie.
     while lookup.check().is_ok() {
         lookup.real("/");
         lookup.depends_on_process("/");
     }
-    assert!(eyes.files().is_blind());
+    assert!(broker.files().is_blind());
 }
 
 #[test]
 fn it_ends_when_the_server_hangs_up() {
     let Some(account) = Account::new() else { return };
-    let eyes = account.eyes();
+    let broker = account.broker();
     let (unused, theirs) = socket::frame_pair().unwrap();
     drop(theirs);
     // Another connection takes the place of its own.
-    eyes.remote.connect(unused).unwrap();
-    assert_eq!(eyes.ended(), Ended::Code(0));
+    broker.remote.connect(unused).unwrap();
+    assert_eq!(broker.ended(), Ended::Code(0));
 }
 
 #[test]
 fn it_is_out_of_reach_of_its_own_account() {
     let Some(account) = Account::new() else { return };
-    let eyes = account.eyes();
-    assert!(eyes.lookup(&[]).real("/").is_some());
-    let process = Path::new("/proc").join(eyes.pid().to_string());
+    let broker = account.broker();
+    assert!(broker.lookup(&[]).real("/").is_some());
+    let process = Path::new("/proc").join(broker.pid().to_string());
     // What can be dumped belongs to its account, the rest to root.
     assert_eq!(fs::metadata(process.join("mem")).unwrap().uid(), 0);
     let status = fs::read_to_string(process.join("status")).unwrap();

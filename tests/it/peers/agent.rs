@@ -35,7 +35,7 @@ pub(super) enum Way {
 
 /// How patient a client is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum WaitPolicy {
     /// As the documentation advises.
     Advised,
     /// Its own limit for a call, or for its hook, is over before anyone answers.
@@ -50,7 +50,7 @@ pub(super) trait Client: Sized + Send + Sync {
     fn find() -> Option<Self>;
 
     /// How it is started to do what `model` says, with a home of its own and the settings of the documentation.
-    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation;
+    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation;
 
     /// The call that runs a command, with more members where countersign takes them.
     fn call(&self, way: Way, command: &str, more: Value) -> Call;
@@ -244,7 +244,7 @@ pub(super) async fn each_command_runs_once_or_not_at_all<C: Client>(way: Way) {
         vec![run("many", "", json!({"yieldMs": 60_000}))],
     ])
     .await;
-    let mut running = place.start(&client.invocation(&place, way, Patience::Advised, &model));
+    let mut running = place.start(&client.invocation(&place, way, WaitPolicy::Advised, &model));
     let operator = server.operator();
     let id = asked_about(&operator).await;
     assert_eq!(place.marks(), ["allowed one"]);
@@ -288,7 +288,7 @@ pub(super) async fn a_call_that_was_given_up_is_joined<C: Client>(way: Way) {
     ])
     .await;
     model.stop_before(1);
-    let mut running = place.start(&client.invocation(&place, way, Patience::Short, &model));
+    let mut running = place.start(&client.invocation(&place, way, WaitPolicy::Short, &model));
     model.asked_for(1).await;
     assert_eq!(place.marks(), Vec::<String>::new());
     let operator = server.operator();
@@ -333,7 +333,7 @@ pub(super) async fn what_is_taken_back_from<C: Client>(way: Way, shell: Shell) {
     let started = async |name: &str| {
         let call = client.call(way, &place.program(name), waiting());
         let model = Model::saying(vec![vec![call]]).await;
-        let running = place.start(&client.invocation(&place, way, Patience::Advised, &model));
+        let running = place.start(&client.invocation(&place, way, WaitPolicy::Advised, &model));
         (model, running)
     };
 
@@ -381,7 +381,7 @@ pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
         let place = place.beside(&server);
         let command = place.program("allowed");
         let model = Model::saying(vec![vec![client.call(*way, &command, json!({}))]]).await;
-        let mut running = place.start(&client.invocation(&place, *way, Patience::Advised, &model));
+        let mut running = place.start(&client.invocation(&place, *way, WaitPolicy::Advised, &model));
         running.ended().await;
         let results = model.results();
         assert_eq!(place.marks(), Vec::<String>::new(), "{way:?}: {results:#?}");
@@ -391,13 +391,13 @@ pub(super) async fn without_a_server_nothing_runs<C: Client>(ways: &[Way]) {
 }
 
 /// A call that is asked about by the hook of a client and that nobody answers; then the client has ended.
-async fn nobody_answers<C: Client>(client: &C, patience: Patience) -> (TestServer, Place, Vec<String>) {
+async fn nobody_answers<C: Client>(client: &C, wait_policy: WaitPolicy) -> (TestServer, Place, Vec<String>) {
     let place = Place::new();
     let server = place.server().start().await;
     let place = place.beside(&server);
     let command = place.program("asked");
     let model = Model::saying(vec![vec![client.call(Way::Hook, &command, json!({}))]]).await;
-    let mut running = place.start(&client.invocation(&place, Way::Hook, patience, &model));
+    let mut running = place.start(&client.invocation(&place, Way::Hook, wait_policy, &model));
     running.ended().await;
     (server, place, model.results())
 }
@@ -405,7 +405,7 @@ async fn nobody_answers<C: Client>(client: &C, patience: Patience) -> (TestServe
 /// Nobody answers a hook: its question is withdrawn, and the command denied.
 pub(super) async fn nobody_answers_its_hook<C: Client>() {
     let Some(client) = C::find() else { return };
-    let (server, place, results) = nobody_answers(&client, Patience::ShortHook).await;
+    let (server, place, results) = nobody_answers(&client, WaitPolicy::ShortHook).await;
     assert!(results[0].contains("approval-timeout"), "{results:#?}");
     assert_eq!(place.marks(), Vec::<String>::new());
     assert_eq!(server.operator().pending().await, Vec::<Value>::new());
@@ -414,7 +414,7 @@ pub(super) async fn nobody_answers_its_hook<C: Client>() {
 /// The client's limit for its hook is over before anyone answers.
 pub(super) async fn its_hook_is_ended<C: Client>(goes_on_without: bool) {
     let Some(client) = C::find() else { return };
-    let (server, place, results) = nobody_answers(&client, Patience::Short).await;
+    let (server, place, results) = nobody_answers(&client, WaitPolicy::Short).await;
     // Never by countersign, also when a client is known to run it by itself then.
     let operator = server.operator();
     eventually("withdrawn", || operator.pending(), Vec::is_empty).await;

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Patience, Place, Way},
+    agent::{self, Client, Place, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{
@@ -95,17 +95,17 @@ impl Client for ClaudeCode {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation {
+    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let invocation = begin(&self.program, model, &place.home(), &place.project());
         let invocation = place.surround(invocation).args(&["-p", "Begin."]);
         if way == Way::Hook {
             let label = ".claude/settings.json use=hook";
             let mut settings: Value = serde_json::from_str(&place.documented(label)).expect("settings");
             let hook = &mut settings["hooks"]["PreToolUse"][0]["hooks"][0];
-            match patience {
-                Patience::Advised => {}
-                Patience::Short => hook["timeout"] = json!(4),
-                Patience::ShortHook => hook["command"] = json!("countersign hook claude-code --timeout 1s"),
+            match wait_policy {
+                WaitPolicy::Advised => {}
+                WaitPolicy::Short => hook["timeout"] = json!(4),
+                WaitPolicy::ShortHook => hook["command"] = json!("countersign hook claude-code --timeout 1s"),
             }
             write_file(&place.home().join(".claude/settings.json"), settings.to_string());
             return invocation;

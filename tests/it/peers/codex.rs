@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Patience, Place, Way},
+    agent::{self, Client, Place, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, eventually, installed, skip, write_file};
@@ -26,14 +26,14 @@ impl Client for Codex {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation {
+    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let label = if way == Way::Http {
             "config.toml over=http"
         } else {
             "config.toml"
         };
         let mut settings = place.documented(label);
-        if patience == Patience::Short {
+        if wait_policy == WaitPolicy::Short {
             settings = replaced(&settings, "tool_timeout_sec = 700", "tool_timeout_sec = 4");
         }
         let invocation = place.surround(Invocation::new(&self.program));
@@ -47,10 +47,10 @@ impl Client for Codex {
                 "countersign hook codex",
                 "countersign hook codex --mode rewrite",
             );
-            hooks = match patience {
-                Patience::Advised => hooks,
-                Patience::Short => replaced(&hooks, "\"timeout\": 600", "\"timeout\": 4"),
-                Patience::ShortHook => replaced(&hooks, "--mode rewrite", "--mode rewrite --timeout 1s"),
+            hooks = match wait_policy {
+                WaitPolicy::Advised => hooks,
+                WaitPolicy::Short => replaced(&hooks, "\"timeout\": 600", "\"timeout\": 4"),
+                WaitPolicy::ShortHook => replaced(&hooks, "--mode rewrite", "--mode rewrite --timeout 1s"),
             };
             write_file(&place.home().join(".codex/hooks.json"), hooks);
             invocation = invocation.args(&[

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Patience, Place, Shell, Way},
+    agent::{self, Client, Place, Shell, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, installed, skip, write_file};
@@ -24,7 +24,7 @@ impl Client for Gemini {
         found
     }
 
-    fn invocation(&self, place: &Place, way: Way, patience: Patience, model: &Model) -> Invocation {
+    fn invocation(&self, place: &Place, way: Way, wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let label = match way {
             Way::Stdio => "settings.json",
             Way::Http => "settings.json over=http",
@@ -36,10 +36,10 @@ impl Client for Gemini {
             Way::Hook => &mut settings["hooks"]["BeforeTool"][0]["hooks"][0],
         };
         assert!(limited["timeout"].is_u64(), "{limited}");
-        match patience {
-            Patience::Advised => {}
-            Patience::Short => limited["timeout"] = json!(4_000),
-            Patience::ShortHook => limited["command"] = json!("countersign hook gemini --timeout 1s"),
+        match wait_policy {
+            WaitPolicy::Advised => {}
+            WaitPolicy::Short => limited["timeout"] = json!(4_000),
+            WaitPolicy::ShortHook => limited["command"] = json!("countersign hook gemini --timeout 1s"),
         }
         configure(place, settings);
         // Without a person it has no shell otherwise.

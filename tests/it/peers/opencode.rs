@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::{
-    agent::{self, Client, Patience, Place, Way},
+    agent::{self, Client, Place, WaitPolicy, Way},
     model::{Call, Model},
 };
 use crate::support::{Invocation, installed, skip, write_file};
@@ -26,7 +26,7 @@ impl Client for OpenCode {
         program.map(|program| Self { program })
     }
 
-    fn invocation(&self, place: &Place, way: Way, _patience: Patience, model: &Model) -> Invocation {
+    fn invocation(&self, place: &Place, way: Way, _wait_policy: WaitPolicy, model: &Model) -> Invocation {
         let label = if way == Way::Http {
             "opencode.json over=http"
         } else {

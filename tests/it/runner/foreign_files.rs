@@ -9,11 +9,11 @@ use countersign::hosts::{
 use rustix::process::Signal;
 
 use super::harness::{Place, Report, Server, identity};
-use crate::peer_fs::{Account, Eyes};
+use crate::peer_fs::{Account, FileBroker};
 
-fn server(place: &Place, eyes: &Eyes) -> Server {
+fn server(place: &Place, broker: &FileBroker) -> Server {
     let mut server = place.server();
-    server.host = server.host.with_files(eyes.files());
+    server.host = server.host.with_files(broker.files());
     server
 }
 
@@ -32,9 +32,9 @@ fn spec(server: &Server, directory: &Path, program: &Path) -> LaunchSpec {
 async fn a_run_starts_from_what_the_account_opened() {
     let Some(account) = Account::new() else { return };
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\npwd\n");
-    let eyes = account.eyes();
+    let broker = account.broker();
     let place = Place::new();
-    let server = server(&place, &eyes);
+    let server = server(&place, &broker);
     let home = account.path("home");
     let report = server.run(spec(&server, &home, &home.join("tool"))).await;
     assert_eq!(report.out(), format!("{}\n", home.display()));
@@ -47,9 +47,9 @@ async fn what_the_account_cannot_see_does_not_start() {
     account.directory("closed/inner", 0, 0o755);
     account.file("closed/tool", 0, 0o755, "#!/bin/sh\n");
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\n");
-    let eyes = account.eyes();
+    let broker = account.broker();
     let place = Place::new();
-    let server = server(&place, &eyes);
+    let server = server(&place, &broker);
     let program = server
         .host
         .start(spec(&server, &home, &closed.join("tool")))
@@ -77,9 +77,9 @@ async fn another_program_or_directory_of_the_name_does_not_start() {
     }
     account.directory("home/work", account.uid, 0o700);
     account.directory("home/else", account.uid, 0o700);
-    let eyes = account.eyes();
+    let broker = account.broker();
     let place = Place::new();
-    let server = server(&place, &eyes);
+    let server = server(&place, &broker);
     let replaced = spec(&server, &home, &home.join("tool"));
     let linked = spec(&server, &home, &home.join("linked"));
     let moved = spec(&server, &home.join("work"), &home.join("other"));
@@ -104,13 +104,13 @@ async fn another_program_or_directory_of_the_name_does_not_start() {
 async fn nothing_starts_unseen() {
     let Some(account) = Account::new() else { return };
     account.file("home/tool", account.uid, 0o700, "#!/bin/sh\necho seen\n");
-    let mut eyes = account.eyes();
+    let mut broker = account.broker();
     let place = Place::new();
-    let server = server(&place, &eyes);
+    let server = server(&place, &broker);
     let home = account.path("home");
     let spec = spec(&server, &home, &home.join("tool"));
     let run_id = spec.run_id.clone();
-    countersign::sys::process::signal_process(eyes.pid(), Signal::STOP);
+    countersign::sys::process::signal_process(broker.pid(), Signal::STOP);
     let again = LaunchSpec {
         run_id: run_id.clone(),
         executables: spec.executables.clone(),
@@ -125,7 +125,7 @@ async fn nothing_starts_unseen() {
     ));
     assert!(!server.host.run_file(&run_id).exists());
     // The same run is still the first attempt.
-    eyes.again(account.uid, &[]);
+    broker.again(account.uid, &[]);
     let report = Report::of(server.host.start(again).await.unwrap()).await;
     assert_eq!(report.out(), "seen\n");
     report.control.stored();

@@ -13,7 +13,7 @@ use crate::support::{skip, write_file};
 
 use super::{
     harness::{Place, Report, Server, identity, measure, started, until},
-    terminal_session::Sitting,
+    terminal_session::TerminalSession,
 };
 
 fn on_terminal(mut spec: LaunchSpec) -> LaunchSpec {
@@ -145,11 +145,11 @@ async fn the_cursor_is_told_without_a_server_too_and_a_new_one_gets_all_output()
     let Recovered::Attached(supervised) = server.host.recover(&run_id).await.unwrap() else {
         panic!("not attached")
     };
-    let mut sitting = Sitting::of(*supervised);
-    sitting.until_text("two").await;
-    sitting.until_application_keys().await;
-    sitting.type_text("line\r").await;
-    let report = sitting.end().await;
+    let mut session = TerminalSession::of(*supervised);
+    session.until_text("two").await;
+    session.until_application_keys().await;
+    session.type_text("line\r").await;
+    let report = session.end().await;
     assert_eq!(report.exit().code, Some(0));
     assert!(report.out().ends_with("read line\r\n"), "{:?}", report.out());
     assert_eq!(server.spooled(&run_id, Selection::Both), report.stdout);
@@ -209,16 +209,16 @@ async fn the_end_of_the_input_is_typed() {
         ("within", "withinwithin"),
         ("", ""),
     ] {
-        let sitting = Sitting::of(
+        let session = TerminalSession::of(
             server
                 .host
                 .start(on_terminal(server.argv(&["/bin/cat"])))
                 .await
                 .unwrap(),
         );
-        sitting.type_text(text).await;
-        sitting.control.close_input();
-        let report = sitting.end().await;
+        session.type_text(text).await;
+        session.control.close_input();
+        let report = session.end().await;
         assert_eq!((report.out(), report.exit().code), (shown, Some(0)), "{text:?}");
     }
 }
@@ -228,10 +228,10 @@ async fn programs_are_told_of_another_size() {
     let place = Place::new();
     let server = place.server();
     let text = "trap 'stty size; tput cols; exit 3' WINCH; echo ready; while :; do sleep 0.01; done";
-    let mut sitting = Sitting::of(server.host.start(script(&server, text)).await.unwrap());
-    sitting.until_text("ready").await;
-    sitting.control.resize(TerminalSize::new(33, 77).unwrap());
-    let report = sitting.end().await;
+    let mut session = TerminalSession::of(server.host.start(script(&server, text)).await.unwrap());
+    session.until_text("ready").await;
+    session.control.resize(TerminalSize::new(33, 77).unwrap());
+    let report = session.end().await;
     assert_eq!(
         (report.out(), report.exit().code),
         ("ready\r\n33 77\r\n77\r\n", Some(3))
@@ -258,10 +258,10 @@ async fn what_is_typed_to_interrupt_ends_a_list_only_if_it_ends_a_program() {
     ] {
         let steps = vec![program(None, first), program(Some(StepJoin::And), "echo next")];
         let spec = on_terminal(server.spec(Bound::Plan { steps }));
-        let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-        sitting.until_text("ready").await;
-        sitting.press(&["C-c"]).await;
-        let report = sitting.end().await;
+        let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+        session.until_text("ready").await;
+        session.press(&["C-c"]).await;
+        let report = session.end().await;
         assert_eq!(report.out(), shown);
         assert_eq!(
             (report.exit().code, report.exit().signal),
@@ -277,10 +277,10 @@ async fn a_password_is_never_shown() {
     let place = Place::new();
     let server = place.server();
     let text = "stty -echo; printf 'Password: '; read -r word; stty echo; echo; echo ${#word} characters";
-    let mut sitting = Sitting::of(server.host.start(script(&server, text)).await.unwrap());
-    sitting.until_text("Password: ").await;
-    sitting.type_text("correct horse\r").await;
-    let report = sitting.end().await;
+    let mut session = TerminalSession::of(server.host.start(script(&server, text)).await.unwrap());
+    session.until_text("Password: ").await;
+    session.type_text("correct horse\r").await;
+    let report = session.end().await;
     assert_eq!(report.out(), "Password: \r\n13 characters\r\n");
 }
 
@@ -291,9 +291,9 @@ async fn bash_stops_continues_and_interrupts_jobs() {
     let Some(spec) = program(&server, &["/usr/bin/bash", "--norc", "--noprofile", "-i"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text("bash-").await;
-    let bash = sitting.pid();
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text("bash-").await;
+    let bash = session.pid();
     let foreground = || {
         let stat = fs::read_to_string(format!("/proc/{bash}/stat")).unwrap();
         stat.rsplit(") ")
@@ -310,24 +310,24 @@ async fn bash_stops_continues_and_interrupts_jobs() {
         let name = fs::read_to_string(format!("/proc/{}/comm", foreground()));
         name.is_ok_and(|name| name == "sleep\n")
     };
-    sitting.type_text("sleep 1000\r").await;
+    session.type_text("sleep 1000\r").await;
     until("the job is in the foreground", is_asleep).await;
-    sitting.press(&["C-z"]).await;
-    sitting.until_text("Stopped").await;
+    session.press(&["C-z"]).await;
+    session.until_text("Stopped").await;
     until("bash is in the foreground", || foreground() == bash).await;
-    sitting.type_text("fg\r").await;
+    session.type_text("fg\r").await;
     until("the job is in the foreground again", is_asleep).await;
-    sitting.press(&["C-c"]).await;
+    session.press(&["C-c"]).await;
     until("bash is in the foreground again", || foreground() == bash).await;
-    sitting.type_text("echo code=$?\r").await;
+    session.type_text("echo code=$?\r").await;
     // Until it asks for the next line, the terminal itself takes the keys that edit one.
-    sitting.until_text("\ncode=130\nbash-").await;
+    session.until_text("\ncode=130\nbash-").await;
     // The history by the arrow.
-    sitting.press(&["Up", "BSpace", "BSpace"]).await;
-    sitting.type_text("word\r").await;
-    sitting.until_text("\ncode=word").await;
-    sitting.type_text("exit 5\r").await;
-    assert_eq!(sitting.end().await.exit().code, Some(5));
+    session.press(&["Up", "BSpace", "BSpace"]).await;
+    session.type_text("word\r").await;
+    session.until_text("\ncode=word").await;
+    session.type_text("exit 5\r").await;
+    assert_eq!(session.end().await.exit().code, Some(5));
 }
 
 #[tokio::test]
@@ -337,18 +337,18 @@ async fn vi_edits_and_saves_a_file() {
     let Some(spec) = program(&server, &["/usr/bin/vi", "-u", "NONE", "-N", "text"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text("text\" [New]").await;
-    sitting.type_text("ione\rtwo").await;
-    sitting.until_text("two").await;
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text("text\" [New]").await;
+    session.type_text("ione\rtwo").await;
+    session.until_text("two").await;
     // In the mode of the arrows that it asked for.
-    sitting.until_application_keys().await;
-    sitting.press(&["Up", "End"]).await;
-    sitting.type_text("!").await;
-    sitting.until_text("one!").await;
-    sitting.press(&["Escape"]).await;
-    sitting.type_text(":wq\r").await;
-    assert_eq!(sitting.end().await.exit().code, Some(0));
+    session.until_application_keys().await;
+    session.press(&["Up", "End"]).await;
+    session.type_text("!").await;
+    session.until_text("one!").await;
+    session.press(&["Escape"]).await;
+    session.type_text(":wq\r").await;
+    assert_eq!(session.end().await.exit().code, Some(0));
     assert_eq!(fs::read_to_string(place.file("text")).unwrap(), "one!\ntwo\n");
 }
 
@@ -359,16 +359,16 @@ async fn nano_edits_and_saves_a_file() {
     let Some(spec) = program(&server, &["/usr/bin/nano", "-I", "text"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text("GNU nano").await;
-    sitting.type_text("some words").await;
-    sitting.until_text("some words").await;
-    sitting.press(&["C-o"]).await;
-    sitting.until_text("File Name to Write").await;
-    sitting.press(&["Enter"]).await;
-    sitting.until_text("Wrote 1 line").await;
-    sitting.press(&["C-x"]).await;
-    assert_eq!(sitting.end().await.exit().code, Some(0));
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text("GNU nano").await;
+    session.type_text("some words").await;
+    session.until_text("some words").await;
+    session.press(&["C-o"]).await;
+    session.until_text("File Name to Write").await;
+    session.press(&["Enter"]).await;
+    session.until_text("Wrote 1 line").await;
+    session.press(&["C-x"]).await;
+    assert_eq!(session.end().await.exit().code, Some(0));
     assert_eq!(fs::read_to_string(place.file("text")).unwrap(), "some words\n");
 }
 
@@ -379,11 +379,11 @@ async fn top_draws_and_quits() {
     let Some(spec) = program(&server, &["/usr/bin/top"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text("load average").await;
-    sitting.until_text("PID").await;
-    sitting.press(&["q"]).await;
-    assert_eq!(sitting.end().await.exit().code, Some(0));
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text("load average").await;
+    session.until_text("PID").await;
+    session.press(&["q"]).await;
+    assert_eq!(session.end().await.exit().code, Some(0));
 }
 
 #[tokio::test]
@@ -393,13 +393,13 @@ async fn python_reads_and_prints() {
     let Some(spec) = program(&server, &["/usr/bin/python3", "-q", "-E", "-s"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text(">>> ").await;
-    sitting.type_text("6 * 7\r").await;
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text(">>> ").await;
+    session.type_text("6 * 7\r").await;
     // Until it asks for the next line, the terminal itself takes the end of the input.
-    sitting.until_text("\n42\n>>> ").await;
-    sitting.press(&["C-d"]).await;
-    assert_eq!(sitting.end().await.exit().code, Some(0));
+    session.until_text("\n42\n>>> ").await;
+    session.press(&["C-d"]).await;
+    assert_eq!(session.end().await.exit().code, Some(0));
 }
 
 #[tokio::test]
@@ -412,12 +412,12 @@ async fn less_searches_and_quits() {
     let Some(spec) = program(&server, &["/usr/bin/less", "text"]) else {
         return;
     };
-    let mut sitting = Sitting::of(server.host.start(spec).await.unwrap());
-    sitting.until_text("line 29").await;
-    sitting.type_text("/line 777\r").await;
-    sitting.until_text("line 805").await;
-    sitting.press(&["End"]).await;
-    sitting.until_text("line 2000").await;
-    sitting.press(&["q"]).await;
-    assert_eq!(sitting.end().await.exit().code, Some(0));
+    let mut session = TerminalSession::of(server.host.start(spec).await.unwrap());
+    session.until_text("line 29").await;
+    session.type_text("/line 777\r").await;
+    session.until_text("line 805").await;
+    session.press(&["End"]).await;
+    session.until_text("line 2000").await;
+    session.press(&["q"]).await;
+    assert_eq!(session.end().await.exit().code, Some(0));
 }

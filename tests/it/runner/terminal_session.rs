@@ -11,7 +11,7 @@ use crate::support::within;
 
 use super::harness::Report;
 
-pub(super) struct Sitting {
+pub(super) struct TerminalSession {
     events: RunEvents,
     pub(super) control: RunControl,
     pid: Option<i32>,
@@ -19,7 +19,7 @@ pub(super) struct Sitting {
     screen: vt100::Parser,
 }
 
-impl Sitting {
+impl TerminalSession {
     pub(super) fn of(supervised: Supervised) -> Self {
         let Supervised { events, control } = supervised;
         let (rows, columns) = (30.try_into().unwrap(), 120.try_into().unwrap());

@@ -10,8 +10,8 @@ use serde_json::json;
 use crate::support::{Scratch, TestServer, write_file_mode};
 
 use super::{
-    Place, STARTED, field, have_their_account_and_nothing_else, is_missing, keeper, printed, processes, run,
-    runner,
+    Place, STARTED, field, have_their_account_and_nothing_else, is_missing, launcher, printed, processes,
+    run, runner,
 };
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn the_server_gives_up_root_for_good_and_owns_its_state() {
     }
     assert_eq!(field(server.pid(), "NoNewPrivs"), "1");
     // Root is left in one process, which has nothing to do but to start runners.
-    assert_eq!(field(keeper(&server), "Uid"), four(0));
+    assert_eq!(field(launcher(&server), "Uid"), four(0));
     assert_eq!(field(runner(&server), "Uid"), four(place.commands));
     // One is of the server's account: it holds the clients of a container engine.
     for pid in processes(&server, "__runner") {

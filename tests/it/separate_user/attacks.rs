@@ -14,12 +14,12 @@ use serde_json::json;
 
 use crate::support::{TestServer, eventually, is_alive, kill_hard, write_file, write_file_mode};
 
-use super::{Place, background, is_missing, keeper, printed, processes, run, runner, until_there};
+use super::{Place, background, is_missing, launcher, printed, processes, run, runner, until_there};
 
 /// Succeeds against a server of the level `same-user`, fails against this one.
 pub(super) async fn is_kept_out(
     free: &TestServer,
-    apart: &TestServer,
+    separate: &TestServer,
     attack: impl Fn(&TestServer) -> String,
 ) {
     let real = run(free, &attack(free)).await;
@@ -29,11 +29,11 @@ pub(super) async fn is_kept_out(
         "no attack at all: {}\n{real:#}",
         attack(free)
     );
-    let tried = run(apart, &attack(apart)).await;
+    let tried = run(separate, &attack(separate)).await;
     assert!(
         tried["exitCode"].as_i64().is_some_and(|code| code != 0),
         "{}\n{tried:#}",
-        attack(apart)
+        attack(separate)
     );
 }
 
@@ -43,7 +43,7 @@ async fn nothing_of_the_server_can_be_read_changed_or_signalled() {
         return;
     }
     let place = Place::new();
-    let apart = place.builder().start().await;
+    let separate = place.builder().start().await;
     let free = TestServer::full().start().await;
     for attack in [
         "cat STATE/countersign/operator.token",
@@ -69,7 +69,7 @@ async fn nothing_of_the_server_can_be_read_changed_or_signalled() {
                 .replace("STATE", &server.state().to_string_lossy())
                 .replace("SERVER", &server.pid().to_string())
         };
-        is_kept_out(&free, &apart, filled).await;
+        is_kept_out(&free, &separate, filled).await;
     }
 }
 
@@ -82,7 +82,7 @@ async fn the_runner_shows_nobody_what_it_holds() {
     let place = Place::new();
     let server = place.builder().start().await;
     let mut all = processes(&server, "__runner");
-    all.push(keeper(&server));
+    all.push(launcher(&server));
     assert!(all.contains(&runner(&server)));
     for pid in all {
         for attack in [

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Api, TestServer, eventually, is_alive, kill_hard, within, write_file};
 
-use super::{Place, background, is_missing, keeper, printed, processes, run, runner, runners, until_there};
+use super::{Place, background, is_missing, launcher, printed, processes, run, runner, runners, until_there};
 
 /// The numbers of processes that a command wrote.
 fn pids(place: &Place, file: &str) -> Vec<i32> {
@@ -120,9 +120,9 @@ async fn a_background_run_outlives_its_server_and_is_attached_to_again() {
                 while ! test -e go; do sleep 0.05; done; echo end";
     let run = background(&server, text).await;
     until_there(&place.workspace().join("started")).await;
-    let before = keeper(&server);
+    let before = launcher(&server);
     server.kill();
-    // The keeper goes with the server; the runner only once nothing needs it.
+    // The launcher goes with the server; the runner only once nothing needs it.
     until_dead(&[before]).await;
     let pid = pids(&place, "started");
     assert!(is_alive(pid[0]));
@@ -215,11 +215,11 @@ async fn another_runner_takes_the_place_of_one_that_was_killed() {
         assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
         before = now[0];
     }
-    // The keeper is root's, so they cannot end that.
-    let keeper = keeper(&server);
-    let answer = run(&server, &format!("kill -9 {keeper} {}", server.pid())).await;
+    // The launcher is root's, so they cannot end that.
+    let launcher = launcher(&server);
+    let answer = run(&server, &format!("kill -9 {launcher} {}", server.pid())).await;
     assert_ne!(answer["exitCode"], 0, "{answer:#}");
-    assert!(is_alive(keeper));
+    assert!(is_alive(launcher));
     write_file(&place.workspace().join("go"), "");
     assert_eq!(server.agent().finished(&going_on).await["status"], "completed");
 }
@@ -265,14 +265,14 @@ async fn a_server_that_is_told_to_stop_leaves_nobody() {
 }
 
 #[tokio::test]
-async fn without_its_keeper_a_server_says_that_nothing_runs() {
+async fn without_its_launcher_a_server_says_that_nothing_runs() {
     if is_missing() {
         return;
     }
     let place = Place::new();
     let server = place.builder().start().await;
-    let (keeper, runner) = (keeper(&server), runner(&server));
-    kill_hard(keeper);
+    let (launcher, runner) = (launcher(&server), runner(&server));
+    kill_hard(launcher);
     kill_hard(runner);
     let is_told = |ready: &Value| ready["checks"]["runner"]["ok"] == false && ready["degraded"] == true;
     let readiness = || async { server.anonymous().get("/readyz").await.expect(200) };

@@ -155,31 +155,31 @@ fn processes(server: &TestServer, mode: &str) -> Vec<i32> {
     all.iter().map(|handle| handle.pid).filter(is_mode).collect()
 }
 
-/// The runner: the process of its mode whose parent is the keeper.
+/// The runner: the process of its mode whose parent is the launcher.
 fn runner(server: &TestServer) -> i32 {
     *runners(server).first().expect("a runner")
 }
 
 /// The same while there may be none.
 fn runners(server: &TestServer) -> Vec<i32> {
-    let keeper = keeper(server);
+    let launcher = launcher(server);
     let mut runners = processes(server, "__runner");
-    runners.retain(|pid| field(*pid, "PPid") == keeper.to_string());
+    runners.retain(|pid| field(*pid, "PPid") == launcher.to_string());
     runners
 }
 
-fn keeper(server: &TestServer) -> i32 {
-    let keepers = processes(server, "__keeper");
+fn launcher(server: &TestServer) -> i32 {
+    let launchers = processes(server, "__keeper");
     // What it is about to start looks like itself for a moment.
     let is_first = |pid: &&i32| {
         let parent = field(**pid, "PPid");
-        !keepers.iter().any(|other| other.to_string() == parent)
+        !launchers.iter().any(|other| other.to_string() == parent)
     };
-    let first: Vec<_> = keepers.iter().filter(is_first).collect();
-    let [keeper] = first[..] else {
-        panic!("one keeper: {keepers:?}")
+    let first: Vec<_> = launchers.iter().filter(is_first).collect();
+    let [launcher] = first[..] else {
+        panic!("one launcher: {launchers:?}")
     };
-    *keeper
+    *launcher
 }
 
 /// A line of `/proc/PID/status`; empty for a process that is gone.

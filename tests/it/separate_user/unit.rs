@@ -203,7 +203,7 @@ async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
     }
     let place = Place::new();
     let unit = Unit::of(&place).await;
-    let apart = builder(&place).start().await;
+    let separate = builder(&place).start().await;
     let free = TestServer::full().start().await;
     for attack in [
         "cat STATE/countersign/operator.token",
@@ -219,7 +219,7 @@ async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
                 .replace("STATE", &server.state().to_string_lossy())
                 .replace("SERVER", &server.pid().to_string())
         };
-        is_kept_out(&free, &apart, filled).await;
+        is_kept_out(&free, &separate, filled).await;
     }
     let mut all = unit.runners();
     assert_eq!(all.len(), 1);
@@ -231,7 +231,7 @@ async fn nothing_of_the_server_or_the_runner_can_be_read_or_changed() {
             format!("head -c 1 /proc/{pid}/mem"),
             format!("for n in 3 4 5 6; do cd /proc/{pid}/fd/$n && exit 0; done; exit 1"),
         ] {
-            let answer = run(&apart, &attack).await;
+            let answer = run(&separate, &attack).await;
             assert_ne!(answer["exitCode"], 0, "{attack}\n{answer:#}");
         }
     }
@@ -350,9 +350,9 @@ async fn a_runner_that_commands_kill_is_replaced_by_its_unit() {
     let is_replaced = |runners: &Vec<i32>| runners.iter().any(|pid| *pid != before);
     eventually("replaced", runners, is_replaced).await;
     assert_eq!(printed(&server, "id -u").await, format!("{}\n", place.commands));
-    // Eyes that do not answer any more, too.
-    let eyes = unit.children("__eyes");
-    run(&server, &format!("kill -9 {}", eyes[0])).await;
+    // A file broker that does not answer any more, too.
+    let broker = unit.children("__eyes");
+    run(&server, &format!("kill -9 {}", broker[0])).await;
     let answers = || async {
         let call = json!({ "command": "id -u", "yieldMs": 60_000 });
         server.agent().exec(call).await.status

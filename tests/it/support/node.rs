@@ -185,7 +185,7 @@ impl Device {
 
 /// What came over a connection.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Frame(Value),
     Closed {
         code: u16,
@@ -195,7 +195,7 @@ pub(crate) enum Heard {
     Gone,
 }
 
-impl Heard {
+impl Received {
     /// The frame; panics when it is none.
     #[track_caller]
     #[expect(
@@ -281,23 +281,23 @@ impl Line {
     }
 
     /// The next frame or the end. Pings are answered and not told.
-    pub(crate) async fn hear(&mut self) -> Heard {
+    pub(crate) async fn hear(&mut self) -> Received {
         let next = async {
             loop {
                 match self.socket.next().await {
                     Some(Ok(Message::Text(text))) => {
-                        return Heard::Frame(serde_json::from_str(&text).expect("a frame is JSON"));
+                        return Received::Frame(serde_json::from_str(&text).expect("a frame is JSON"));
                     }
                     Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                     Some(Ok(Message::Close(Some(close)))) => {
-                        return Heard::Closed {
+                        return Received::Closed {
                             code: close.code.into(),
                             reason: close.reason.to_string(),
                         };
                     }
                     Some(Ok(Message::Close(None) | Message::Binary(_) | Message::Frame(_)) | Err(_))
                     | None => {
-                        return Heard::Gone;
+                        return Received::Gone;
                     }
                 }
             }
@@ -324,10 +324,10 @@ impl Line {
         clippy::wildcard_enum_match_arm,
         reason = "every other case, a later one too, is treated alike"
     )]
-    pub(crate) async fn end(&mut self) -> Heard {
+    pub(crate) async fn end(&mut self) -> Received {
         loop {
             match self.hear().await {
-                Heard::Frame(_) => {}
+                Received::Frame(_) => {}
                 end => return end,
             }
         }
@@ -382,7 +382,7 @@ impl Line {
     /// Closes in order and waits for the other side.
     pub(crate) async fn close(mut self) {
         drop(self.socket.close(None).await);
-        while let Heard::Frame(_) = self.hear().await {}
+        while let Received::Frame(_) = self.hear().await {}
     }
 }
 
@@ -398,7 +398,7 @@ pub(crate) struct TestNode {
     calls: Arc<Mutex<Vec<Value>>>,
     events: Arc<Mutex<Vec<Value>>>,
     say: mpsc::UnboundedSender<Value>,
-    task: JoinHandle<Heard>,
+    task: JoinHandle<Received>,
 }
 
 impl TestNode {
@@ -473,7 +473,7 @@ impl TestNode {
     }
 
     /// Waits until it heard an event of that name, and returns its payload.
-    pub(crate) async fn heard(&self, name: &str) -> Value {
+    pub(crate) async fn receive(&self, name: &str) -> Value {
         let all = eventually(
             "heard",
             || std::future::ready(self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()),
@@ -503,7 +503,7 @@ impl TestNode {
     }
 
     /// Waits for the end of the connection.
-    pub(crate) async fn ended(self) -> Heard {
+    pub(crate) async fn ended(self) -> Received {
         let Self { task, say: _kept, .. } = self;
         within("the end of the node", task)
             .await
@@ -539,22 +539,22 @@ async fn serve(
     events: Arc<Mutex<Vec<Value>>>,
     mut said: mpsc::UnboundedReceiver<Value>,
     deed: Box<Deed>,
-) -> Heard {
+) -> Received {
     loop {
         let frame = tokio::select! {
             frame = said.recv() => match frame {
                 Some(frame) => { line.send(&frame).await; continue }
                 // Whoever held it has gone.
-                None => return Heard::Gone,
+                None => return Received::Gone,
             },
             message = line.socket.next() => match message {
                 Some(Ok(Message::Text(text))) => serde_json::from_str::<Value>(&text).expect("a frame is JSON"),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => continue,
                 Some(Ok(Message::Close(Some(close)))) => {
-                    return Heard::Closed { code: close.code.into(), reason: close.reason.to_string() };
+                    return Received::Closed { code: close.code.into(), reason: close.reason.to_string() };
                 }
                 Some(Ok(Message::Close(None) | Message::Binary(_) | Message::Frame(_)) | Err(_)) | None => {
-                    return Heard::Gone;
+                    return Received::Gone;
                 }
             },
         };

@@ -18,10 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// [`Unusable`] says exactly what is missing.
 pub fn probe() -> Result<(), Unusable> {
     static PROBED: OnceLock<Result<(), Unusable>> = OnceLock::new();
-    PROBED.get_or_init(look).clone()
+    PROBED.get_or_init(evaluate).clone()
 }
 
-fn look() -> Result<(), Unusable> {
+fn evaluate() -> Result<(), Unusable> {
     let arguments = ["countersign-probe", enclose::PROBE_MODE].map(OsStr::new);
     let said = run_for_text(Path::new("/proc/self/exe"), &arguments, &[], PATIENCE)
         .map_err(|error| Unusable(format!("the built-in sandbox cannot be tried: {error}")))?;

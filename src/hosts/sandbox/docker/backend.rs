@@ -383,7 +383,7 @@ impl DockerBackend {
                 .map_err(|error| Unusable(words(&error)))?;
             let init = body.host_config.as_mut().and_then(|config| config.init.as_mut());
             match init {
-                // Not every installation has the small init; then the keeper itself is the first process.
+                // Not every installation has the small init; then the idle process itself is the first one.
                 Some(init) if *init && words(&error).contains("docker-init") => *init = false,
                 Some(_) | None => return Err(failure),
             }

@@ -78,7 +78,7 @@ impl Wanted {
         let mut body = ContainerCreateBody {
             image: Some(settings.image.clone()),
             // This is started in place of anything that the image starts by itself.
-            entrypoint: Some(supervision::keeper()),
+            entrypoint: Some(supervision::idle_process()),
             cmd: Some(Vec::new()),
             user: Some(user),
             working_dir: Some(text_of(settings.workdir())),

@@ -164,7 +164,7 @@ impl Run {
         // What was created but not started is nothing: the engine forgets it.
         let (engine, exec) = tokio::select! {
             biased;
-            () = stop.told() => return Ok(End::Code(TERMINATED)),
+            () = stop.requested() => return Ok(End::Code(TERMINATED)),
             prepared = prepared => match prepared {
                 Ok(prepared) => prepared,
                 Err(why) => return Ok(End::NotStarted(why)),
@@ -185,7 +185,7 @@ impl Run {
         let mut follow = Box::pin(self.follow(&engine, &exec, attached, input));
         tokio::select! {
             biased;
-            () = stop.told() => {}
+            () = stop.requested() => {}
             end = &mut follow => return Ok(end),
         }
         // What it still writes is copied meanwhile.
@@ -314,7 +314,7 @@ impl Stop {
         })
     }
 
-    async fn told(&mut self) {
+    async fn requested(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.hang_up.recv() => {}

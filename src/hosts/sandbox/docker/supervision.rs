@@ -1,4 +1,8 @@
-//! The command lines of `supervision.sh` in a container.
+//! Process supervision inside a container: the command lines that run `supervision.sh` there.
+//!
+//! The script starts the command of a run, and ends what the command leaves, or everything of a run. Text of a caller must
+//! never become part of the script: it goes in as an argument or in a variable. The client that starts these lines is
+//! [`super::process`].
 
 use std::path::Path;
 
@@ -89,8 +93,8 @@ pub(super) fn sweep(run: &str, since: u64, blow: Blow) -> Vec<String> {
     script(&["sweep", run, &since.to_string(), signal])
 }
 
-/// What keeps a container: a process that does nothing.
-pub(super) fn keeper() -> Vec<String> {
+/// The first process of a container: it does nothing and keeps the container alive.
+pub(super) fn idle_process() -> Vec<String> {
     let text = "trap 'exit 0' TERM INT; sleep 2147483647 & wait $!";
     vec![SHELL.to_owned(), "-c".to_owned(), text.to_owned()]
 }

@@ -29,7 +29,7 @@ belongs() {
   _cs_at=$1 _cs_steps=0
   while [ "$_cs_steps" -lt 4096 ]; do
     _cs_steps=$((_cs_steps + 1))
-    [ "$_cs_at" != "$_cs_keeper" ] && looked "$_cs_at" || return 1
+    [ "$_cs_at" != "$_cs_idle" ] && looked "$_cs_at" || return 1
     _cs_up=$_cs_parent
     [ "$_cs_at" = "$$" ] && { [ "$_cs_mode" = run ]; return; }
     marked "$_cs_at"
@@ -45,7 +45,7 @@ belongs() {
 
 # Sets `_cs_found` to the processes of the run, without this one.
 scan() {
-  _cs_live=" " _cs_keeper=0 _cs_oldest= _cs_found=
+  _cs_live=" " _cs_idle=0 _cs_oldest= _cs_found=
   for _cs_path in /proc/[0-9]*; do
     _cs_pid=${_cs_path#/proc/}
     looked "$_cs_pid" || continue
@@ -58,8 +58,8 @@ scan() {
         _cs_live="$_cs_live$_cs_mark "
       fi
     elif [ "$_cs_parent" = 1 ] && { [ -z "$_cs_oldest" ] || [ "$_cs_began" -lt "$_cs_oldest" ]; }; then
-      # What keeps the container was there before every orphan.
-      _cs_oldest=$_cs_began _cs_keeper=$_cs_pid
+      # The idle process that keeps the container alive was there before every orphan.
+      _cs_oldest=$_cs_began _cs_idle=$_cs_pid
     fi
   done
   for _cs_path in /proc/[0-9]*; do

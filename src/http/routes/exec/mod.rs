@@ -19,7 +19,7 @@ pub(in crate::http::routes) use request::{
 };
 
 use crate::{
-    engine::{Held, Holding, IdempotencyKey, Leaving},
+    engine::{CallerLease, EndsWithCaller, IdempotencyKey, OnDisconnect},
     http::{
         caller::{AgentCaller, Exec},
         extract::{IdempotencyHeader, Parameters, QueryForm, QueryOf, RawJson},
@@ -60,11 +60,11 @@ impl QueryForm for ExecQuery {
 }
 
 impl ExecQuery {
-    fn into_holding(self) -> Result<Option<Holding>, Problem> {
+    fn into_lease(self) -> Result<Option<CallerLease>, Problem> {
         let held = match self.held.as_deref() {
             None => return Ok(None),
-            Some("question") => Held::Question,
-            Some("run") => Held::Run,
+            Some("question") => EndsWithCaller::Question,
+            Some("run") => EndsWithCaller::Run,
             Some(_) => return Err(Problem::field("held", "expected question or run")),
         };
         let wait = self.hold_ms.unwrap_or(0);
@@ -72,7 +72,7 @@ impl ExecQuery {
             return Err(Problem::field("holdMs", "expected at most 600000"));
         }
         let wait = Duration::from_millis(wait);
-        Ok(Some(Holding { held, wait }))
+        Ok(Some(CallerLease { held, wait }))
     }
 }
 
@@ -104,18 +104,18 @@ async fn exec(
     IdempotencyHeader(key): IdempotencyHeader,
     RawJson { value: body, bytes }: RawJson<ExecBody>,
 ) -> Result<ExecAnswer, Problem> {
-    let holding = query.into_holding()?;
+    let lease = query.into_lease()?;
     let request = body.into_request()?;
     let key = key.map(|key| IdempotencyKey {
         key,
         body_sha256: Sha256::digest(&bytes).into(),
-        leaving: Leaving::Leaves,
+        on_disconnect: OnDisconnect::Detach,
     });
     // Awaited here and nowhere else: a client that leaves drops this future, and with it its run.
     let engine = state.engine();
-    let reply = match (holding, key) {
+    let reply = match (lease, key) {
         (None, key) => engine.exec(&caller, request, key).await?,
-        (Some(holding), Some(key)) => engine.exec_held(&caller, request, key, holding).await?,
+        (Some(lease), Some(key)) => engine.exec_held(&caller, request, key, lease).await?,
         (Some(_), None) => return Err(Problem::field("held", "needs an Idempotency-Key")),
     };
     Ok(ExecAnswer::new(reply, |run_id| {

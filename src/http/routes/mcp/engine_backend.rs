@@ -1,4 +1,6 @@
-//! Calls of MCP tools, done by the engine: the same entries, bodies and answers as `POST /v1/exec` and its kin.
+//! The engine as the backend of MCP tools: the same entries, bodies and answers as `POST /v1/exec` and its kin.
+//!
+//! It must never do for a tool what the route of the API would refuse. The trait is [`crate::mcp::Backend`].
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -11,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{in_flight::Place, session::Session};
 use crate::{
     domain::{Principal, RunId},
-    engine::{Engine, IdempotencyKey, Leaving, reply::CancelError},
+    engine::{Engine, IdempotencyKey, OnDisconnect, reply::CancelError},
     http::{
         extract,
         problem::Problem,
@@ -21,14 +23,14 @@ use crate::{
             process::{ProcessAnswer, ProcessBody},
         },
     },
-    mcp::{AskingTool, Door, ExecCall, Origin, Outcome, Patience},
+    mcp::{AskingTool, Backend, ExecCall, Origin, Outcome, WaitPolicy},
 };
 
 /// The path that problem documents name.
 const INSTANCE: &str = "/mcp";
 
 /// Does calls by the engine.
-pub(super) struct EngineDoor {
+pub(super) struct EngineBackend {
     engine: Arc<Engine>,
     link_base: String,
 }
@@ -65,7 +67,7 @@ pub(super) fn scope_of(caller: &Principal, session: Option<&Session>) -> String 
     format!("{} {session}", caller.actor.id)
 }
 
-impl EngineDoor {
+impl EngineBackend {
     pub(super) fn new(engine: Arc<Engine>, link_base: String) -> Self {
         Self { engine, link_base }
     }
@@ -74,11 +76,11 @@ impl EngineDoor {
         let key = IdempotencyKey {
             key: call.key,
             body_sha256: call.digest,
-            leaving: Leaving::Kills,
+            on_disconnect: OnDisconnect::Kill,
         };
-        let wait = |wait| match call.patience {
-            Patience::None => Duration::ZERO,
-            Patience::AsAsked => wait,
+        let wait = |wait| match call.wait_policy {
+            WaitPolicy::None => Duration::ZERO,
+            WaitPolicy::AsAsked => wait,
         };
         let mut answer = match call.tool {
             AskingTool::Exec => {
@@ -119,7 +121,7 @@ impl EngineDoor {
     }
 }
 
-impl Door for EngineDoor {
+impl Backend for EngineBackend {
     type Caller = Arc<Principal>;
 
     fn origin(&self, request: &Extensions) -> Result<Origin<Arc<Principal>>, ErrorData> {
@@ -167,9 +169,9 @@ impl Door for EngineDoor {
     }
 }
 
-impl fmt::Debug for EngineDoor {
+impl fmt::Debug for EngineBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineDoor").finish_non_exhaustive()
+        f.debug_struct("EngineBackend").finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 //! `POST /mcp`: the Model Context Protocol over streamable HTTP.
 //!
 //! Nothing is kept per client: a session is an id that the client carries ([`session`]). Each request passes the same
-//! door as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken and
+//! admission as every other, with a bearer token of scope `exec`. What a client answers to a request of ours is taken and
 //! thrown away.
 
 mod engine_backend;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
-use engine_backend::{Asker, EngineDoor, scope_of};
+use engine_backend::{Asker, EngineBackend, scope_of};
 use in_flight::InFlight;
 use session::Session;
 
@@ -51,13 +51,13 @@ pub(super) fn router() -> OpenApiRouter<AppState> {
 /// A refusal of the protocol library is one sentence.
 const LONGEST_REFUSAL: usize = 4096;
 
-type MakesServer = Box<dyn FnOnce() -> Server<EngineDoor> + Send>;
+type MakesServer = Box<dyn FnOnce() -> Server<EngineBackend> + Send>;
 
 /// The MCP server and the requests it works on; cheap to clone.
 #[derive(Clone)]
 pub(in crate::http) struct Mount {
-    service: StreamableHttpService<Server<EngineDoor>, NeverSessionManager>,
-    server: Arc<LazyLock<Server<EngineDoor>, MakesServer>>,
+    service: StreamableHttpService<Server<EngineBackend>, NeverSessionManager>,
+    server: Arc<LazyLock<Server<EngineBackend>, MakesServer>>,
     in_flight: Arc<InFlight>,
 }
 
@@ -69,8 +69,8 @@ impl Mount {
         // third of what a server did before it was ready.
         let makes: MakesServer = Box::new(move || {
             let (clock, ids) = (Arc::clone(engine.clock()), Arc::clone(engine.ids()));
-            let door = EngineDoor::new(engine, link_base);
-            Server::new(door, tool_schema::tool_arguments(), clock, ids)
+            let backend = EngineBackend::new(engine, link_base);
+            Server::new(backend, tool_schema::tool_arguments(), clock, ids)
         });
         let server = Arc::new(LazyLock::new(makes));
         let served = Arc::clone(&server);
@@ -78,7 +78,7 @@ impl Mount {
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .with_max_request_body_bytes(body_limit)
-            // The front has checked it already, against names that can change.
+            // The admission has checked it already, against names that can change.
             .disable_allowed_hosts();
         Self {
             service: StreamableHttpService::new(

@@ -8,7 +8,7 @@ use std::{
 
 use countersign::{
     hosts::gateway::GatewayHost,
-    runner::{Apart, Keeping, Runner, RunnerOptions},
+    runner::{LaunchedBy, Runner, RunnerOptions, SeparateUser},
     sys::{account::Identity, process::InheritedLimits},
 };
 
@@ -37,8 +37,8 @@ async fn a_supervisor_without_any_right_makes_one_too() {
     };
     let options = RunnerOptions {
         program: PathBuf::from(env!("CARGO_BIN_EXE_countersign")),
-        apart: Some(Apart {
-            keeping: Keeping::Keeper {
+        separate_user: Some(SeparateUser {
+            launched_by: LaunchedBy::PrivilegedLauncher {
                 account: Identity {
                     uid: account,
                     gid: account,
