@@ -10,7 +10,7 @@ use tokio::{
 };
 
 /// No single answer may take longer; a run that hangs must end.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Who asks a server, and where it is.
 #[derive(Debug, Clone)]
@@ -66,7 +66,7 @@ pub(crate) struct Answer<'a> {
 impl Connection {
     /// Sends a request and reads the answer.
     pub(crate) async fn ask(&mut self, request: &[u8]) -> Answer<'_> {
-        let answer = timeout(PATIENCE, async {
+        let answer = timeout(TIMEOUT, async {
             self.stream.write_all(request).await.expect("sending");
             self.buffer.clear();
             let (status, body_at, length) = self.read_head().await;
@@ -82,7 +82,7 @@ impl Connection {
 
     /// Sends a request whose answer has no end; returns the connection and what was read of the body already.
     pub(crate) async fn open(mut self, request: &[u8]) -> (TcpStream, Vec<u8>) {
-        let opened = timeout(PATIENCE, async {
+        let opened = timeout(TIMEOUT, async {
             self.stream.write_all(request).await.expect("sending");
             self.read_head().await
         });

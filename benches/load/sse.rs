@@ -26,7 +26,7 @@ use super::{
 };
 
 /// How long the last subscriber may take to get the last event.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 /// Connections that cause events as fast as they can.
 const PUBLISHERS: u32 = 4;
 /// Events of the part that goes as fast as it can.
@@ -54,7 +54,7 @@ pub(super) struct Crowd {
     /// Makes one request that causes `events_each` events.
     cause: Vec<u8>,
     events_each: u32,
-    listeners: JoinSet<Heard>,
+    listeners: JoinSet<ListenerReport>,
     /// The number after which listeners stop, once it is known.
     last: watch::Sender<Option<u64>>,
     received: Arc<Received>,
@@ -88,7 +88,7 @@ impl Received {
 
 /// What one listener heard.
 #[derive(Debug, Default)]
-struct Heard {
+struct ListenerReport {
     newest: u64,
     count: u64,
     /// Whether numbers came twice, or back to front.
@@ -208,7 +208,7 @@ impl Crowd {
         let all_are_there = self.received.expect(expected);
         let begun = Instant::now();
         self.cause(events).await;
-        timeout(PATIENCE, all_are_there)
+        timeout(TIMEOUT, all_are_there)
             .await
             .expect("everybody gets every event");
         kib(expected) / begun.elapsed().as_secs_f64()
@@ -221,14 +221,17 @@ impl Crowd {
         let (newest, events) = self.after(before).await;
         self.last.send_replace(Some(newest));
         let listeners = std::mem::take(&mut self.listeners);
-        let heard = timeout(PATIENCE, listeners.join_all())
+        let report = timeout(TIMEOUT, listeners.join_all())
             .await
             .expect("everybody gets the last event");
         assert!(
-            heard.iter().all(|heard| !heard.disorder),
+            report.iter().all(|report| !report.disorder),
             "events came twice or back to front"
         );
-        let lost = heard.iter().map(|heard| events.saturating_sub(heard.count)).sum();
+        let lost = report
+            .iter()
+            .map(|report| events.saturating_sub(report.count))
+            .sum();
         (events, lost, begun.elapsed())
     }
 
@@ -272,18 +275,18 @@ async fn listen(
     mut stream: EventStream,
     mut until: watch::Receiver<Option<u64>>,
     received: Arc<Received>,
-) -> Heard {
-    let mut heard = Heard::default();
+) -> ListenerReport {
+    let mut report = ListenerReport::default();
     loop {
         let last = *until.borrow_and_update();
-        if last.is_some_and(|last| heard.newest >= last) {
-            return heard;
+        if last.is_some_and(|last| report.newest >= last) {
+            return report;
         }
         tokio::select! {
             goes_on = stream.read(|event| {
-                heard.disorder |= event.id <= heard.newest;
-                heard.newest = event.id;
-                heard.count += 1;
+                report.disorder |= event.id <= report.newest;
+                report.newest = event.id;
+                report.count += 1;
                 received.add_one();
             }) => assert!(goes_on, "the server ended a stream"),
             changed = until.changed() => changed.expect("the crowd is there"),

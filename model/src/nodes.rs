@@ -98,7 +98,7 @@ enum Fence {
 
 /// What the server is doing about the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Care {
+enum NodeRunTask {
     /// The launch is committed, nothing is sent.
     Permitted,
     /// The call was sent, and its answer is waited for.
@@ -116,7 +116,7 @@ pub struct State {
     rows: Rows,
     synced: Rows,
     /// `None` while the server is down.
-    server: Option<Care>,
+    server: Option<NodeRunTask>,
     link: bool,
     to_node: Vec<Call>,
     to_server: Vec<Word>,
@@ -193,7 +193,7 @@ impl OnNode {
             state.overwritten += 1;
         }
         *row = Row { status: end, reason };
-        state.server = state.server.map(|_care| Care::Over);
+        state.server = state.server.map(|_task| NodeRunTask::Over);
     }
 
     fn end(&self, state: &mut State, reason: Reason) {
@@ -204,9 +204,9 @@ impl OnNode {
         if failure.was_not_sent() {
             self.end(state, Reason::NotStarted);
         } else if self.fenced {
-            state.server = Some(Care::Waiting);
+            state.server = Some(NodeRunTask::Waiting);
         } else if self.fault == Some(Fault::SendsAgain) && state.sends < 2 {
-            state.server = Some(Care::Permitted);
+            state.server = Some(NodeRunTask::Permitted);
         } else {
             self.end(state, Reason::NodeDisconnected);
         }
@@ -218,7 +218,7 @@ impl OnNode {
         }
         state.sends += 1;
         state.to_node.push(Call::Run);
-        state.server = Some(Care::Sent);
+        state.server = Some(NodeRunTask::Sent);
     }
 
     fn deliver(&self, state: &mut State) {
@@ -269,7 +269,7 @@ impl OnNode {
         state.to_server.push(word);
     }
 
-    fn heard(&self, state: &mut State, word: Word) {
+    fn receive(&self, state: &mut State, word: Word) {
         match word {
             Word::Result(Outcome::Completed) => self.write(state, RunStatus::Completed, None),
             Word::Result(Outcome::Unknown) => self.end(state, Reason::NodeDisconnected),
@@ -278,8 +278,8 @@ impl OnNode {
                 self.write(state, RunStatus::Failed, Some(Reason::NotStarted))
             }
             Word::Running => {
-                if state.server.is_some_and(|care| care != Care::Over) {
-                    state.server = Some(Care::Sent);
+                if state.server.is_some_and(|task| task != NodeRunTask::Over) {
+                    state.server = Some(NodeRunTask::Sent);
                 }
             }
         }
@@ -290,24 +290,24 @@ impl OnNode {
         state.straggler |= state.to_node.contains(&Call::Run) && state.node_up;
         state.to_node.clear();
         state.to_server.clear();
-        if state.server == Some(Care::Sent) {
+        if state.server == Some(NodeRunTask::Sent) {
             self.failed(state, &InvokeFailure::Disconnected);
         }
     }
 
     fn start(&self, state: &mut State) {
         let Some(row) = state.rows else {
-            state.server = Some(Care::Over);
+            state.server = Some(NodeRunTask::Over);
             return;
         };
-        state.server = Some(Care::Over);
+        state.server = Some(NodeRunTask::Over);
         if row.status.is_final() {
             return;
         }
         match domain::recover(row.status, true, None) {
-            Recovery::Inspect if self.fenced => state.server = Some(Care::Waiting),
+            Recovery::Inspect if self.fenced => state.server = Some(NodeRunTask::Waiting),
             Recovery::Inspect if self.fault == Some(Fault::SendsAgain) && state.sends < 2 => {
-                state.server = Some(Care::Permitted);
+                state.server = Some(NodeRunTask::Permitted);
             }
             Recovery::Inspect => self.end(state, Reason::ServerRestart),
             Recovery::End(reason) => self.end(state, reason),
@@ -329,7 +329,7 @@ impl Model for OnNode {
             now: 0,
             rows,
             synced: rows.filter(|_| self.fault != Some(Fault::UnsyncedLaunch)),
-            server: Some(Care::Permitted),
+            server: Some(NodeRunTask::Permitted),
             link: true,
             to_node: Vec::new(),
             to_server: Vec::new(),
@@ -355,9 +355,9 @@ impl Model for OnNode {
             actions.push(Event::Tick);
         }
         match state.server {
-            Some(Care::Permitted) => actions.push(Event::Send),
-            Some(Care::Waiting) => actions.push(Event::GiveUp),
-            Some(Care::Sent | Care::Over) => {}
+            Some(NodeRunTask::Permitted) => actions.push(Event::Send),
+            Some(NodeRunTask::Waiting) => actions.push(Event::GiveUp),
+            Some(NodeRunTask::Sent | NodeRunTask::Over) => {}
             None => actions.push(Event::Start),
         }
         if !state.to_node.is_empty() {
@@ -407,7 +407,7 @@ impl Model for OnNode {
             },
             Event::ServerHears => {
                 let word = state.to_server.remove(0);
-                self.heard(&mut state, word);
+                self.receive(&mut state, word);
             }
             Event::Straggle => {
                 state.straggler = false;
@@ -430,7 +430,7 @@ impl Model for OnNode {
                 let is_open = state
                     .rows
                     .is_some_and(|row| !row.status.is_final() || row.status == RunStatus::Lost);
-                if self.fenced && is_open && state.server != Some(Care::Permitted) {
+                if self.fenced && is_open && state.server != Some(NodeRunTask::Permitted) {
                     state.to_node.push(Call::Status);
                 }
                 if state.owes && self.fenced {

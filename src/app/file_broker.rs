@@ -47,7 +47,7 @@ impl FileBroker {
                 .map_err(io::Error::other)
                 .and_then(|started| self.remote.connect(started?));
             if let Err(error) = connected {
-                tracing::error!(%error, "no process can be started that sees files as the account of the commands");
+                tracing::error!(%error, "the file broker of the account of the commands cannot be started");
                 tokio::time::sleep(RETRY).await;
             }
         }

@@ -207,7 +207,7 @@ impl Prepared {
         raise_open_files()?;
         let runner = Runner::start(options)?;
         let file_broker = FileBroker::of(&runner, commands).map_err(StartError::system(
-            "no process can be started that sees files as the account of the commands",
+            "the file broker of the account of the commands cannot be started",
         ))?;
         if server.is_some() {
             own.assume_without_privileges().map_err(AccountProblem::Change)?;
@@ -277,7 +277,7 @@ impl Prepared {
         raise_open_files()?;
         let runner = Runner::start(options)?;
         let file_broker = FileBroker::of(&runner, &commands).map_err(StartError::system(
-            "no process can be started that sees files as the account of the commands",
+            "the file broker of the account of the commands cannot be started",
         ))?;
         let clients = uses_docker(&current.server)
             .then(|| Runner::start(client_options(&state_dir, &current.server, limits)))

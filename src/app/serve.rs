@@ -190,7 +190,7 @@ struct Running {
     bridge: Arc<Bridge>,
     listeners: Bound,
     metrics_listener: Option<Bound>,
-    socket: socket::Seat,
+    socket: socket::SocketMembership,
     ready: Ready,
     started_at: i64,
     state_dir: StateDir,

@@ -19,7 +19,7 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(2);
 
 /// This server's side of the socket, and what it takes to join it again.
-pub(super) struct Seat {
+pub(super) struct SocketMembership {
     joined: Joined,
     place: Place,
 }
@@ -33,7 +33,7 @@ struct Place {
     /// unlinks the socket and listens in its place would answer every question.
     was_joined: bool,
     /// What was last told of why it is not hosted.
-    told: Option<String>,
+    reported: Option<String>,
 }
 
 /// Why a server that hosted does not become the client of another host.
@@ -45,27 +45,32 @@ struct TakenOver;
 
 /// Takes the side of the socket that the settings say. What cannot be hosted is told of and does not keep the server from
 /// starting.
-pub(super) async fn join(engine: &Arc<Engine>, role: IpcRole, state_dir: &StateDir, document: &Path) -> Seat {
+pub(super) async fn join(
+    engine: &Arc<Engine>,
+    role: IpcRole,
+    state_dir: &StateDir,
+    document: &Path,
+) -> SocketMembership {
     let mut place = Place {
         role,
         root: state_dir.root().to_owned(),
         home: state_dir.home().map(Path::to_owned),
         document: document.to_owned(),
         was_joined: false,
-        told: None,
+        reported: None,
     };
-    Seat {
+    SocketMembership {
         joined: place.join(engine).await,
         place,
     }
 }
 
 /// Answers at the socket until `stop`, if this server hosts it.
-pub(super) async fn serve(engine: Arc<Engine>, seat: Seat, stop: CancellationToken) {
-    let Seat {
+pub(super) async fn serve(engine: Arc<Engine>, membership: SocketMembership, stop: CancellationToken) {
+    let SocketMembership {
         mut joined,
         mut place,
-    } = seat;
+    } = membership;
     loop {
         match joined {
             Joined::Host(hosted, listener) => {
@@ -129,7 +134,7 @@ impl Place {
             }
             Ok(Ok(joined)) => {
                 engine.set_socket_missing(false);
-                self.told = None;
+                self.reported = None;
                 if matches!(joined, Joined::Client) {
                     let (document, home) = (self.document.clone(), self.home.clone());
                     engine.set_prompter(Arc::new(OtherUi::new(engine, document, home)));
@@ -151,12 +156,12 @@ impl Place {
     /// Tells why it is not hosted, once for each reason.
     fn tell(&mut self, error: &(dyn std::error::Error + 'static)) {
         let reason = error.to_string();
-        if self.told.as_ref() != Some(&reason) {
+        if self.reported.as_ref() != Some(&reason) {
             tracing::warn!(
                 error,
                 "the approvals socket is not hosted; countersign doctor says what to do"
             );
-            self.told = Some(reason);
+            self.reported = Some(reason);
         }
     }
 

@@ -31,7 +31,7 @@ const PRIORITY: u8 = (10 << 3) | 6;
 pub(super) struct Witness {
     log: PathBuf,
     heads: watch::Receiver<SealedHead>,
-    told: i64,
+    published: i64,
     has_failed: bool,
 }
 
@@ -45,7 +45,7 @@ impl Witness {
         Self {
             log: log.to_owned(),
             heads,
-            told: 0,
+            published: 0,
             has_failed: false,
         }
     }
@@ -69,12 +69,12 @@ impl Witness {
     /// Publishes the newest head unless it was already.
     pub(super) fn tell(&mut self) {
         let head = self.heads.borrow_and_update().clone();
-        if head.seq <= self.told {
+        if head.seq <= self.published {
             return;
         }
         match send(&self.log, &head) {
             Ok(()) => {
-                self.told = head.seq;
+                self.published = head.seq;
                 self.has_failed = false;
             }
             // Said once, not every time: containers often have no system log.

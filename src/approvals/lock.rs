@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long a writer waits for another program: what the product's ten tries from 20 to 500 ms add up to.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// We look far more often than the product. With its ten looks a writer starves beside one that writes without
 /// pause.
 const LOOK: Duration = Duration::from_millis(2);
@@ -31,7 +31,7 @@ const COURTESY: Duration = Duration::from_millis(6);
 /// Every how many looks the holder is checked for being alive.
 const LOOKS_PER_CHECK: u32 = 10;
 /// How long a writer waits for other threads of this program.
-const TURN_PATIENCE: Duration = Duration::from_secs(10);
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A lock file is a line; more is none of ours or the product's.
 const MAX_LOCK_BYTES: usize = 4096;
 /// Holders write their name right after creating the file; one that is still empty by then never will.
@@ -87,7 +87,7 @@ impl FileLock {
         let mut text = serde_json::to_string(&holder).map_err(|error| LockError::Io(error.into()))?;
         text.push('\n');
         let mut waiting = None;
-        let looks = u32::try_from(PATIENCE.as_millis() / LOOK.as_millis()).unwrap_or(u32::MAX);
+        let looks = u32::try_from(TIMEOUT.as_millis() / LOOK.as_millis()).unwrap_or(u32::MAX);
         for look in 0..looks {
             match create(&path, &text) {
                 Ok(file) => return Ok(Self { path, text, file }),
@@ -365,7 +365,7 @@ impl Turns {
         let turn = Turn { turns: self, ticket };
         let (queue, waited) = self
             .moved
-            .wait_timeout_while(queue, TURN_PATIENCE, |queue| {
+            .wait_timeout_while(queue, TURN_TIMEOUT, |queue| {
                 queue.waiting.front() != Some(&ticket)
             })
             .unwrap_or_else(PoisonError::into_inner);

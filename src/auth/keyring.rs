@@ -21,7 +21,7 @@ use crate::{
 /// Uses that follow each other faster are noted as one.
 const NOTED_EVERY: Duration = Duration::from_secs(10);
 
-/// One token, or one browser that stands for a token, as the API door sees it.
+/// One token, or one browser that stands for a token, as the API sees it.
 #[derive(Debug)]
 pub struct Key {
     token_id: TokenId,
@@ -110,7 +110,7 @@ impl Key {
         self.number
     }
 
-    /// Whether it still opens anything: for what goes on long after it passed the door.
+    /// Whether it still opens anything: for what goes on long after it was admitted.
     pub fn is_live(&self, now: UnixMillis) -> bool {
         !self.removed.load(Ordering::Acquire) && self.expires_at.is_none_or(|end| now < end)
     }
@@ -179,7 +179,7 @@ impl Keyring {
         kept
     }
 
-    /// Takes a token away, and its browsers; requests that are already past the door go on, streams end.
+    /// Takes a token away, and its browsers; requests that were already admitted go on, streams end.
     pub fn remove(&self, id: &TokenId) {
         self.remove_where(|key| key.token_id == *id);
     }

@@ -12,4 +12,4 @@ mod throttle;
 pub use keyring::{Key, Keyring};
 pub use scopes::{ScopeConflict, check_scopes};
 pub use secret::{NodeSecret, SecretDigest, SharedSecret, SignInSecret, SignInSecretKind, TokenSecret};
-pub use throttle::{Limited, Policy, Rate, Standing, Throttle, ThrottleRates};
+pub use throttle::{Limited, Policy, Rate, RateStatus, Throttle, ThrottleRates};

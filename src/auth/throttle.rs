@@ -1,4 +1,4 @@
-//! Limits at the door: wrong credentials per address, requests per token, requests per anonymous address.
+//! Rate limits of the admission: wrong credentials per address, requests per token, requests per anonymous address.
 //!
 //! All three are leaky buckets in memory; a restart empties them. Sizes are bounded: buckets that are full
 //! again are dropped as requests come.
@@ -69,7 +69,7 @@ pub struct Policy {
 
 /// How a caller stands with a limit after a request that passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct RateStatus {
     pub policy: Policy,
     /// Requests that would pass now.
     pub remaining: u32,
@@ -120,7 +120,7 @@ impl Throttle {
     ///
     /// # Errors
     /// [`Limited`] when it is over its rate.
-    pub fn count_token(&self, number: u64) -> Result<Option<Standing>, Limited> {
+    pub fn count_token(&self, number: u64) -> Result<Option<RateStatus>, Limited> {
         let buckets = self.buckets.load();
         check(buckets.tokens.as_ref(), &number)
     }
@@ -129,7 +129,7 @@ impl Throttle {
     ///
     /// # Errors
     /// [`Limited`] when its address is over its rate.
-    pub fn count_anonymous(&self, address: IpAddr) -> Result<Option<Standing>, Limited> {
+    pub fn count_anonymous(&self, address: IpAddr) -> Result<Option<RateStatus>, Limited> {
         let buckets = self.buckets.load();
         check(buckets.anonymous.as_ref(), &network(address))
     }
@@ -193,7 +193,7 @@ impl<K: Hash + Eq + Clone> Bucket<K> {
     }
 }
 
-fn check<K: Hash + Eq + Clone>(bucket: Option<&Bucket<K>>, key: &K) -> Result<Option<Standing>, Limited> {
+fn check<K: Hash + Eq + Clone>(bucket: Option<&Bucket<K>>, key: &K) -> Result<Option<RateStatus>, Limited> {
     let Some(bucket) = bucket else { return Ok(None) };
     if bucket.passed.fetch_add(1, Ordering::Relaxed) % SWEEP_EVERY == SWEEP_EVERY - 1 {
         bucket.limiter.retain_recent();
@@ -204,7 +204,7 @@ fn check<K: Hash + Eq + Clone>(bucket: Option<&Bucket<K>>, key: &K) -> Result<Op
         Ok(after) => {
             let remaining = after.remaining_burst_capacity();
             let taken = u64::from(policy.quota.saturating_sub(remaining));
-            Ok(Some(Standing {
+            Ok(Some(RateStatus {
                 policy,
                 remaining,
                 reset: bucket.one_more.saturating_mul(taken).div_ceil(1_000_000_000),
@@ -297,13 +297,13 @@ mod tests {
             quota: 3,
             window: 3,
         };
-        let standings = [2, 1, 0].map(|remaining| Standing {
+        let statuses = [2, 1, 0].map(|remaining| RateStatus {
             policy,
             remaining,
             reset: u64::from(3 - remaining),
         });
-        for standing in standings {
-            assert_eq!(throttle.count_token(1), Ok(Some(standing)));
+        for rate_status in statuses {
+            assert_eq!(throttle.count_token(1), Ok(Some(rate_status)));
         }
         assert_eq!(Throttle::new(ThrottleRates::default()).count_token(1), Ok(None));
     }

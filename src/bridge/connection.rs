@@ -26,8 +26,8 @@ use crate::{
     },
 };
 
-/// Longest frame of an operator, where the settings allow more: documents are the largest that one sends, and at every other
-/// door they are smaller still.
+/// Longest frame of an operator, where the settings allow more: documents are the largest that one sends, and at
+/// every other entry point they are smaller still.
 const MAX_FRAME_OF_OPERATOR: usize = 4 * 1024 * 1024;
 /// How long a peer gets to take what is left and to close, too.
 const CLOSING: Duration = Duration::from_secs(2);
@@ -320,13 +320,13 @@ where
             }
             Next::Text(text) => {
                 let length = text.len();
-                let patience = async {
+                let wait_end = async {
                     outbox.closed().await;
                     tokio::time::sleep(CLOSING).await;
                 };
                 let is_sent = tokio::select! {
                     is_sent = sender.text(text) => is_sent,
-                    () = patience => false,
+                    () = wait_end => false,
                 };
                 if !is_sent {
                     return;

@@ -114,7 +114,8 @@ impl NodeHub {
         let entered = self.registry().enter(paired, live, most)?;
         if let Some(replaced) = entered {
             replaced.outbox.cut("replaced by a newer connection");
-            self.told_gone(&node_id, replaced.connection, "replaced").await;
+            self.notify_disconnected(&node_id, replaced.connection, "replaced")
+                .await;
         }
         self.tell_connected(&node_id);
         let display_name = self.name_of(&node_id);
@@ -126,7 +127,7 @@ impl NodeHub {
     /// Takes a connection out that has ended, and tells of it if it was still the node's.
     pub(super) async fn leave(&self, node_id: &str, connection: ConnectionId, reason: &str) {
         if self.registry().leave(node_id, connection, self.clock.now()) {
-            self.told_gone(node_id, connection, reason).await;
+            self.notify_disconnected(node_id, connection, reason).await;
         }
     }
 
@@ -134,7 +135,7 @@ impl NodeHub {
     pub(super) async fn expel(&self, node_id: &str, live: Option<Live>, reason: &str) {
         if let Some(live) = live {
             live.outbox.cut(reason);
-            self.told_gone(node_id, live.connection, reason).await;
+            self.notify_disconnected(node_id, live.connection, reason).await;
         }
     }
 
@@ -151,7 +152,7 @@ impl NodeHub {
         }
     }
 
-    async fn told_gone(&self, node_id: &str, connection: ConnectionId, reason: &str) {
+    async fn notify_disconnected(&self, node_id: &str, connection: ConnectionId, reason: &str) {
         if let Some(sink) = self.sink() {
             sink.disconnected(node_id, connection);
         }

@@ -76,7 +76,7 @@ impl NodeRecord {
             .intersection(&node.profile.caps)
             .cloned()
             .collect();
-        let awaits_commands = node.standing(&node.profile) == domain::Standing::Wider;
+        let awaits_commands = node.pairing_status(&node.profile) == domain::PairingStatus::Wider;
         let display_name = node.display_name().map(str::to_owned);
         let device_family = node.family().map(str::to_owned);
         let PairedNode {

@@ -47,7 +47,7 @@ pub struct Bridge {
     tasks: TaskTracker,
 }
 
-/// Who connects, as far as the door knows.
+/// Who connects, as far as the admission knows.
 pub struct Caller {
     pub address: IpAddr,
     /// Where wrong credentials are counted: with those of the API.

@@ -53,12 +53,12 @@ pub(super) async fn connect(context: &Context, client: &Client, run: &Value) -> 
         agent: value::string(run, "agentId"),
     };
     let terminal = RawTerminal::open()?;
-    let told_to_end = desk.serve(&terminal).await;
+    let served = desk.serve(&terminal).await;
     // Before anything is said here again.
     drop(terminal);
-    match told_to_end? {
+    match served? {
         Served::Ended => Ok(()),
-        Served::ToldToEnd => {
+        Served::Terminated => {
             cancel(
                 context,
                 client,
@@ -77,7 +77,7 @@ enum Served {
     /// The session has ended.
     Ended,
     /// The terminal is gone, or this process is to end.
-    ToldToEnd,
+    Terminated,
 }
 
 /// A session, and who looks after it.
@@ -115,12 +115,12 @@ impl Desk<'_> {
                 },
                 typed = terminal.read(), if typing.has_room() => match typed? {
                     Some(bytes) => typing.0.extend(bytes),
-                    None => return Ok(Served::ToldToEnd),
+                    None => return Ok(Served::Terminated),
                 },
                 sent = &mut sending => sent?,
                 _size = resized.recv() => self.resize(terminal).await?,
-                _told = ended.recv() => return Ok(Served::ToldToEnd),
-                _told = hung_up.recv() => return Ok(Served::ToldToEnd),
+                _signal = ended.recv() => return Ok(Served::Terminated),
+                _signal = hung_up.recv() => return Ok(Served::Terminated),
             }
         }
     }

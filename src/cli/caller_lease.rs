@@ -38,13 +38,13 @@ impl EndsWithCaller {
     }
 }
 
-/// A call and how it is held; it is let go when this is dropped.
+/// A call under a lease, which is given up when this is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct CallerLease(JoinHandle<()>);
 
 impl CallerLease {
-    /// Holds what a call of `POST /v1/exec` began. Its first answer came a moment ago.
+    /// Keeps the lease of what a call of `POST /v1/exec` began. Its first answer came a moment ago.
     pub(crate) fn begin(client: &Client, body: &Value, key: &str, held: EndsWithCaller) -> Self {
         let (client, body, key) = (client.clone(), body.clone(), key.to_owned());
         Self(tokio::spawn(async move {

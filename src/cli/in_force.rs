@@ -16,7 +16,7 @@ use super::{
 use crate::settings::EffectiveValue;
 
 /// A server that does not answer so long does not say what is in force.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shown {
@@ -101,7 +101,7 @@ pub(super) fn of_the_own_server(context: &Context) -> Result<Vec<Shown>, Setting
 fn asked(client: impl FnOnce() -> Result<super::client::Client, Failure>) -> Result<Vec<Shown>, Failure> {
     let client = client()?;
     let body = entry::with_runtime(async {
-        let answer = tokio::time::timeout(PATIENCE, client.get(&["v1", "settings"], &Vec::new())).await;
+        let answer = tokio::time::timeout(TIMEOUT, client.get(&["v1", "settings"], &Vec::new())).await;
         answer.unwrap_or_else(|_elapsed| Err(Failure::unavailable("the server does not answer")))
     })?;
     let items = body.get("items").and_then(Value::as_array);

@@ -262,7 +262,7 @@ fn remarks(store: &SettingsStore, document: &Document, home: &Path, now: UnixMil
         },
     );
     remarks
-        .told
+        .remarks
         .retain(|told| told.remark.code != RemarkCode::MissingFile || told.pattern.contains('/'));
     remarks
 }

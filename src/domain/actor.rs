@@ -3,7 +3,7 @@
 use super::{Owner, SignInId, Token, TokenId, name::vocabulary};
 
 vocabulary! {
-    /// The door that an actor came through.
+    /// The entry point that an actor came through.
     pub enum ActorKind("token, session, bridge, ipc, cli or system") {
         /// An API token.
         Token = "token",
@@ -23,9 +23,9 @@ vocabulary! {
 /// A person or a program that asks, decides or changes something, as the record names it.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Actor {
-    /// The door.
+    /// The entry point.
     pub kind: ActorKind,
-    /// Stable id within that door (token id, session id, node id).
+    /// Stable id within that entry point (token id, session id, node id).
     pub id: String,
     /// Name for people.
     pub name: String,

@@ -407,7 +407,7 @@ pub enum Bound {
     },
     /// Nothing here: the asker starts it, and only the answer was wanted. No host of this server starts one.
     Elsewhere {
-        /// Whose answer it is: the door, a colon, and who came through it. Records of before do not have it.
+        /// Whose answer it is: the entry point, a colon, and who came through it. Records of before do not have it.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         asked_by: Option<String>,
     },

@@ -23,7 +23,7 @@ pub enum Access {
 
 /// The agents that a caller has authority over: all, unless it is bound to some.
 ///
-/// Every door asks [`Self::over`]. Lists use [`Self::agents`] to read no more than that from the ledger.
+/// Every entry point asks [`Self::over`]. Lists use [`Self::agents`] to read no more than that from the ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Authority(Option<BTreeSet<AgentId>>);
 

@@ -44,7 +44,7 @@ pub use input::CommandInput;
 pub use name::InvalidName;
 pub use pairing::{
     Approved, InvalidNodeName, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind,
-    PairingNeed, PairingRequest, Standing, node_name,
+    PairingNeed, PairingRequest, PairingStatus, node_name,
 };
 pub use policy::{Ask, Backend, Host, HostChoice, Isolation, Leftovers, OnMiss, Security};
 pub use precondition::Precondition;

@@ -134,7 +134,7 @@ pub enum PairingNeed {
 
 /// How a paired device stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum PairingStatus {
     /// It may connect, and be sent what was approved.
     Admitted,
     /// The same; and it declares more than that.
@@ -145,18 +145,18 @@ pub enum Standing {
 
 impl PairedNode {
     /// How it stands with what it says now.
-    pub fn standing(&self, now: &NodeProfile) -> Standing {
+    pub fn pairing_status(&self, now: &NodeProfile) -> PairingStatus {
         if self.revoked_at.is_some() {
-            return Standing::MustAsk(PairingNeed::NotPaired);
+            return PairingStatus::MustAsk(PairingNeed::NotPaired);
         }
         if self.approved.differs(now) {
-            return Standing::MustAsk(PairingNeed::MetadataChanged);
+            return PairingStatus::MustAsk(PairingNeed::MetadataChanged);
         }
         let Approved { caps, commands, .. } = &self.approved;
         if now.commands.is_subset(commands) && now.caps.is_subset(caps) {
-            Standing::Admitted
+            PairingStatus::Admitted
         } else {
-            Standing::Wider
+            PairingStatus::Wider
         }
     }
 
@@ -337,12 +337,15 @@ mod tests {
     #[test]
     fn what_was_shown_is_what_is_approved() {
         let node = paired(&["a", "b"]);
-        assert_eq!(node.standing(&profile(&["a", "b"])), Standing::Admitted);
-        assert_eq!(node.standing(&profile(&["a"])), Standing::Admitted);
-        assert_eq!(node.standing(&profile(&["a", "c"])), Standing::Wider);
+        assert_eq!(
+            node.pairing_status(&profile(&["a", "b"])),
+            PairingStatus::Admitted
+        );
+        assert_eq!(node.pairing_status(&profile(&["a"])), PairingStatus::Admitted);
+        assert_eq!(node.pairing_status(&profile(&["a", "c"])), PairingStatus::Wider);
         let mut caps = profile(&["a"]);
         caps.caps.insert("browser".to_owned());
-        assert_eq!(node.standing(&caps), Standing::Wider);
+        assert_eq!(node.pairing_status(&caps), PairingStatus::Wider);
     }
 
     #[test]
@@ -358,16 +361,19 @@ mod tests {
     #[test]
     fn another_kind_of_machine_must_be_let_in_again() {
         let node = paired(&["a"]);
-        let ask = Standing::MustAsk(PairingNeed::MetadataChanged);
+        let ask = PairingStatus::MustAsk(PairingNeed::MetadataChanged);
         let with = |platform: &str, family: Option<&str>| NodeProfile {
             platform: platform.to_owned(),
             device_family: family.map(str::to_owned),
             ..profile(&["a"])
         };
-        assert_eq!(node.standing(&with("macos", Some("Linux"))), ask);
-        assert_eq!(node.standing(&with("linux", Some("Mac"))), ask);
-        assert_eq!(node.standing(&with("LINUX ", Some("linux"))), Standing::Admitted);
-        assert_eq!(node.standing(&with("linux", None)), Standing::Admitted);
+        assert_eq!(node.pairing_status(&with("macos", Some("Linux"))), ask);
+        assert_eq!(node.pairing_status(&with("linux", Some("Mac"))), ask);
+        assert_eq!(
+            node.pairing_status(&with("LINUX ", Some("linux"))),
+            PairingStatus::Admitted
+        );
+        assert_eq!(node.pairing_status(&with("linux", None)), PairingStatus::Admitted);
         let approved = node.approve(
             &PairingRequest {
                 profile: with("macos", Some("Mac")),
@@ -375,7 +381,10 @@ mod tests {
             },
             UnixMillis::new(1),
         );
-        assert_eq!(approved.standing(&with("macos", Some("Mac"))), Standing::Admitted);
+        assert_eq!(
+            approved.pairing_status(&with("macos", Some("Mac"))),
+            PairingStatus::Admitted
+        );
     }
 
     #[test]
@@ -383,8 +392,8 @@ mod tests {
         let mut node = paired(&["a"]);
         node.revoked_at = Some(UnixMillis::new(5));
         assert_eq!(
-            node.standing(&profile(&["a"])),
-            Standing::MustAsk(PairingNeed::NotPaired)
+            node.pairing_status(&profile(&["a"])),
+            PairingStatus::MustAsk(PairingNeed::NotPaired)
         );
         // More commands are a question of its own, which lets nobody in.
         let wider = node
@@ -392,7 +401,7 @@ mod tests {
             .approve(&request(PairingKind::Commands, &["a", "b"]), UnixMillis::new(6));
         assert!(wider.revoked_at.is_some());
         let again = node.approve(&request(PairingKind::Device, &["a"]), UnixMillis::new(6));
-        assert_eq!(again.standing(&profile(&["a"])), Standing::Admitted);
+        assert_eq!(again.pairing_status(&profile(&["a"])), PairingStatus::Admitted);
     }
 
     #[test]
@@ -448,7 +457,7 @@ mod tests {
         let mut node =
             PairedNode::first(&asked(PairingKind::Device, "mill", &["a"]), UnixMillis::new(1)).unwrap();
         node.profile = named("vault", &["a"]);
-        assert_eq!(node.standing(&node.profile), Standing::Admitted);
+        assert_eq!(node.pairing_status(&node.profile), PairingStatus::Admitted);
         assert_eq!(node.display_name(), Some("mill"));
         let wider = node.clone().approve(
             &asked(PairingKind::Commands, "vault", &["a", "b"]),

@@ -17,7 +17,7 @@ use crate::{
     ledger::CancelOutcome,
 };
 
-/// How long a holder may be away: longer than the pause before the command line tries a broken connection again.
+/// How long the caller of a lease may be away: longer than the pause before the command line tries a broken connection again.
 const COME_BACK: Duration = Duration::from_secs(3);
 
 /// What ends with its caller.
@@ -29,16 +29,16 @@ pub enum EndsWithCaller {
     Run,
 }
 
-/// What a caller holds, and for how long with this call.
+/// A lease: what ends with its caller, and for how long this call keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallerLease {
     /// What ends with the caller.
     pub held: EndsWithCaller,
-    /// How long the call waits for a person, and where it leases the run for its end.
+    /// How long the call waits for a person, and, where the run ends with the caller, for its end.
     pub wait: Duration,
 }
 
-/// The runs whose holder is away, each with the number of the time that counts.
+/// The leased runs whose caller is away, each with the number of the time that counts.
 #[derive(Debug, Default)]
 pub(super) struct CallerLeases(Mutex<Away>);
 
@@ -49,7 +49,7 @@ struct Away {
 }
 
 impl CallerLeases {
-    /// The holder is away from now on.
+    /// The caller is away from now on.
     fn leave(&self, run_id: &RunId) -> u64 {
         let mut away = self.lock();
         away.last += 1;
@@ -79,7 +79,7 @@ impl CallerLeases {
 }
 
 impl Engine {
-    /// Begins the time within which the holder of a run has to come back.
+    /// Begins the time within which the caller of a leased run has to come back.
     pub(super) fn lapse(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) {
         let number = self.leases.leave(run_id);
         let (engine, run_id) = (Arc::clone(self), run_id.clone());
@@ -90,14 +90,18 @@ impl Engine {
             }
             if engine.leases.is_over(&run_id, number)
                 && !engine.broker.is_awaited(&run_id)
-                && let Err(error) = engine.end_unheld(&run_id, held).await
+                && let Err(error) = engine.end_abandoned(&run_id, held).await
             {
                 tracing::error!(run.id = %run_id, error = &error as &dyn std::error::Error, "a run whose caller is gone was not ended");
             }
         });
     }
 
-    async fn end_unheld(self: &Arc<Self>, run_id: &RunId, held: EndsWithCaller) -> Result<(), CancelError> {
+    async fn end_abandoned(
+        self: &Arc<Self>,
+        run_id: &RunId,
+        held: EndsWithCaller,
+    ) -> Result<(), CancelError> {
         let run = self.ledger.run(run_id).await?.ok_or(CancelError::NotFound)?;
         if run.status.is_final() {
             return Ok(());

@@ -259,8 +259,8 @@ impl Engine {
         if !turns::is_big(&call.command) {
             return Ok(None);
         }
-        let patience = now.settings().server.limits.queue_timeout;
-        let turn = self.turns.wait(&call.requested_by, patience).await;
+        let timeout = now.settings().server.limits.queue_timeout;
+        let turn = self.turns.wait(&call.requested_by, timeout).await;
         turn.map(Some).map_err(ExecError::NoTurn)
     }
 

@@ -568,7 +568,7 @@ impl Engine {
     }
 }
 
-/// Whether a fresh call of this asker to this host would be judged here. Who comes through another door has a person of
+/// Whether a fresh call of this asker to this host would be judged here. Who comes through another entry point has a person of
 /// its own or runs it itself, and about what runs in a sandbox nobody is asked.
 const fn is_judged_here(asker: &Actor, host: Host) -> bool {
     let by_token = matches!(asker.kind, ActorKind::Token | ActorKind::Session);

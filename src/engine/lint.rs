@@ -29,8 +29,8 @@ use crate::{
 
 /// The wildcard agent of the approvals document.
 const WILDCARD: &str = "*";
-/// More remarks on one document are counted and not told.
-const MAX_TOLD: usize = 200;
+/// More remarks on one document are counted and left off.
+const MAX_REMARKS: usize = 200;
 
 /// What is odd about one rule of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub struct RuleRemark {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DocumentRemarks {
     /// At most 200, in the order of the document.
-    pub told: Vec<RuleRemark>,
+    pub remarks: Vec<RuleRemark>,
     /// How many more there are.
     pub left_off: usize,
 }
@@ -190,8 +190,8 @@ impl Engine {
             }
         };
         let mut kinds: BTreeMap<RemarkCode, (usize, &RuleRemark)> = BTreeMap::new();
-        for told in &remarks.told {
-            kinds.entry(told.remark.code).or_insert((0, told)).0 += 1;
+        for remark in &remarks.remarks {
+            kinds.entry(remark.remark.code).or_insert((0, remark)).0 += 1;
         }
         let mut warnings: Vec<EntryWarning> = kinds
             .into_iter()
@@ -270,7 +270,7 @@ impl<'a> Judging<'a> {
 impl DocumentRemarks {
     fn collect(&mut self, owner: &str, agent: &Agent, linter: &Linter<'_>) {
         for (item, remark) in linter.remarks() {
-            if self.told.len() >= MAX_TOLD {
+            if self.remarks.len() >= MAX_REMARKS {
                 self.left_off += 1;
                 continue;
             }
@@ -294,7 +294,7 @@ impl DocumentRemarks {
             let Some((list, id, pattern)) = place else {
                 continue;
             };
-            self.told.push(RuleRemark {
+            self.remarks.push(RuleRemark {
                 owner: owner.to_owned(),
                 list,
                 id: id.clone(),

@@ -1,4 +1,4 @@
-//! The engine: from a request to its outcome, one flow for every front door.
+//! The engine: from a request to its outcome, one flow for every entry point.
 //!
 //! It owns nothing that must survive: the ledger decides and remembers, supervisors hold the processes,
 //! and the engine joins them. Its invariants: nothing starts without a
@@ -127,7 +127,7 @@ pub struct EngineParts {
     pub own_binary: Option<PathBuf>,
 }
 
-/// The engine. Shared by every front door.
+/// The engine. Shared by every entry point.
 #[derive(Debug)]
 pub struct Engine {
     /// Itself, for what begins where nobody holds it: nodes speak on their own.

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How long the sender of a patch waits for its end, once it may be applied.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// One patch on its way to be applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Engine {
             command,
             workdir,
             env: std::collections::BTreeMap::new(),
-            yield_after: Some(PATIENCE),
+            yield_after: Some(TIMEOUT),
             background: false,
             timeout: None,
             pty: false,

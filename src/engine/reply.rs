@@ -1,4 +1,4 @@
-//! What the engine answers: values that every front door turns into its own wire form.
+//! What the engine answers: values that every entry point turns into its own wire form.
 
 use std::sync::Arc;
 

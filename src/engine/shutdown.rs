@@ -20,7 +20,7 @@ const DUE_AT_ONCE: u32 = 64;
 /// Pause before the next ones, so that a ledger that cannot be written is not asked without end.
 const BETWEEN_PAGES: Duration = Duration::from_millis(50);
 /// How long killed runs may take to be recorded before the server stops anyway.
-const KILLED_PATIENCE: Duration = Duration::from_secs(10);
+const KILLED_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Engine {
     /// Begins what goes on beside the requests. Call it once, after [`Engine::recover`].
@@ -75,7 +75,7 @@ impl Engine {
         if tokio::time::timeout(shutdown.grace, calm).await.is_err() {
             self.kill_where(|background| !background);
             let calm = self.wait_for_runs(shutdown.background_runs);
-            if tokio::time::timeout(KILLED_PATIENCE, calm).await.is_err() {
+            if tokio::time::timeout(KILLED_TIMEOUT, calm).await.is_err() {
                 tracing::error!("runs did not end in time; the next start settles them");
             }
         }
@@ -91,7 +91,7 @@ impl Engine {
             self.kill_where(|_background| true);
             self.wait_for_runs(BackgroundRuns::Kill).await;
         };
-        if tokio::time::timeout(KILLED_PATIENCE, ended).await.is_err() {
+        if tokio::time::timeout(KILLED_TIMEOUT, ended).await.is_err() {
             tracing::error!("runs did not end in time; the next start settles them");
         }
     }

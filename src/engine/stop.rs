@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long killed runs may take to end before the answer says that they still run.
-const KILLED_PATIENCE: Duration = Duration::from_secs(10);
+const KILLED_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a stop is written again that the ledger did not take; room on the disk is noticed before.
 const WRITE_AGAIN: Duration = Duration::from_secs(1);
 /// Most runs in one answer: far more than may run at once.
@@ -259,7 +259,7 @@ impl Engine {
 /// Waits until killed runs have ended on record, but not for ever: a disk may take nothing.
 async fn wait_for_ends(engine: &Engine, killed: &[Arc<LiveRun>]) {
     let ended = futures_util::future::join_all(killed.iter().map(|live| engine.live.is_gone(&live.run_id)));
-    if tokio::time::timeout(KILLED_PATIENCE, ended).await.is_err() {
+    if tokio::time::timeout(KILLED_TIMEOUT, ended).await.is_err() {
         tracing::warn!("runs that were killed have not all ended yet");
     }
 }

@@ -1,7 +1,7 @@
 //! API tokens: made, listed, revoked, recognised, and the two that a first start leaves as files.
 //!
 //! The ledger has the records and their audit; secrets exist only in the answer that made them and in the
-//! token files. Entry points: [`Tokens::authenticate`] for doors, [`Tokens::ensure_files`] at start.
+//! token files. Entry points: [`Tokens::authenticate`] for requests, [`Tokens::ensure_files`] at start.
 
 use std::{
     collections::BTreeSet,
@@ -69,7 +69,7 @@ impl InvalidToken {
 }
 
 impl TokenRequest {
-    /// Whether a token can have these texts and lists, no matter by which door they came in.
+    /// Whether a token can have these texts and lists, no matter by which entry point they came in.
     ///
     /// # Errors
     /// [`InvalidToken`] with the first member that it cannot have.

@@ -98,7 +98,7 @@ pub struct Turns {
     machine: Arc<Semaphore>,
 }
 
-/// A token with the browsers that stand for it; otherwise the door and the name there.
+/// A token with the browsers that stand for it; otherwise the entry point and the name there.
 type Asker = (&'static str, String);
 
 #[derive(Debug)]
@@ -133,14 +133,14 @@ impl Turns {
     ///
     /// # Cancel safety
     /// Dropping the future gives up the place.
-    pub async fn wait(self: &Arc<Self>, asker: &Actor, patience: Duration) -> Result<Turn, NoTurn> {
+    pub async fn wait(self: &Arc<Self>, asker: &Actor, timeout: Duration) -> Result<Turn, NoTurn> {
         let (place, own) = self.enter(asker).ok_or(NoTurn::Full)?;
         let both = async {
             let own = own.acquire_owned().await.ok()?;
             let machine = Arc::clone(&self.machine).acquire_owned().await.ok()?;
             Some((machine, own))
         };
-        match tokio::time::timeout(patience, both).await {
+        match tokio::time::timeout(timeout, both).await {
             Ok(Some((machine, own))) => Ok(Turn {
                 _machine: machine,
                 _own: own,
@@ -148,7 +148,7 @@ impl Turns {
             }),
             // Nothing closes them.
             Ok(None) | Err(_) => Err(NoTurn::TooLong {
-                waited_ms: patience.as_millis(),
+                waited_ms: timeout.as_millis(),
             }),
         }
     }
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::domain::ActorKind;
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn token(id: &str) -> Actor {
         Actor {
@@ -234,11 +234,11 @@ mod tests {
     async fn one_asker_has_one_turn_and_the_others_have_theirs() {
         let turns = Arc::new(Turns::among(2));
         let [a, b, c] = ["a", "b", "c"].map(token);
-        let first = turns.wait(&a, PATIENCE).await.unwrap();
-        let mut second = Box::pin(turns.wait(&a, PATIENCE));
+        let first = turns.wait(&a, TIMEOUT).await.unwrap();
+        let mut second = Box::pin(turns.wait(&a, TIMEOUT));
         assert!(second.as_mut().now_or_never().is_none());
-        let other = turns.wait(&b, PATIENCE).await.unwrap();
-        let mut third = Box::pin(turns.wait(&c, PATIENCE));
+        let other = turns.wait(&b, TIMEOUT).await.unwrap();
+        let mut third = Box::pin(turns.wait(&c, TIMEOUT));
         assert!(third.as_mut().now_or_never().is_none(), "the machine has no more");
         drop(other);
         let third = third.await.unwrap();
@@ -252,14 +252,14 @@ mod tests {
     async fn too_many_of_one_asker_are_refused_and_waiting_ends() {
         let turns = Arc::new(Turns::among(1));
         let a = token("a");
-        let held = turns.wait(&a, PATIENCE).await.unwrap();
+        let held = turns.wait(&a, TIMEOUT).await.unwrap();
         let mut waiting: Vec<_> = (1..MOST_OF_ONE)
-            .map(|_| Box::pin(turns.wait(&a, PATIENCE)))
+            .map(|_| Box::pin(turns.wait(&a, TIMEOUT)))
             .collect();
         for one in &mut waiting {
             assert!(one.as_mut().now_or_never().is_none());
         }
-        assert_eq!(turns.wait(&a, PATIENCE).await.unwrap_err(), NoTurn::Full);
+        assert_eq!(turns.wait(&a, TIMEOUT).await.unwrap_err(), NoTurn::Full);
         let ended = waiting.remove(0).await;
         assert_eq!(ended.unwrap_err(), NoTurn::TooLong { waited_ms: 30_000 });
         drop((waiting, held));

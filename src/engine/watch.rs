@@ -30,14 +30,14 @@ impl PolicyWatch for PolicyFiles {
     }
 }
 
-/// What was last told of.
+/// What was last reported.
 #[derive(Debug, Default)]
 pub(super) struct PolicySeen(Mutex<Reported>);
 
 #[derive(Debug, Default)]
 struct Reported {
     seen: Option<Seen>,
-    /// Contents that are about to be put in place; the code that changes them has told of them.
+    /// Contents that are about to be put in place; the code that changes them has reported them.
     announced_document: Option<String>,
     announced_config: Option<String>,
     /// What was there when only a note was announced, and the content with it: nothing is judged differently by that.
@@ -50,7 +50,7 @@ struct Seen {
     rejected: Vec<RejectedFile>,
     config: String,
     document: String,
-    /// The edits that are held.
+    /// The pending changes.
     pending_document: Option<String>,
     is_config_pending: bool,
     /// What waits for a restart.
@@ -58,7 +58,7 @@ struct Seen {
 }
 
 impl PolicySeen {
-    /// The document is about to be this one, which was told of. `None`: it will not be, or was seen.
+    /// The document is about to be this one, which was reported. `None`: it will not be, or was seen.
     fn announce_document(&self, hash: Option<&str>) {
         let mut reported = self.lock();
         reported.announced_document = hash.map(str::to_owned);
@@ -84,7 +84,7 @@ impl PolicySeen {
         noted.as_ref() != Some(now)
     }
 
-    /// `openclaw.json` is about to be this one, which was told of. `None`: it will not be, or was seen.
+    /// `openclaw.json` is about to be this one, which was reported. `None`: it will not be, or was seen.
     fn announce_config(&self, hash: Option<&str>) {
         self.lock().announced_config = hash.map(str::to_owned);
     }
@@ -97,13 +97,13 @@ impl PolicySeen {
         self.lock().seen.as_ref() == Some(now)
     }
 
-    /// Remembers what `look` finds and returns it with what was there before, if that was something else.
+    /// Remembers what `read` finds and returns it with what was there before, if that was something else.
     ///
-    /// It looks under the lock: of two that look at once, the one that saw the older files must not come last,
-    /// or the newer ones would be told of twice.
-    fn replace<T>(&self, look: impl FnOnce() -> (Seen, T)) -> Option<(Seen, Seen, T)> {
+    /// It reads under the lock: of two that read at once, the one that saw the older files must not come last,
+    /// or the newer ones would be reported twice.
+    fn replace<T>(&self, read: impl FnOnce() -> (Seen, T)) -> Option<(Seen, Seen, T)> {
         let mut reported = self.lock();
-        let (now, found) = look();
+        let (now, found) = read();
         if reported.seen.as_ref() == Some(&now) {
             return None;
         }
@@ -119,7 +119,7 @@ impl PolicySeen {
 }
 
 impl Engine {
-    /// Looks at both files and tells of what changed. Cheap when nothing did.
+    /// Reads both files and reports what changed. Cheap when nothing did.
     pub fn refresh_policy(&self) -> Arc<PolicyInEffect> {
         let (now, in_effect) = self.seen_now();
         if !self.policy_seen.is(&now)
@@ -134,14 +134,14 @@ impl Engine {
         in_effect
     }
 
-    /// The document is about to have this content, which is ours and was told of.
+    /// The document is about to have this content, which is ours and was reported.
     pub(super) fn announce_document(&self, pending: &Pending<'_>, ours: Ours, by: &Actor) {
         self.again.announce(pending.hash, by);
         self.accepted_policy.announce_document(pending, ours, Some(by));
         self.policy_seen.announce_document(Some(pending.hash));
     }
 
-    /// `openclaw.json` is about to have this content, which is ours and was told of.
+    /// `openclaw.json` is about to have this content, which is ours and was reported.
     pub(super) fn announce_config(&self, base: &ConfigFile, staged: &StagedConfig, by: Option<&Actor>) {
         if let Some(by) = by {
             self.again.announce(staged.hash(), by);

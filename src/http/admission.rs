@@ -1,7 +1,7 @@
 //! The admission middleware: what every request passes before a route is looked up, the `Host` header first, then its rate.
 //!
 //! It recognises credentials, since the rate depends on them, and must never decide what they allow: that is
-//! [`crate::http::caller::Caller`]. A browser sends its cookie for any page that asks it to, so a cookie counts only together
+//! [`crate::http::caller::Caller`]. A browser sends its cookie for any page that asks it to, so a cookie is accepted only together
 //! with the second secret that our own page keeps, and never on behalf of a foreign page. [`super::service`] calls it.
 
 use std::{fmt, net::IpAddr, sync::Arc};
@@ -12,7 +12,7 @@ use axum::{
 };
 
 use crate::{
-    auth::{Key, Standing, Throttle, ThrottleRates},
+    auth::{Key, RateStatus, Throttle, ThrottleRates},
     clock::Ids,
     engine::tokens::Tokens,
     http::{
@@ -100,7 +100,7 @@ pub(in crate::http) enum Pass {
 /// What the admission puts on the answer to a request, also on a refusal.
 #[derive(Debug, Default)]
 pub(in crate::http) struct Notes {
-    standing: Option<Standing>,
+    rate_status: Option<RateStatus>,
     sharing: Option<Sharing>,
     is_inside_tls: bool,
 }
@@ -109,12 +109,12 @@ impl Notes {
     /// Writes them on an answer.
     pub(in crate::http) fn write(self, headers: &mut HeaderMap) {
         let Self {
-            standing,
+            rate_status,
             sharing,
             is_inside_tls,
         } = self;
-        if let Some(standing) = standing {
-            rate_headers::write(standing, headers);
+        if let Some(rate_status) = rate_status {
+            rate_headers::write(rate_status, headers);
         }
         if let Some(sharing) = sharing {
             sharing.write(headers);
@@ -196,7 +196,7 @@ impl AdmissionMiddleware {
                 self.throttle.count_anonymous(address)
             }
         };
-        notes.standing = rate.map_err(Problem::limited)?;
+        notes.rate_status = rate.map_err(Problem::limited)?;
         if site == Site::Foreign && is_websocket(headers) {
             return Err(Problem::new(
                 Code::Forbidden,

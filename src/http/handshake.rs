@@ -21,13 +21,13 @@ const WRONG_SCHEME: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
 /// What is read of a plain request before the connection is closed, so that the answer is not lost with it.
 const WRONG_SCHEME_ROOM: u64 = 64 * 1024;
 
-/// Performs the handshake; `None` when there is none within `patience`.
+/// Performs the handshake; `None` when there is none within `timeout`.
 pub(in crate::http) async fn perform(
     stream: TcpStream,
     tls: Arc<LiveTls>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Option<TlsStream<TcpStream>> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     match timeout_at(deadline, shake_hands(stream, &tls)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {

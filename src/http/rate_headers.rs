@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::BytesMut;
 
-use crate::auth::{Policy, Standing};
+use crate::auth::{Policy, RateStatus};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -15,15 +15,15 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const ROOM: usize = 64;
 
 /// Writes both headers, unless a limit that counts more for this answer wrote them before.
-pub(in crate::http) fn write(standing: Standing, headers: &mut HeaderMap) {
+pub(in crate::http) fn write(rate_status: RateStatus, headers: &mut HeaderMap) {
     if headers.contains_key(&RATE_LIMIT) {
         return;
     }
-    let Standing {
+    let RateStatus {
         policy: Policy { name, quota, window },
         remaining,
         reset,
-    } = standing;
+    } = rate_status;
     for (header, first, one, second, other) in [
         (RATE_LIMIT, "r", remaining, "t", reset),
         (RATE_LIMIT_POLICY, "q", quota, "w", window),
@@ -43,8 +43,8 @@ pub(in crate::http) fn write(standing: Standing, headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    fn standing(name: &'static str) -> Standing {
-        Standing {
+    fn rate_status(name: &'static str) -> RateStatus {
+        RateStatus {
             policy: Policy {
                 name,
                 quota: 10_000,
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn both_headers_are_structured_fields() {
         let mut headers = HeaderMap::new();
-        write(standing("token"), &mut headers);
+        write(rate_status("token"), &mut headers);
         assert_eq!(headers[RATE_LIMIT], "\"token\";r=9999;t=1");
         assert_eq!(headers[RATE_LIMIT_POLICY], "\"token\";q=10000;w=2");
     }
@@ -66,8 +66,8 @@ mod tests {
     #[test]
     fn the_limit_that_was_met_is_the_one_that_is_told_of() {
         let mut headers = HeaderMap::new();
-        write(standing("credentials"), &mut headers);
-        write(standing("token"), &mut headers);
+        write(rate_status("credentials"), &mut headers);
+        write(rate_status("token"), &mut headers);
         assert_eq!(headers[RATE_LIMIT], "\"credentials\";r=9999;t=1");
         assert_eq!(headers.get_all(RATE_LIMIT).iter().count(), 1);
     }

@@ -261,10 +261,10 @@ impl Connection {
         {
             return ExecOutcome::Unknown;
         }
-        let patience = Duration::from_millis(order.timeout_ms)
+        let wait = Duration::from_millis(order.timeout_ms)
             .saturating_add(EXEC_MARGIN)
             .saturating_add(thinking);
-        match timeout(patience, self.first(|line| expected.exec(line))).await {
+        match timeout(wait, self.first(|line| expected.exec(line))).await {
             Ok(Some(ExecAnswer::Ran(payload))) => ExecOutcome::Ran(payload),
             Ok(Some(ExecAnswer::Refused(error))) => ExecOutcome::Refused(error),
             Ok(None) | Err(_) => ExecOutcome::Unknown,

@@ -23,7 +23,7 @@ use crate::{
     protocol::ipc::{AttachedDecision, ExecOrder, Payload, Question, Refusal},
 };
 
-/// How long a peer waits for a run: its peer's patience is the limit, and the run's own time limit.
+/// How long a peer waits for a run: its peer's timeout is the limit, and the run's own time limit.
 const AS_LONG_AS_IT_TAKES: Duration = Duration::from_hours(24 * 30);
 /// The longest text of a question besides its command.
 const MAX_TEXT_BYTES: usize = 4096;

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq as _;
 use crate::{
     domain::{
         Actor, ActorKind, NodeProfile, PAIRING_LASTS, PairedNode, PairingDecision, PairingKind, PairingNeed,
-        PairingRequest, Standing, UnixMillis,
+        PairingRequest, PairingStatus, UnixMillis,
     },
     events::{Event, EventKind, PairingOutcome, Subject},
 };
@@ -311,13 +311,13 @@ impl Job for Connect {
                 return Ok(NodeAdmission::WrongToken);
             }
         }
-        let standing = known
+        let pairing_status = known
             .as_ref()
-            .map_or(Standing::MustAsk(PairingNeed::NotPaired), |node| {
-                node.standing(profile)
+            .map_or(PairingStatus::MustAsk(PairingNeed::NotPaired), |node| {
+                node.pairing_status(profile)
             });
-        let mut node = match (standing, known) {
-            (Standing::MustAsk(need), known) => {
+        let mut node = match (pairing_status, known) {
+            (PairingStatus::MustAsk(need), known) => {
                 return Ok(
                     match self.ask(tx, PairingKind::Device, profile, known.is_some())? {
                         Some(request) => NodeAdmission::MustAsk { request, need },
@@ -325,9 +325,9 @@ impl Job for Connect {
                     },
                 );
             }
-            (Standing::Admitted | Standing::Wider, Some(node)) => node,
-            // A standing is a node's.
-            (Standing::Admitted | Standing::Wider, None) => return Ok(NodeAdmission::WrongToken),
+            (PairingStatus::Admitted | PairingStatus::Wider, Some(node)) => node,
+            // A pairing status is a node's.
+            (PairingStatus::Admitted | PairingStatus::Wider, None) => return Ok(NodeAdmission::WrongToken),
         };
         let is_fresh = *credential == NodeCredential::Shared;
         let (current, previous) = match credential {
@@ -360,15 +360,15 @@ impl Job for Connect {
                 text(&node.approved),
             ),
         )?;
-        let wider = match standing {
-            Standing::Wider => {
+        let wider = match pairing_status {
+            PairingStatus::Wider => {
                 let called_as_here = NodeProfile {
                     display_name: node.display_name().map(str::to_owned),
                     ..profile.clone()
                 };
                 self.ask(tx, PairingKind::Commands, &called_as_here, true)?
             }
-            Standing::Admitted | Standing::MustAsk(_) => {
+            PairingStatus::Admitted | PairingStatus::MustAsk(_) => {
                 // What it asked for once it does not ask for any more.
                 tx.execute(
                     "DELETE FROM node_pairings WHERE node_id = ?1 AND kind = 'commands'",

@@ -295,11 +295,11 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads until the connection ends, or nothing came for so long.
-    async fn read(&mut self, patience: Duration) -> Ended {
+    async fn read(&mut self, timeout: Duration) -> Ended {
         let mut shuts_down = false;
         loop {
             let heard_at = Instant::now();
-            let message = match tokio::time::timeout_at(heard_at + patience, self.stream.next()).await {
+            let message = match tokio::time::timeout_at(heard_at + timeout, self.stream.next()).await {
                 Err(_elapsed) => return Ended::Silent,
                 Ok(None | Some(Err(_))) if shuts_down => return Ended::Shutdown,
                 Ok(None | Some(Err(_))) => return Ended::Broken,

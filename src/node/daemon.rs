@@ -300,8 +300,8 @@ struct Course {
     /// The device's own token was refused: the shared one is tried.
     without_device_token: bool,
     /// What was told last, so that the same is not told at every attempt.
-    told: Option<NodeEvent>,
-    skew_told: bool,
+    reported: Option<NodeEvent>,
+    skew_reported: bool,
 }
 
 /// When the next attempt is made.
@@ -319,8 +319,8 @@ impl Node<'_> {
             protocol: Protocol::Four,
             backoff: Backoff::default(),
             without_device_token: false,
-            told: None,
-            skew_told: false,
+            reported: None,
+            skew_reported: false,
         };
         while !self.hang_up.is_cancelled() {
             let next = tokio::select! {
@@ -401,9 +401,9 @@ impl Node<'_> {
         let protocol = shaken.hello.protocol;
         if let Some(ahead_ms) = shaken.clock_ahead_ms
             && ahead_ms.saturating_abs() > CLOCK_TOLERANCE_MS
-            && !course.skew_told
+            && !course.skew_reported
         {
-            course.skew_told = true;
+            course.skew_reported = true;
             self.teller.tell(&NodeEvent::ClockSkew { ahead_ms });
         }
         self.tell(course, NodeEvent::Connected { version, protocol });
@@ -513,9 +513,9 @@ impl Node<'_> {
 
     /// Tells what is new.
     fn tell(self, course: &mut Course, event: NodeEvent) {
-        if course.told.as_ref() != Some(&event) {
+        if course.reported.as_ref() != Some(&event) {
             self.teller.tell(&event);
-            course.told = Some(event);
+            course.reported = Some(event);
         }
     }
 }

@@ -50,9 +50,9 @@ pub(super) const COMMANDS: &[&str] = &[
 /// Most calls at a time; over it they are refused.
 const MAX_CALLS: usize = 256;
 /// How long an event may wait for its answer before the result is sent all the same.
-const EVENT_PATIENCE: Duration = Duration::from_secs(10);
+const EVENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a result may.
-const RESULT_PATIENCE: Duration = Duration::from_secs(30);
+const RESULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an answer is kept for a connection to send it over.
 const DELIVERY: Duration = Duration::from_mins(30);
 /// How often a result is sent at most over connections that break.
@@ -648,7 +648,7 @@ impl Host {
                     }
                 }
                 let params = self.fitting(invocation, answer, &link);
-                match link.request(INVOKE_RESULT, params, RESULT_PATIENCE).await {
+                match link.request(INVOKE_RESULT, params, RESULT_TIMEOUT).await {
                     Err(RequestError::Closed) => {}
                     Ok(_) | Err(RequestError::TimedOut | RequestError::Refused(_)) => return,
                 }
@@ -796,7 +796,7 @@ async fn tell(link: &Link, event: &str, news: &ExecNews) -> Result<(), RequestEr
         whole = params(&with_texts_of(bytes, news));
         bytes /= 2;
     }
-    link.request(NODE_EVENT, whole, EVENT_PATIENCE).await.map(drop)
+    link.request(NODE_EVENT, whole, EVENT_TIMEOUT).await.map(drop)
 }
 
 /// The same news with at most about so many bytes of each long text: the end of the output, the beginning of the command.

@@ -18,7 +18,7 @@ use super::address::{GatewayAddress, Trust};
 use crate::tls::client_config;
 
 /// How long a connection, TLS and the upgrade may take together.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest message that is taken, as the products have it.
 pub(super) const MAX_MESSAGE: usize = 25 * 1024 * 1024;
 /// Most bytes that wait to be written.
@@ -48,12 +48,12 @@ pub(super) enum OpenError {
     #[error("no WebSocket")]
     Upgrade(#[source] Box<tungstenite::Error>),
     /// It took too long.
-    #[error("no answer within {} s", PATIENCE.as_secs())]
+    #[error("no answer within {} s", TIMEOUT.as_secs())]
     TimedOut,
 }
 
 pub(super) async fn open(address: &GatewayAddress) -> Result<Socket, OpenError> {
-    timeout(PATIENCE, open_patiently(address))
+    timeout(TIMEOUT, open_patiently(address))
         .await
         .map_err(|_elapsed| OpenError::TimedOut)?
 }

@@ -93,7 +93,7 @@ impl Link {
         &self,
         method: &str,
         params: Value,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Value, RequestError> {
         let exchange = async {
             // Over the limit the caller waits: a kept answer must not be lost because many are kept.
@@ -112,7 +112,7 @@ impl Link {
                 .map_err(|_closed| RequestError::Closed)?;
             answer.await.map_err(|_closed| RequestError::Closed)
         };
-        let response = tokio::time::timeout(patience, exchange)
+        let response = tokio::time::timeout(timeout, exchange)
             .await
             .map_err(|_elapsed| RequestError::TimedOut)??;
         match (response.ok, response.error) {

@@ -1,7 +1,7 @@
 //! The one decision: run, ask or deny (`docs/spec/approvals-store.md#7-the-decision-table`,
 //! `docs/spec/exec-tool.md#3-whether-it-runs`).
 //!
-//! Every door (exec, explain, policy test, nodes) comes through [`gate`], and through [`fallback`] when a
+//! Every entry point (exec, explain, policy test, nodes) comes through [`gate`], and through [`fallback`] when a
 //! question found no answer.
 
 use crate::domain::{Ask, Reason, Security};

@@ -2,7 +2,7 @@
 //! (`docs/decisions/0010-who-may-answer.md`).
 //!
 //! A command may reach the file, so an edit from outside that allows more than the accepted content stays pending until an
-//! operator accepts it; where it takes two people to widen the policy, so does every change. What an edit forbids counts at
+//! operator accepts it; where it takes two people to widen the policy, so does every change. What an edit forbids applies at
 //! once: the code that decides asks both contents. Pure: this must never read a file or a clock. Entry point:
 //! [`ChangeControl::see`]; [`crate::engine::accepted_policy`] uses it.
 
@@ -13,7 +13,7 @@ pub struct Content<T> {
     pub value: T,
 }
 
-/// An edit that does not count yet.
+/// A change that is not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChange<T> {
     pub content: Content<T>,
@@ -38,18 +38,18 @@ pub enum Origin {
     Proposed,
 }
 
-/// What came of a look.
+/// What came of seeing a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
     Same,
-    /// The content counts now, alone.
+    /// The content is accepted now, alone.
     Accepted,
-    /// The content is held.
+    /// The content is pending.
     Pending,
 }
 
-/// The accepted content, and the edit that is held, if there is one.
+/// The accepted content, and the pending change, if there is one.
 #[derive(Debug, Clone)]
 pub struct ChangeControl<T> {
     accepted: Option<Content<T>>,
@@ -74,12 +74,12 @@ impl<T> ChangeControl<T> {
         }
     }
 
-    /// The content that counts. `None` before the first look.
+    /// The accepted content. `None` before the file was first seen.
     pub const fn accepted(&self) -> Option<&Content<T>> {
         self.accepted.as_ref()
     }
 
-    /// The edit that is held.
+    /// The pending change.
     pub const fn pending(&self) -> Option<&PendingChange<T>> {
         self.pending.as_ref()
     }
@@ -128,8 +128,8 @@ impl<T> ChangeControl<T> {
         Step::Pending
     }
 
-    /// Changes what counts while an edit is held, as a change of ours demands that does not accept the edit. What is
-    /// held stays held as long as it allows more than the new content.
+    /// Changes the accepted content while a change is pending, as a change of ours demands that accepts nothing else. What is
+    /// pending stays pending as long as it allows more than the new content.
     pub fn amend(&mut self, accepted: Content<T>, allows: impl FnOnce(&T, &T) -> Vec<String>) -> Step {
         let Some(held) = &mut self.pending else {
             return Step::Same;
@@ -146,12 +146,12 @@ impl<T> ChangeControl<T> {
         Step::Accepted
     }
 
-    /// Says what counts in another way that allows the same.
+    /// Says the accepted content in another way that allows the same.
     pub fn restate(&mut self, accepted: Content<T>) {
         self.accepted = Some(accepted);
     }
 
-    /// The content on disk cannot be used at all: nothing is held while that is so.
+    /// The content on disk cannot be used at all: nothing is pending while that is so.
     pub fn forget_edit(&mut self) -> Step {
         if self.pending.take().is_some() {
             Step::Accepted

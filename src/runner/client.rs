@@ -40,7 +40,7 @@ use super::{
 };
 
 /// How long supervisors may take to kill what is left of a run, after which it is reported as it is.
-const SWEEP_PATIENCE: Duration = Duration::from_secs(20);
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The longest pause before a runner that keeps dying is started again.
 const MAX_RESTART_PAUSE: Duration = Duration::from_secs(5);
@@ -313,7 +313,7 @@ fn launcher(
 /// The server's end and that of all supervisors.
 fn way_to_supervisors() -> io::Result<(OwnedFd, OwnedFd)> {
     let (socket, supervisors_end) = socket::frame_pair()?;
-    // All supervisors share this socket, so they share its patience too.
+    // All supervisors share this socket, so they share its timeout too.
     socket::set_receive_timeout(supervisors_end.as_fd(), Some(IDLE_INTERVAL))?;
     Ok((socket, supervisors_end))
 }
@@ -557,7 +557,7 @@ impl Sweeper {
             Broom::Supervisors(runner) => runner.upgrade(),
         };
         let Some(runner) = runner else { return };
-        let asked = timeout(SWEEP_PATIENCE, ask_to_sweep(&runner, fence)).await;
+        let asked = timeout(SWEEP_TIMEOUT, ask_to_sweep(&runner, fence)).await;
         if let Ok(Err(error)) = asked {
             tracing::error!(%error, "what is left of a run whose supervisor died cannot be killed");
         } else if asked.is_err() {

@@ -33,7 +33,7 @@ use crate::sys::{
 pub(super) const MODE: &str = "__confine";
 
 /// How long the maker may take, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Longest account of a failure.
 const MAX_ANSWER_BYTES: usize = 8192;
@@ -146,7 +146,7 @@ impl Confinement {
 fn answer(socket: BorrowedFd<'_>) -> Result<Confinement, ConfineError> {
     let none = || ConfineError::NoAnswer(io::ErrorKind::UnexpectedEof.into());
     rustix::io::ioctl_fionbio(socket, false).map_err(|error| ConfineError::NoAnswer(error.into()))?;
-    socket::set_receive_timeout(socket, Some(PATIENCE)).map_err(ConfineError::NoAnswer)?;
+    socket::set_receive_timeout(socket, Some(TIMEOUT)).map_err(ConfineError::NoAnswer)?;
     let mut text = vec![0; MAX_ANSWER_BYTES];
     match socket::receive_frame(socket, &mut text).map_err(ConfineError::NoAnswer)? {
         Received::Frame(length, descriptors) => match <[OwnedFd; 2]>::try_from(descriptors) {

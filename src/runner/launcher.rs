@@ -27,7 +27,7 @@ use super::launcher_protocol::{FILE_BROKER, Kept, RUNNER, ServerChildren};
 pub(super) const MODE: &str = "__keeper";
 
 /// How long the launcher may take, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Descriptors that it is started with: its own end, that of the supervisors, the directory where they wait.
 const DESCRIPTORS: u32 = 3;
@@ -50,7 +50,7 @@ impl PrivilegedLauncher {
         let (ours, theirs) = socket::frame_pair()?;
         // The asker waits for the answer.
         rustix::io::ioctl_fionbio(&ours, false)?;
-        socket::set_receive_timeout(ours.as_fd(), Some(PATIENCE))?;
+        socket::set_receive_timeout(ours.as_fd(), Some(TIMEOUT))?;
         let account = account.to_string();
         let arguments: Vec<&OsStr> = ["countersign-keeper", MODE, &account]
             .into_iter()

@@ -2,8 +2,8 @@
 //!
 //! The privileged launcher ([`super::launcher`]) and the runner's unit ([`super::unit`]) both answer them with
 //! [`ServerChildren`], which holds what was started for one server. It takes no word from a question: what it starts, and
-//! under which account, is fixed before the first question comes. The bytes on the wire never change between versions of
-//! the program that may meet. See also [`super::unit_wire`].
+//! under which account, is fixed before the first question comes. What a unit is told before that is in
+//! [`super::unit_wire`].
 
 use std::{
     ffi::{OsStr, OsString},

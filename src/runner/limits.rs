@@ -24,7 +24,7 @@ pub(super) const FIRST_WORD_DELAY: Duration = Duration::from_millis(2);
 pub(crate) const INPUT_BYTES: usize = 256 * 1024;
 
 /// How long a supervisor waits for the server to take or store what it reported. Then the spool keeps it.
-pub(super) const STORED_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const STORED_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an idle supervisor waits before it looks whether it is still needed.
 pub(super) const IDLE_INTERVAL: Duration = Duration::from_secs(15);

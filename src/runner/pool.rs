@@ -302,7 +302,7 @@ impl Pool {
             if self.serves {
                 descriptors.push(PollFd::new(&self.socket, PollFlags::empty()));
             }
-            process::poll(&mut descriptors, self.patience(is_short))?;
+            process::poll(&mut descriptors, self.poll_timeout(is_short))?;
             let is_closed = descriptors
                 .get(2)
                 .is_some_and(|socket| !socket.revents().is_empty());
@@ -321,7 +321,7 @@ impl Pool {
     }
 
     /// How long there is nothing to do unless something happens; `None` is for ever.
-    fn patience(&self, is_short: bool) -> Option<Duration> {
+    fn poll_timeout(&self, is_short: bool) -> Option<Duration> {
         let now = process::monotonic();
         let until_strike = match self.orphans {
             Orphans::None => None,

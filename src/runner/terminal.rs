@@ -28,7 +28,7 @@ pub(super) struct Terminal {
     programs: Option<OwnedFd>,
     screen: Screen,
     /// What the server knows.
-    told: CursorKeys,
+    announced: CursorKeys,
 }
 
 impl Terminal {
@@ -49,7 +49,7 @@ impl Terminal {
             master,
             programs: Some(programs),
             screen: Screen::new(size),
-            told: CursorKeys::Normal,
+            announced: CursorKeys::Normal,
         })
     }
 
@@ -101,12 +101,12 @@ impl Terminal {
     /// What the server is to be told about the arrows, once.
     pub(super) fn news(&mut self) -> Option<CursorKeys> {
         let now = self.screen.cursor_keys();
-        (std::mem::replace(&mut self.told, now) != now).then_some(now)
+        (std::mem::replace(&mut self.announced, now) != now).then_some(now)
     }
 
     /// Another server has attached, which knows nothing.
-    pub(super) const fn forget_what_was_told(&mut self) {
-        self.told = CursorKeys::Normal;
+    pub(super) const fn forget_announced_keys(&mut self) {
+        self.announced = CursorKeys::Normal;
     }
 }
 

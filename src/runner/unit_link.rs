@@ -27,7 +27,7 @@ use super::{
 };
 
 /// How long a unit may take to answer, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a start waits for a unit to let go of a server that has just died, or to be replaced by a newer one.
 const TURN: Duration = Duration::from_secs(5);
@@ -134,7 +134,7 @@ impl RunnerUnit {
     /// the first question for a runner.
     pub(super) fn begin(&self, max_running: usize, descriptors: [BorrowedFd<'_>; 2]) -> io::Result<()> {
         let request = Request::Serve { max_running }.encode();
-        self.ask(&request, &descriptors, PATIENCE, |answer, _descriptors| {
+        self.ask(&request, &descriptors, TIMEOUT, |answer, _descriptors| {
             (answer == DONE)
                 .then_some(())
                 .ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -169,12 +169,12 @@ impl RunnerUnit {
 
     /// The runner; another one if it died. Blocks until there is one.
     pub(super) fn runner(&self) -> io::Result<Kept> {
-        self.ask(RUNNER, &[], PATIENCE, Kept::decode)
+        self.ask(RUNNER, &[], TIMEOUT, Kept::decode)
     }
 
     /// A new file broker. Blocks until it is there.
     pub(super) fn file_broker(&self) -> io::Result<OwnedFd> {
-        self.ask(FILE_BROKER, &[], PATIENCE, Kept::decode)
+        self.ask(FILE_BROKER, &[], TIMEOUT, Kept::decode)
             .map(|kept| kept.descriptor)
     }
 
@@ -197,7 +197,7 @@ impl RunnerUnit {
         let asked = self.ask(
             &request.encode(),
             &[],
-            timeout + PATIENCE,
+            timeout + TIMEOUT,
             |answer, descriptors| match text_of(answer) {
                 Some(text) => Ok(text),
                 None => Err(match Kept::decode(answer, descriptors) {
@@ -221,12 +221,12 @@ impl RunnerUnit {
         &self,
         question: &[u8],
         descriptors: &[BorrowedFd<'_>],
-        patience: Duration,
+        timeout: Duration,
         read: impl FnOnce(&[u8], Vec<OwnedFd>) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut line = self.line();
         let socket = line.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        match exchange(socket.as_fd(), question, descriptors, patience) {
+        match exchange(socket.as_fd(), question, descriptors, timeout) {
             Ok((answer, descriptors)) => read(&answer, descriptors),
             Err(error) => {
                 // The task that watches the connection is to notice at once.
@@ -246,10 +246,10 @@ fn exchange(
     socket: BorrowedFd<'_>,
     question: &[u8],
     descriptors: &[BorrowedFd<'_>],
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
     socket::send_frame(socket, question, descriptors)?;
-    socket::set_receive_timeout(socket, Some(patience))?;
+    socket::set_receive_timeout(socket, Some(timeout))?;
     let mut answer = vec![0; MAX_BYTES];
     match socket::receive_frame(socket, &mut answer)? {
         Received::Frame(length, descriptors) => {
@@ -274,7 +274,7 @@ fn connect(place: &UnitPlace, stage: Stage) -> Result<OwnedFd, UnitProblem> {
         return Err(UnitProblem::Peer(listener));
     }
     rustix::io::ioctl_fionbio(&line, false)?;
-    socket::set_receive_timeout(line.as_fd(), Some(PATIENCE))?;
+    socket::set_receive_timeout(line.as_fd(), Some(TIMEOUT))?;
     let mut frame = [0; 64];
     let (length, sender) = socket::receive_first_frame(line.as_fd(), &mut frame)?;
     if sender != *account {

@@ -28,7 +28,7 @@ use super::{
     attach::Listener,
     cgroup::Holding,
     input::Input,
-    limits::{FIRST_WORD_DELAY, STORED_PATIENCE},
+    limits::{FIRST_WORD_DELAY, STORED_TIMEOUT},
     outbox::{Outbox, Sent},
     retained::{Retained, SpoolPlace},
     run_file,
@@ -55,7 +55,7 @@ const MAX_STRIKE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a run that has ended waits for those of its processes to die that do not, e.g. since they changed
 /// their user. They are struck on, but the end is reported.
-const STRIKE_PATIENCE: Duration = Duration::from_secs(5);
+const STRIKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A command that was started.
 #[derive(Debug)]
@@ -131,13 +131,13 @@ enum Kill {
         cause: KillCause,
         until: Duration,
     },
-    /// `SIGKILL` is sent until nothing is left, next at `again`. After `patience` what still lives is unkillable.
+    /// `SIGKILL` is sent until nothing is left, next at `again`. After `give_up_at` what still lives is unkillable.
     Striking {
         cause: Option<KillCause>,
         again: Duration,
         /// `None` before the first strike.
         interval: Option<Duration>,
-        patience: Duration,
+        give_up_at: Duration,
     },
 }
 
@@ -147,7 +147,7 @@ impl Kill {
             cause,
             again: now,
             interval: None,
-            patience: now + STRIKE_PATIENCE,
+            give_up_at: now + STRIKE_TIMEOUT,
         }
     }
 
@@ -247,7 +247,7 @@ impl<'a> Watch<'a> {
         match self.kill {
             Kill::No => self.order.keeps_leftovers && grace_is_over,
             Kill::Asked { .. } => false,
-            Kill::Striking { patience, .. } => process::monotonic() >= patience,
+            Kill::Striking { give_up_at, .. } => process::monotonic() >= give_up_at,
         }
     }
 
@@ -298,7 +298,7 @@ impl<'a> Watch<'a> {
             cause,
             again,
             interval,
-            patience,
+            give_up_at,
         } = self.kill
             && now >= again
             && !self.is_empty
@@ -313,7 +313,7 @@ impl<'a> Watch<'a> {
                 cause,
                 again: now + interval,
                 interval: Some(interval),
-                patience,
+                give_up_at,
             };
         }
         if self.server.outbox.tail_due().is_some_and(|due| now >= due) {
@@ -641,7 +641,7 @@ impl<'a> Watch<'a> {
             output_bytes: self.retained.seen(),
         });
         if let Some(terminal) = &mut self.terminal {
-            terminal.forget_what_was_told();
+            terminal.forget_announced_keys();
         }
         self.tell_server();
     }
@@ -703,7 +703,7 @@ impl<'a> Watch<'a> {
 
     /// Waits until the server has everything and, for output that exists nowhere else, says that it is stored.
     fn await_stored(&mut self) {
-        let deadline = process::monotonic() + STORED_PATIENCE;
+        let deadline = process::monotonic() + STORED_TIMEOUT;
         while let Some(stream) = &self.server.stream
             && !(self.server.outbox.is_empty() && (self.is_stored || !self.retained.is_only_in_memory()))
         {

@@ -56,7 +56,7 @@ impl Sender {
     ///
     /// # Errors
     /// [`InvalidSender`] for a member that is blank, too long or holds a control character, and for the provider of
-    /// calls by token: a relay cannot say that its sender came in by a door of this server.
+    /// calls by token: a relay cannot say that its sender came in by an entry point of this server.
     pub fn relayed(relayed: RelayedSender) -> Result<Self, InvalidSender> {
         let RelayedSender {
             provider,
@@ -73,8 +73,11 @@ impl Sender {
                 expected: "expected 1 to 64 characters of A-Z a-z 0-9 . _ -",
             });
         }
-        let doors = ActorKind::ALL.iter().map(|door| door.as_str());
-        if doors.chain([API]).any(|door| provider.eq_ignore_ascii_case(door)) {
+        let entry_points = ActorKind::ALL.iter().map(|kind| kind.as_str());
+        if entry_points
+            .chain([API])
+            .any(|name| provider.eq_ignore_ascii_case(name))
+        {
             return Err(InvalidSender {
                 path: "sender.provider",
                 expected: "api and the like are doors of the server; nobody can be relayed as coming through one",
@@ -103,10 +106,10 @@ impl Sender {
         }
     }
 
-    /// The sender of what comes through another door of ours; its own id there is theirs.
-    pub fn of_door(door: ActorKind, id: impl Into<String>) -> Self {
+    /// The sender of what comes through another entry point of ours; its own id there is theirs.
+    pub fn of_entry_point(entry_point: ActorKind, id: impl Into<String>) -> Self {
         Self {
-            provider: door.as_str().to_owned(),
+            provider: entry_point.as_str().to_owned(),
             ..Self::of_token(id)
         }
     }

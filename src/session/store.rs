@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    fn told() -> SystemEvent {
+    fn a_system_event() -> SystemEvent {
         SystemEvent {
             at: UnixMillis::new(1),
             text: "Exec finished".to_owned(),
@@ -204,13 +204,13 @@ mod tests {
     #[test]
     fn the_one_that_was_idle_longest_goes() {
         let mut sessions = Sessions::new(2);
-        sessions.tell(&name(1), told());
-        sessions.tell(&name(2), told());
-        assert_eq!(sessions.peek(&name(1)), [told()]);
-        sessions.tell(&name(3), told());
+        sessions.tell(&name(1), a_system_event());
+        sessions.tell(&name(2), a_system_event());
+        assert_eq!(sessions.peek(&name(1)), [a_system_event()]);
+        sessions.tell(&name(3), a_system_event());
         assert_eq!(sessions.len(), 2);
         assert_eq!(sessions.peek(&name(2)), []);
-        assert_eq!(sessions.drain(&name(1)), [told()]);
+        assert_eq!(sessions.drain(&name(1)), [a_system_event()]);
         assert_eq!(sessions.len(), 1);
     }
 
@@ -220,12 +220,12 @@ mod tests {
         sessions.set_overrides(&name(1), strict());
         sessions.set_overrides(&name(2), strict());
         for number in 10..10_000 {
-            sessions.tell(&name(number), told());
+            sessions.tell(&name(number), a_system_event());
         }
         assert_eq!(sessions.overrides(&name(1)), strict());
         assert_eq!(sessions.overrides(&name(2)), strict());
         sessions.set_overrides(&name(3), strict());
-        sessions.tell(&name(4), told());
+        sessions.tell(&name(4), a_system_event());
         assert_eq!(sessions.peek(&name(4)), []);
         sessions.set_overrides(&name(5), strict());
         assert_eq!(sessions.len(), 3);
@@ -272,7 +272,7 @@ mod tests {
             let mut sessions = Sessions::new(limit);
             for step in steps {
                 match step {
-                    Step::Tell(n) => sessions.tell(&name(n), told()),
+                    Step::Tell(n) => sessions.tell(&name(n), a_system_event()),
                     Step::Drain(n) => drop(sessions.drain(&name(n))),
                     Step::Set(n) => sessions.set_overrides(&name(n), strict()),
                     Step::Clear(n) => sessions.set_overrides(&name(n), Overrides::default()),

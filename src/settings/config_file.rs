@@ -28,7 +28,7 @@ use super::{
 };
 
 /// How long a writer waits for another one.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_millis(5);
 /// What a file that group or others could read keeps of its mode.
 const READABLE: u32 = 0o044;
@@ -168,7 +168,7 @@ fn lock(state_dir: &StateDir) -> Result<OwnedFd, ConfigFileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory =
         rustix::fs::open(state_dir.countersign(), flags, Mode::empty()).map_err(io::Error::from)?;
-    let looks = PATIENCE.as_millis() / LOOK.as_millis();
+    let looks = TIMEOUT.as_millis() / LOOK.as_millis();
     for _look in 0..looks {
         match rustix::fs::flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(directory),

@@ -52,14 +52,14 @@ fn allowing(patterns: &[&str]) -> Value {
 }
 
 #[track_caller]
-fn told(done: &Finished, code: i32) -> Value {
+fn json_of(done: &Finished, code: i32) -> Value {
     assert_eq!(done.code, Some(code), "{done:?}");
     serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("one document: {done:?}"))
 }
 
 async fn backtest(server: &TestServer, arguments: &[&str], code: i32) -> Value {
     let line = [["policy", "backtest", "--json"].as_slice(), arguments].concat();
-    told(&server.cli(&line).await, code)
+    json_of(&server.cli(&line).await, code)
 }
 
 fn counts(told: &Value) -> Value {
@@ -227,7 +227,7 @@ async fn files_that_are_no_policy_are_a_wrong_call() {
 }
 
 async fn suggest(server: &TestServer) -> Value {
-    told(&server.cli(&["policy", "suggest", "--json"]).await, 0)
+    json_of(&server.cli(&["policy", "suggest", "--json"]).await, 0)
 }
 
 /// A shell that finds the program and its server.

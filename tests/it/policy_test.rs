@@ -21,7 +21,7 @@ fn alone_in(name: &str, text: &str) -> Finished {
 }
 
 #[track_caller]
-fn told(done: &Finished, code: i32) -> Value {
+fn json_of(done: &Finished, code: i32) -> Value {
     assert_eq!(done.code, Some(code), "{done:?}");
     serde_json::from_str(&done.stdout).unwrap_or_else(|_| panic!("one document: {done:?}"))
 }
@@ -31,14 +31,14 @@ fn the_whole_corpus_is_judged_without_a_server() {
     let corpus = include_str!("../data/corpus/commands.jsonl");
     let done = alone(corpus);
     assert_eq!(
-        told(&done, 0),
+        json_of(&done, 0),
         json!({ "total": 648, "passed": 648, "failed": [] })
     );
     let cases: Vec<Value> = corpus
         .lines()
         .map(|line| serde_json::from_str(line).expect("a case"))
         .collect();
-    assert_eq!(told(&alone(&json!(cases).to_string()), 0)["passed"], 648);
+    assert_eq!(json_of(&alone(&json!(cases).to_string()), 0)["passed"], 648);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn what_is_not_as_expected_is_told_with_its_reason() {
          {{\"id\":\"named\",\"command\":\"rg x\",\"expect\":\"reject\",{world}}}\n\
          {{\"command\":\"rg x\",\"expect\":\"ask\",\"env\":{{\"LD_PRELOAD\":\"x\"}},{world}}}\n"
     ));
-    let told = told(&done, 1);
+    let told = json_of(&done, 1);
     assert_eq!((&told["total"], &told["passed"]), (&json!(4), &json!(1)));
     let failed: Vec<Vec<&str>> = told["failed"]
         .as_array()
@@ -85,7 +85,7 @@ fn cases_may_be_yaml() {
     let documents = "---\ncommand: rg x\nexpect: allow\npath_dirs: {rg: /usr/bin/rg}\nallowlist: [{pattern: /usr/bin/rg}]\n\
                      ---\ncommand: rg x\nexpect: reject\ncwd: /\nid: 7\n...\n";
     let failed = |done: &Finished| -> Vec<String> {
-        let told = told(done, 1);
+        let told = json_of(done, 1);
         let failed = told["failed"].as_array().expect("failed").clone();
         failed
             .iter()
@@ -106,7 +106,7 @@ fn cases_may_be_yaml() {
         .map(|line| serde_json::from_str(line).expect("a case"))
         .collect();
     let done = alone_in("cases.yaml", &json!(cases).to_string());
-    assert_eq!(told(&done, 0)["passed"], 648);
+    assert_eq!(json_of(&done, 0)["passed"], 648);
     // An id may be a number, and editors may put a mark before the first byte.
     let done = alone("\u{feff}{\"id\":7,\"command\":\"rg\",\"expect\":\"allow\",\"cwd\":\"/\"}\n");
     assert_eq!(failed(&done), ["7"]);
@@ -160,7 +160,7 @@ async fn cases_without_a_world_ask_the_policy_in_force() {
     ];
     write_file(&cases, lines.map(|line| line.to_string()).join("\n"));
     let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
-    let told = told(&TestServer::finish(call).await, 1);
+    let told = json_of(&TestServer::finish(call).await, 1);
     let failed = told["failed"].as_array().expect("failed");
     assert_eq!(
         (&told["total"], &told["passed"]),
@@ -195,7 +195,7 @@ async fn a_question_is_one_whatever_its_fallback_would_do() {
         write_file(&cases, r#"{"command":"/bin/date","expect":"ask"}"#);
         let call = server.invocation(&["policy", "test", "--json"]).arg(&cases);
         assert_eq!(
-            told(&TestServer::finish(call).await, 0)["passed"],
+            json_of(&TestServer::finish(call).await, 0)["passed"],
             1,
             "{fallback}"
         );
@@ -234,5 +234,5 @@ fn without_a_server_the_files_are_judged() {
         r#"{"command":"mkfs x","expect":"reject"}"#,
         r#"{"command":" ","expect":"reject"}"#
     ));
-    assert_eq!(told(&done, 0)["passed"], 4);
+    assert_eq!(json_of(&done, 0)["passed"], 4);
 }

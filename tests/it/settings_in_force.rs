@@ -29,7 +29,7 @@ fn document(done: &Finished) -> Value {
 }
 
 /// The keys that the server's events named, in order.
-async fn told(server: &TestServer) -> Vec<Value> {
+async fn restart_needed_events(server: &TestServer) -> Vec<Value> {
     let page = server
         .operator()
         .get("/v1/events?types=config.restart-needed")
@@ -156,7 +156,10 @@ async fn the_same_settings_that_wait_are_told_of_once() {
     stream.next_of("config.rejected").await;
     let tail = json!(["output.tail_chars"]);
     let both = json!(["output.max_chars", "output.tail_chars"]);
-    assert_eq!(told(&server).await, [tail.clone(), tail.clone(), both, tail]);
+    assert_eq!(
+        restart_needed_events(&server).await,
+        [tail.clone(), tail.clone(), both, tail]
+    );
     // What is broken brings nothing; what waited before goes on waiting.
     assert_eq!(setting(&server, "output.tail_chars").await["waiting"], 8);
 }

@@ -41,11 +41,11 @@ use crate::{
 };
 
 /// How long a person is waited for when the caller does not say how long it waits.
-const PATIENCE_FOR_PERSON: Duration = Duration::from_mins(10);
+const TIMEOUT_FOR_PERSON: Duration = Duration::from_mins(10);
 /// How long a command is waited for when the caller does not say: commands have time limits of their own.
-const PATIENCE_FOR_RUN: Duration = Duration::from_hours(24);
+const TIMEOUT_FOR_RUN: Duration = Duration::from_hours(24);
 /// The longest wait that is taken at its word.
-const MOST_PATIENCE: Duration = Duration::from_hours(24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(24);
 /// Longest key under which a call is carried out once.
 const LONGEST_KEY: usize = 200;
 /// Most names that a node is asked about at once, and the longest of them.
@@ -112,10 +112,10 @@ pub(super) async fn invoke(session: &Arc<OperatorSession>, call: InvokeParams) -
     engine
         .expect_going()
         .map_err(|stop| stopped(session.protocol, &stop))?;
-    let patience = timeout_ms.and_then(positive);
-    let timeout = patience.unwrap_or_else(|| default_timeout(session));
+    let asked_timeout = timeout_ms.and_then(positive);
+    let timeout = asked_timeout.unwrap_or_else(|| default_timeout(session));
     let payload = match command.as_str() {
-        "system.run" => run(session, &node_id, params, patience, idempotency_key).await?,
+        "system.run" => run(session, &node_id, params, asked_timeout, idempotency_key).await?,
         "system.which" => which(session, &node_id, params, timeout).await?,
         "system.run.prepare" => prepare(session, &node_id, params, timeout).await?,
         _another => {
@@ -308,7 +308,7 @@ async fn run(
     session: &OperatorSession,
     node_id: &str,
     params: Option<Value>,
-    patience: Option<Duration>,
+    asked_timeout: Option<Duration>,
     key: Option<String>,
 ) -> Result<Value, WireError> {
     let params = params.unwrap_or_else(|| json!({}));
@@ -327,7 +327,7 @@ async fn run(
     let key = key
         .map(|key| idempotency_key(&key, node_id, &params))
         .transpose()?;
-    let request = request(session, node_id, read("system.run", params)?, patience)?;
+    let request = request(session, node_id, read("system.run", params)?, asked_timeout)?;
     let engine = session.bridge.engine();
     match engine.exec(session.principal(), request, key).await {
         Ok(ExecReply::Ended(ended)) => of_ended(session, &ended).await,
@@ -379,7 +379,7 @@ fn request(
     session: &OperatorSession,
     node_id: &str,
     params: RunParams,
-    patience: Option<Duration>,
+    asked_timeout: Option<Duration>,
 ) -> Result<ExecRequest, WireError> {
     let RunParams {
         command,
@@ -416,7 +416,7 @@ fn request(
         command,
         workdir: cwd.map(workdir).transpose()?,
         env: env.unwrap_or_default(),
-        yield_after: Some(patience.unwrap_or(PATIENCE_FOR_RUN)),
+        yield_after: Some(asked_timeout.unwrap_or(TIMEOUT_FOR_RUN)),
         background: false,
         timeout: timeout_ms.and_then(positive),
         pty: false,
@@ -427,7 +427,9 @@ fn request(
         elevated: false,
         agent,
         session: session_key,
-        approval_wait: patience.map_or(PATIENCE_FOR_PERSON, |patience| patience.min(PATIENCE_FOR_PERSON)),
+        approval_wait: asked_timeout.map_or(TIMEOUT_FOR_PERSON, |asked_timeout| {
+            asked_timeout.min(TIMEOUT_FOR_PERSON)
+        }),
     })
 }
 
@@ -515,7 +517,7 @@ fn positive(millis: f64) -> Option<Duration> {
     if !(millis.is_finite() && millis >= 1.0) {
         return None;
     }
-    let millis = millis.min(MOST_PATIENCE.as_secs_f64() * 1000.0);
+    let millis = millis.min(MAX_TIMEOUT.as_secs_f64() * 1000.0);
     Some(Duration::from_secs_f64(millis / 1000.0))
 }
 
@@ -795,7 +797,7 @@ mod tests {
             assert_eq!(positive(nothing), None, "{nothing}");
         }
         assert_eq!(positive(400.0), Some(Duration::from_millis(400)));
-        assert_eq!(positive(1e18), Some(MOST_PATIENCE));
+        assert_eq!(positive(1e18), Some(MAX_TIMEOUT));
     }
 
     #[test]

@@ -215,7 +215,7 @@ impl OperatorSession {
         self.scopes.contains(&scope)
     }
 
-    /// Whose rights are used: the token's own, so that its holder is the same party at every door.
+    /// Whose rights are used: the token's own, so that its holder is the same party at every entry point.
     pub(super) fn principal(&self) -> &Principal {
         self.key.principal()
     }

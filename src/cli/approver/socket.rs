@@ -69,9 +69,9 @@ pub(super) async fn run(context: &Context, path: PathBuf) -> Result<ExitStatus, 
         Failure::new("approvals-document", error.to_string())
             .hint("countersign doctor says what is wrong with exec-approvals.json")
     })?;
-    let (told, news) = mpsc::channel(QUEUE);
+    let (sender, news) = mpsc::channel(QUEUE);
     let ui = TerminalUi {
-        told,
+        news: sender,
         documents,
         settings: Arc::clone(&settings),
         clock: Arc::clone(&context.clock),
@@ -129,7 +129,7 @@ enum News {
 
 /// Hands questions to the terminal.
 struct TerminalUi {
-    told: mpsc::Sender<News>,
+    news: mpsc::Sender<News>,
     documents: Arc<DocumentStore>,
     settings: Arc<Settings>,
     clock: Arc<dyn Clock>,
@@ -167,7 +167,7 @@ impl Ui for TerminalUi {
         let expires_at = self.clock.now() + patience;
         let (answer, answered) = oneshot::channel();
         let approval = shown_question(&id, &question, expires_at.get());
-        if self.told.send(News::Asked { approval, answer }).await.is_err() {
+        if self.news.send(News::Asked { approval, answer }).await.is_err() {
             return ApprovalDecision::Deny;
         }
         let decision = tokio::select! {
@@ -177,7 +177,7 @@ impl Ui for TerminalUi {
             () = gone.cancelled() => ApprovalDecision::Deny,
         };
         // Of one that was answered the terminal knows nothing any more.
-        drop(self.told.send(News::Gone(id)).await);
+        drop(self.news.send(News::Gone(id)).await);
         decision
     }
 }
@@ -258,7 +258,7 @@ impl Answering<'_> {
                     }
                     None => self.is_over = true,
                 },
-                Some(told) = news.recv() => self.take(told)?,
+                Some(asked) = news.recv() => self.take(asked)?,
                 _ = ticks.tick() => {
                     let deeds = self.desk.tick(self.context.clock.now());
                     self.carry_out(deeds)?;

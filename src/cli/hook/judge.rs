@@ -32,7 +32,7 @@ pub(super) async fn judge(
     client: &Client,
     replacement: Replacement,
     key: &str,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Decision, Failure> {
     let body = exec::body_of_line(replacement.exec_arguments())?;
     let explained = client.post(&["v1", "exec", "explain"], &body).await?;
@@ -45,7 +45,7 @@ pub(super) async fn judge(
         .await?;
     if value::string(&answer, "status") == "approval-pending" {
         let _lease = CallerLease::begin(client, &body, key, HELD);
-        if let Some(denial) = wait(client, &answer, patience, &mut endings).await? {
+        if let Some(denial) = wait(client, &answer, timeout, &mut endings).await? {
             return Ok(Decision::Deny(denial));
         }
     }
@@ -56,11 +56,11 @@ pub(super) async fn judge(
 async fn wait(
     client: &Client,
     answer: &Value,
-    patience: Duration,
+    timeout: Duration,
     endings: &mut Endings,
 ) -> Result<Option<Denial>, Failure> {
     let run_id = value::string(answer, "runId");
-    let give_up = Instant::now() + patience;
+    let give_up = Instant::now() + timeout;
     tokio::select! {
         decided = follow(client, run_id, give_up) => {
             if let Some(run) = decided? {
@@ -69,11 +69,11 @@ async fn wait(
             withdraw(client, run_id).await;
             Ok(Some(Denial {
                 code: "approval-timeout".to_owned(),
-                detail: format!("nobody decided within {} s; the question was withdrawn", patience.as_secs()),
+                detail: format!("nobody decided within {} s; the question was withdrawn", timeout.as_secs()),
                 hint: None,
             }))
         }
-        // The agent has no more patience with its hook.
+        // The agent waits no longer for its hook.
         _exit = endings.next() => {
             withdraw(client, run_id).await;
             Err(gave_up())

@@ -149,7 +149,7 @@ pub(super) fn install(context: &Context, args: NodeInstallArgs) -> Result<ExitSt
     }
     let changed = service::install(&path, &text).map_err(|error| service_failure(&error))?;
     let next = manager.start_commands(&path);
-    told(context, &path, changed, ("installed", "was there already"), &next)?;
+    report(context, &path, changed, ("installed", "was there already"), &next)?;
     if is_kept_here && context.console.format() == Format::People {
         policy::tell_installed(context.console, &state_dir, resolved.chosen_policy())?;
     }
@@ -216,10 +216,10 @@ pub(super) fn uninstall(context: &Context, args: &NodeUninstallArgs) -> Result<E
     } else {
         Vec::new()
     };
-    told(context, &path, changed, ("removed", "was not there"), &next)
+    report(context, &path, changed, ("removed", "was not there"), &next)
 }
 
-fn told(
+fn report(
     context: &Context,
     path: &Path,
     changed: Changed,

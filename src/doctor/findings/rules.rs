@@ -17,14 +17,19 @@ use crate::{
 pub(super) fn rules(snapshot: &Snapshot) -> Vec<Finding> {
     const NAMED: usize = 5;
     let mut kinds: BTreeMap<RemarkCode, Vec<&RuleRemark>> = BTreeMap::new();
-    for told in &snapshot.rules.told {
-        kinds.entry(told.remark.code).or_default().push(told);
+    for remark in &snapshot.rules.remarks {
+        kinds.entry(remark.remark.code).or_default().push(remark);
     }
     let mut findings: Vec<Finding> = Vec::new();
-    for (code, told) in kinds {
-        findings.extend(told.iter().take(NAMED).map(|told| rule(code, told, snapshot)));
-        if told.len() > NAMED {
-            findings.push(many(code, told.len() - NAMED, snapshot));
+    for (code, remarks) in kinds {
+        findings.extend(
+            remarks
+                .iter()
+                .take(NAMED)
+                .map(|remark| rule(code, remark, snapshot)),
+        );
+        if remarks.len() > NAMED {
+            findings.push(many(code, remarks.len() - NAMED, snapshot));
         }
     }
     if snapshot.rules.left_off > 0 {
@@ -54,14 +59,14 @@ pub(super) fn safe_bin((name, remark): &(String, lint::Remark)) -> Finding {
     }
 }
 
-fn rule(code: RemarkCode, told: &RuleRemark, snapshot: &Snapshot) -> Finding {
+fn rule(code: RemarkCode, remark: &RuleRemark, snapshot: &Snapshot) -> Finding {
     let RuleRemark {
         owner,
         list,
         id,
         pattern,
         remark,
-    } = told;
+    } = remark;
     let (kind, command) = match list {
         AllowlistList::Allowlist => ("entry", "allowlist"),
         AllowlistList::Grants => ("grant", "allowlist"),
@@ -133,7 +138,7 @@ mod tests {
 
     #[test]
     fn odd_rules_are_named_up_to_a_number() {
-        let told = |number: usize, code| RuleRemark {
+        let remark = |number: usize, code| RuleRemark {
             owner: "main".to_owned(),
             list: AllowlistList::Allowlist,
             id: EntryId::parse(format!("id-{number}")).unwrap(),
@@ -144,8 +149,10 @@ mod tests {
             },
         };
         let mut snapshot = sound();
-        snapshot.rules.told = (0..8).map(|number| told(number, RemarkCode::TooBroad)).collect();
-        snapshot.rules.told.push(told(9, RemarkCode::Expired));
+        snapshot.rules.remarks = (0..8)
+            .map(|number| remark(number, RemarkCode::TooBroad))
+            .collect();
+        snapshot.rules.remarks.push(remark(9, RemarkCode::Expired));
         snapshot.rules.left_off = 3;
         let seen: Vec<_> = findings(&snapshot)
             .iter()

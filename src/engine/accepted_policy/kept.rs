@@ -46,10 +46,10 @@ pub(super) struct Copy {
     /// What others took out of the document.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(super) lost: Vec<LostRules>,
-    /// Who proposed what is held.
+    /// Who proposed the pending change.
     #[serde(skip_serializing_if = "Proposals::is_empty", default)]
     proposals: Proposals,
-    /// The hash of what is held.
+    /// The hash of the pending change.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     held: Option<String>,
 }

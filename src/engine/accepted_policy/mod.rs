@@ -36,30 +36,30 @@ use watched::{Announced, Watched};
 /// The policy of one moment.
 #[derive(Debug, Clone)]
 pub struct PolicyInEffect {
-    /// The settings that count.
+    /// The settings in effect.
     pub settings: Arc<Settings>,
-    /// The approvals document that counts.
+    /// The approvals document in effect.
     pub document: Arc<Snapshot>,
-    /// The files as they are, while an edit of one is held: what they forbid counts too.
+    /// The files as they are, while a change of one is pending: what they forbid counts too.
     pub edited: Option<(Arc<Settings>, Arc<Snapshot>)>,
-    /// The edit of the document that is held.
+    /// The pending change of the document.
     pub pending_document: Option<PendingChange>,
-    /// The edit of `openclaw.json` that is held.
+    /// The pending change of `openclaw.json`.
     pub pending_config: Option<PendingChange>,
     /// The document as it is on disk.
     pub on_disk: Arc<Snapshot>,
     /// Generation of the settings on disk.
     pub generation: u64,
-    /// Counts every change of what is in force.
+    /// Counts every change of the policy in effect.
     revision: u64,
 }
 
-/// An edit that waits to be accepted.
+/// A change that waits to be accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingChange {
     /// The hash of the file as it is.
     pub hash: String,
-    /// Since when something is held.
+    /// Since when something is pending.
     pub since: UnixMillis,
     /// What it would newly allow, in words.
     pub allows: Vec<String>,
@@ -68,7 +68,7 @@ pub struct PendingChange {
 }
 
 impl PendingChange {
-    /// Who can let it count, in words.
+    /// Who can accept it, in words.
     pub(super) const fn who_accepts(&self) -> &'static str {
         if self.proposed_by.is_empty() {
             "an admin"
@@ -95,7 +95,7 @@ pub(super) enum Ours {
     Note,
 }
 
-/// What came of accepting a held edit.
+/// What came of accepting a pending change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Accepted {
     Yes,
@@ -200,7 +200,7 @@ impl AcceptedPolicy {
         }
     }
 
-    /// Looks at both files. A few stats when nothing changed.
+    /// Reads both files. A few stats when nothing changed.
     pub fn in_effect(&self) -> Arc<PolicyInEffect> {
         // What it found is in `current` and `rejected_files`, and told of from there.
         drop(self.settings.refresh());
@@ -276,7 +276,7 @@ impl AcceptedPolicy {
         );
     }
 
-    /// Accepts a held edit with this hash.
+    /// Accepts the pending change with this hash.
     pub(super) fn accept(
         &self,
         file: PolicyFile,
@@ -290,11 +290,11 @@ impl AcceptedPolicy {
             return Accepted::OwnProposal;
         }
         let now = self.clock.now().get();
-        let is_held = match file {
+        let is_pending = match file {
             PolicyFile::Document => state.document.accept(hash, now),
             PolicyFile::Config => state.config.accept(hash, now),
         };
-        if is_held {
+        if is_pending {
             if file == PolicyFile::Document {
                 // The person who accepts it answers for what it lacks.
                 state.lost.clear();
@@ -304,14 +304,14 @@ impl AcceptedPolicy {
             state.calm_down(is_idle, now);
             self.keep(&state, file);
         }
-        if is_held {
+        if is_pending {
             Accepted::Yes
         } else {
             Accepted::NoSuchEdit
         }
     }
 
-    /// Whether what is held takes a person other than this one.
+    /// Whether what is pending takes a person other than this one.
     pub(super) fn is_own_proposal(&self, file: PolicyFile, by: &Actor) -> bool {
         self.is_own(&self.lock(), file, by)
     }
@@ -324,7 +324,7 @@ impl AcceptedPolicy {
         self.takes_two() && proposals.are_of(by)
     }
 
-    /// The accepted text of `openclaw.json`, while an edit of it is held.
+    /// The accepted text of `openclaw.json`, while a change of it is pending.
     pub(super) fn accepted_config(&self) -> Option<PolicyText> {
         let state = self.lock();
         state.config.control.pending()?;
@@ -352,7 +352,7 @@ impl AcceptedPolicy {
         self.keep(&state, PolicyFile::Document);
     }
 
-    /// Makes a change of ours in the accepted document too while an edit of it is held. What cannot be done there is
+    /// Makes a change of ours in the accepted document too while a change of it is pending. What cannot be done there is
     /// left until the edit is accepted, and so is what widens where nobody may do that alone.
     pub(super) fn amend_document<E>(&self, ours: Ours, edit: impl FnOnce(&mut Document) -> Result<(), E>) {
         let mut state = self.lock();
@@ -574,13 +574,13 @@ impl State {
     /// From here on only runs that begin later count, unless one is under way or something is held. A call that begins
     /// one has its place before it looks here, so that none comes in between.
     fn calm_down(&mut self, is_idle: impl FnOnce() -> bool, now: i64) {
-        if is_idle() && !self.is_held() {
+        if is_idle() && !self.is_pending() {
             self.began = false;
             self.quiet_since = now;
         }
     }
 
-    fn is_held(&self) -> bool {
+    fn is_pending(&self) -> bool {
         self.document.control.pending().is_some() || self.config.control.pending().is_some()
     }
 
@@ -608,7 +608,7 @@ impl State {
             pending_config: self.config.pending_change(),
             settings: counted,
             document: counted_document,
-            edited: self.is_held().then_some((settings, document)),
+            edited: self.is_pending().then_some((settings, document)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of one of the two files: which content counts, which of ours is coming, and whose part is whose.
+//! What is known of one of the two files: which content is accepted, which of ours is coming, and whose part is whose.
 //! Entry point: [`Watched::see`].
 
 use std::thread::{self, ThreadId};
@@ -18,9 +18,9 @@ pub(super) struct Watched<T> {
     pub(super) control: ChangeControl<T>,
     /// What we are about to put in its place.
     pub(super) announced: Option<Announced>,
-    /// Who proposed what is held.
+    /// Who proposed the pending change.
     pub(super) proposals: Proposals,
-    /// The hash of what was held last, by this server or the one before: seeing it again is nobody's change.
+    /// The hash of the change that was pending last, by this server or the one before: seeing it again is nobody's change.
     pub(super) known: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl<T> Default for Watched<T> {
 }
 
 impl<T> Watched<T> {
-    /// The content that counts.
+    /// The accepted content.
     pub(super) fn accepted(&self) -> Option<T>
     where
         T: Clone,
@@ -72,7 +72,7 @@ impl<T> Watched<T> {
         self.control.accepted().map(|content| content.value.clone())
     }
 
-    /// Takes note of what lies on the disk, and of whose it is when it is held. Says also whether anything changed about
+    /// Takes note of what lies on the disk, and of whose it is when it is pending. Says also whether anything changed about
     /// who proposed what. `allows` is that of [`ChangeControl::see`].
     pub(super) fn see(
         &mut self,
@@ -82,12 +82,12 @@ impl<T> Watched<T> {
         allows: impl Fn(&T, &T) -> Vec<String>,
     ) -> (Step, bool) {
         let by = self.proposer(origin, &content, &allows);
-        let before = self.told();
+        let before = self.newly_allowed();
         let step = self.control.see(content, origin, now_ms, allows);
         let is_new = match step {
             Step::Same => false,
             Step::Pending => {
-                let now = self.told();
+                let now = self.newly_allowed();
                 let held = self.control.pending().map(|held| held.content.hash.clone());
                 let is_other = self.known != held;
                 self.known = held;
@@ -101,7 +101,7 @@ impl<T> Watched<T> {
         (step, is_new)
     }
 
-    /// Accepts the edit with this hash. Says whether that one was held.
+    /// Accepts the edit with this hash. Says whether that one was pending.
     pub(super) fn accept(&mut self, hash: &str, now_ms: i64) -> bool
     where
         T: Clone,
@@ -121,7 +121,7 @@ impl<T> Watched<T> {
         is_accepted
     }
 
-    /// Forgets who proposed something when nothing is held any more. Says whether there was anybody.
+    /// Forgets who proposed something when nothing is pending any more. Says whether there was anybody.
     pub(super) fn forget_proposals(&mut self) -> bool {
         self.control.pending().is_none() && !std::mem::take(&mut self.proposals).is_empty()
     }
@@ -182,7 +182,7 @@ impl<T> Watched<T> {
     }
 
     /// What the edit that is held would newly allow.
-    fn told(&self) -> Vec<String> {
+    fn newly_allowed(&self) -> Vec<String> {
         self.control
             .pending()
             .map_or_else(Vec::new, |held| held.allows.clone())

@@ -2,7 +2,7 @@
 //!
 //! The launch is committed first. Then the call is sent over the connection that the launch names and over no other; it must
 //! never be sent again. The run ends by the node's answer, by what the node said before its link broke, or as `lost`. A
-//! node that keeps a fence is given [`LINK_GRACE`] to come back, and is asked; what it says later still counts
+//! node that keeps a fence is given [`LINK_GRACE`] to come back, and is asked; a later reply still ends a `lost` run
 //! (`Engine::late_result`). Read on: [`super::messages`] delivers what nodes say, [`super::output`] keeps their output.
 
 use std::{sync::Arc, task::Poll, time::Duration};
@@ -52,7 +52,7 @@ const BEYOND_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a node that keeps a fence may be away before its run is `lost`; less where the heartbeat is faster.
 const LINK_GRACE: Duration = Duration::from_secs(20);
 /// How long a node may take to answer for a run that it was told to end.
-const CANCEL_PATIENCE: Duration = Duration::from_secs(5);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 /// A run that a node did not refuse by then is said to run, where the node does not say so itself.
 const STARTED_AFTER: Duration = Duration::from_secs(1);
 /// Messages that wait for one run task; more are dropped.
@@ -443,7 +443,7 @@ impl Engine {
                             self.mark_started(live, start).await;
                             if task.kill.borrow().is_some() {
                                 self.nodes.cancel(&task.node_id, live.run_id.as_str());
-                                cancel_by = Some(Instant::now() + CANCEL_PATIENCE);
+                                cancel_by = Some(Instant::now() + CANCEL_TIMEOUT);
                             }
                         }
                         // It may be away again, or come back once more, until its time is up.
@@ -480,12 +480,12 @@ impl Engine {
                     if link_by.is_none() {
                         self.nodes.cancel(&task.node_id, live.run_id.as_str());
                         // The first generation does not know what that means.
-                        let patience = if task.generation == NodeGeneration::First {
+                        let cancel_timeout = if task.generation == NodeGeneration::First {
                             Duration::ZERO
                         } else {
-                            CANCEL_PATIENCE
+                            CANCEL_TIMEOUT
                         };
-                        cancel_by = Some(Instant::now() + patience);
+                        cancel_by = Some(Instant::now() + cancel_timeout);
                     }
                 }
                 () = until(cancel_by) => return gone(task, said, "the node did not answer"),

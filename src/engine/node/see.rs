@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// The longest that a call waits for one of these answers, no matter what `[bridge] invoke_timeout_ms` says.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the document of a node that keeps no fence is believed. A node of ours is asked every time.
 const DOCUMENT_AGE: Duration = Duration::from_secs(5);
 /// How long it is believed where a program lies.
@@ -215,8 +215,8 @@ impl Engine {
             node = seen.again();
             node.plan = self.prepare_on_node(&call, &seen, &now).await?;
             // Only the node knows where its own directory and its home are.
-            let is_told_by_node = !call.workdir_named || call.node_cwd().is_some_and(is_below_home);
-            if let (Prepared::Plan(plan), true) = (&node.plan, is_told_by_node)
+            let is_reported_by_node = !call.workdir_named || call.node_cwd().is_some_and(is_below_home);
+            if let (Prepared::Plan(plan), true) = (&node.plan, is_reported_by_node)
                 && let Some(cwd) = plan.cwd()
             {
                 call.workdir = Workdir::inside(cwd.into());
@@ -342,7 +342,7 @@ impl Engine {
         params: Value,
         now: &PolicyNow,
     ) -> Result<Value, Unanswered> {
-        let timeout = now.settings().server.bridge.invoke_timeout.min(PATIENCE);
+        let timeout = now.settings().server.bridge.invoke_timeout.min(TIMEOUT);
         let asker = node.asker.token();
         self.call_node(&node.info, asker, command, params, timeout).await
     }
@@ -374,7 +374,7 @@ impl Engine {
         node: &NodeInfo,
         run_id: &crate::domain::RunId,
     ) -> Option<answers::RunState> {
-        let timeout = self.settings.current().server.bridge.invoke_timeout.min(PATIENCE);
+        let timeout = self.settings.current().server.bridge.invoke_timeout.min(TIMEOUT);
         let params = calls::status_params(run_id);
         // What became of a run is this server's own question, no matter who asked for the run.
         let answer = self.call_node(node, None, calls::STATUS, params, timeout).await;

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How long a killed session may take to end before the answer says that it still runs: `SIGTERM`, its grace, `SIGKILL`.
-const KILL_PATIENCE: Duration = Duration::from_secs(10);
+const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Sessions read at once.
 const PAGE: u32 = 500;
 /// Most sessions in one answer, far above the runs that an agent may have.
@@ -280,11 +280,11 @@ impl Engine {
         let ended = match (session.kind, self.live.get(run_id)) {
             (ProcessKind::Run, Some(live)) if !live.has_ended() => {
                 live.kill(KillCause::Cancelled);
-                tokio::time::timeout(KILL_PATIENCE, live.ended()).await.map(drop)
+                tokio::time::timeout(KILL_TIMEOUT, live.ended()).await.map(drop)
             }
             (ProcessKind::Leftovers, Some(live)) => {
                 live.kill(KillCause::Cancelled);
-                tokio::time::timeout(KILL_PATIENCE, self.live.is_gone(run_id)).await
+                tokio::time::timeout(KILL_TIMEOUT, self.live.is_gone(run_id)).await
             }
             (ProcessKind::Run | ProcessKind::Leftovers, _) => return Err(self.ended(session)),
         };

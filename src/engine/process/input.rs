@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How long a command may take to make room for input.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is handed to a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Engine {
                 .map_err(StorageTrouble::from)?;
         }
         let handed = async {
-            let taken = tokio::time::timeout(PATIENCE, live.control().write_input(&typed.bytes)).await;
+            let taken = tokio::time::timeout(TIMEOUT, live.control().write_input(&typed.bytes)).await;
             if typed.ends && matches!(taken, Ok(Ok(()))) {
                 live.control().close_input();
             }

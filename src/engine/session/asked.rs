@@ -161,7 +161,7 @@ pub(super) fn sender_of(actor: &Actor) -> Sender {
     match actor.kind {
         ActorKind::Token | ActorKind::Session => Sender::of_token(&actor.name),
         ActorKind::Bridge | ActorKind::Ipc | ActorKind::Cli | ActorKind::System => {
-            Sender::of_door(actor.kind, &actor.id)
+            Sender::of_entry_point(actor.kind, &actor.id)
         }
     }
 }

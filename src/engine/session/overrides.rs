@@ -119,7 +119,7 @@ impl Engine {
                 ..Subject::default()
             },
             kind: EventKind::SessionChanged {
-                overrides: told(&name, &after),
+                overrides: to_json(&name, &after),
                 by: actor.clone(),
             },
         };
@@ -151,7 +151,7 @@ pub(super) fn closed_gates(
 }
 
 /// Overrides as the event has them: the object of the API.
-fn told(name: &SessionName, overrides: &Overrides) -> Value {
+fn to_json(name: &SessionName, overrides: &Overrides) -> Value {
     let ExecOverrides {
         host,
         security,
@@ -171,11 +171,11 @@ fn told(name: &SessionName, overrides: &Overrides) -> Value {
     if let Some((SetBy { actor, sender }, at)) = &overrides.set {
         let mut by = json!({ "kind": actor.kind, "id": actor.id, "name": actor.name });
         if let (Some(sender), Value::Object(by)) = (sender, &mut by) {
-            let mut told = json!({ "provider": sender.provider(), "id": sender.id() });
-            if let (Some(name), Value::Object(told)) = (sender.name(), &mut told) {
-                told.insert("name".to_owned(), json!(name));
+            let mut sender_json = json!({ "provider": sender.provider(), "id": sender.id() });
+            if let (Some(name), Value::Object(sender_json)) = (sender.name(), &mut sender_json) {
+                sender_json.insert("name".to_owned(), json!(name));
             }
-            by.insert("sender".to_owned(), told);
+            by.insert("sender".to_owned(), sender_json);
         }
         put("setBy", Some(by));
         put("setAtMs", Some(json!(at.get())));

@@ -47,7 +47,7 @@ const ROOT: &CStr = c"/";
 
 /// How long a client may take to end what is inside, beyond the grace. After that it is killed, and what is left inside
 /// is swept.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(45);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(45);
 
 impl GatewayHost {
     /// Starts a command inside an enclosure that a supervisor makes: the built-in sandbox.
@@ -249,7 +249,7 @@ impl GatewayHost {
             leftovers: spec.leftovers,
         };
         // The client ends what is inside within the grace, and is itself killed only if it does not come to an end.
-        spec.kill_grace = spec.kill_grace.saturating_add(CLIENT_PATIENCE);
+        spec.kill_grace = spec.kill_grace.saturating_add(CLIENT_TIMEOUT);
         // It leaves nothing on this side.
         spec.leftovers = Leftovers::Kill;
         let directory = rustix::fs::open(

@@ -24,7 +24,7 @@ use crate::{
 use super::{GatewayHost, Supervised, SupervisorEvent};
 
 /// How long a supervisor may take to end a run whose server died: `SIGTERM`, its grace, `SIGKILL`, the sweep.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often the run file is looked at meanwhile; a lock cannot be awaited.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -70,7 +70,7 @@ impl GatewayHost {
     /// # Errors
     /// [`RecoverError`].
     pub async fn recover(&self, run_id: &RunId) -> Result<Recovered, RecoverError> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
         loop {
             let Inspected { state, is_locked } =
                 self.inspect(run_id).map_err(|source| RecoverError::RunFile {
@@ -124,7 +124,7 @@ impl GatewayHost {
 
     /// Attaches again to what a run left running when it ended, if that still goes on.
     pub async fn attach_leftovers(&self, run_id: &RunId) -> Option<Supervised> {
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = tokio::time::Instant::now() + TIMEOUT;
         // A process that holds the file of a run that has ended stays with its leftovers, or is about to go.
         while self.inspect(run_id).is_ok_and(|inspected| inspected.is_locked) {
             if let Some((stream, inbox, _first_process, _kept_bytes)) = self.connect_to(run_id).await {
@@ -182,7 +182,7 @@ impl GatewayHost {
             Err(_none) => return None,
         };
         let mut inbox = Inbox::default();
-        let (pid, kept_bytes) = tokio::time::timeout(PATIENCE, first_word(&stream, &mut inbox))
+        let (pid, kept_bytes) = tokio::time::timeout(TIMEOUT, first_word(&stream, &mut inbox))
             .await
             .ok()??;
         Some((stream, inbox, pid, kept_bytes))

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long it may take.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Most bytes of what it says that a refusal repeats.
 const MAX_SAID_BYTES: usize = 400;
@@ -82,7 +82,7 @@ impl GatewayHost {
             scripts: Vec::new(),
             held: false,
             answered: false,
-            timeout: Some(PATIENCE),
+            timeout: Some(TIMEOUT),
             kill_grace: Duration::ZERO,
             leftovers: Leftovers::Kill,
             keep_when_orphaned: false,

@@ -29,7 +29,7 @@ use crate::{
 use super::kept::Kept;
 
 /// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
-const ECHO_PATIENCE: Duration = Duration::from_secs(1);
+const ECHO_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A run that was handed to a supervisor.
 #[derive(Debug)]
@@ -275,7 +275,7 @@ impl RunControl {
     pub async fn echoes(&self) -> Option<bool> {
         let mut answers = self.link.echoes.subscribe();
         self.link.send(&ToSupervisor::AskEcho);
-        let answered = tokio::time::timeout(ECHO_PATIENCE, answers.changed()).await;
+        let answered = tokio::time::timeout(ECHO_TIMEOUT, answers.changed()).await;
         matches!(answered, Ok(Ok(()))).then(|| *answers.borrow())
     }
 

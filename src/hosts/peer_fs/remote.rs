@@ -36,7 +36,7 @@ use crate::{
 };
 
 /// How long an answer may take. After that the connection is dropped.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long an answer is waited for without letting other tasks have this thread: longer than any takes that needs no
 /// disk.
@@ -111,7 +111,7 @@ impl Remote {
                 tracing::error!(
                     account.uid = self.account,
                     error = &error as &dyn std::error::Error,
-                    "the process that sees files as the commands' account does not answer; nothing is allowed until there is another one"
+                    "the file broker of the commands' account does not answer; nothing is allowed until there is another one"
                 );
                 Err(Blind.into())
             }
@@ -207,7 +207,7 @@ fn patiently<T>(wait: impl FnOnce() -> T) -> T {
 
 fn exchange(socket: &OwnedFd, frame: &[u8]) -> io::Result<(Answer, Vec<OwnedFd>)> {
     socket::send_frame(socket.as_fd(), frame, &[])?;
-    if !is_answered(socket, AT_ONCE)? && !patiently(|| is_answered(socket, PATIENCE))? {
+    if !is_answered(socket, AT_ONCE)? && !patiently(|| is_answered(socket, TIMEOUT))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
     let mut answer = [0; ANSWER_BYTES + 1];
@@ -222,8 +222,8 @@ fn exchange(socket: &OwnedFd, frame: &[u8]) -> io::Result<(Answer, Vec<OwnedFd>)
 }
 
 /// Waits for an answer or the end of the connection. False when neither came.
-fn is_answered(socket: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    let deadline = monotonic() + patience;
+fn is_answered(socket: &OwnedFd, timeout: Duration) -> io::Result<bool> {
+    let deadline = monotonic() + timeout;
     loop {
         let left = deadline.saturating_sub(monotonic());
         let mut descriptors = [PollFd::new(socket, PollFlags::IN)];

@@ -27,7 +27,7 @@ use crate::{
 const MAX_SEEN: usize = 10_000;
 
 /// How long the requests of one analysis may take together. Nothing that a command says may hold a server up for long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files that one analysis sees.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl RemoteView {
         &self,
         request: impl FnOnce(&Remote) -> Result<T, FileAccessError>,
     ) -> Result<T, FileAccessError> {
-        if self.is_blind.load(Ordering::Relaxed) || self.seen(|seen| seen.spent) > PATIENCE {
+        if self.is_blind.load(Ordering::Relaxed) || self.seen(|seen| seen.spent) > TIMEOUT {
             self.is_blind.store(true, Ordering::Relaxed);
             return Err(Blind.into());
         }

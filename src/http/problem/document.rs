@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use super::Code;
 use crate::{
-    auth::{Limited, Standing},
+    auth::{Limited, RateStatus},
     domain::{Reason, RunId},
     engine::hint::hint,
     http::rate_headers,
@@ -87,12 +87,12 @@ impl Problem {
         let seconds = whole_seconds(limited.retry_after);
         let mut problem = Self::new(Code::RateLimited, format!("try again in {seconds} s"))
             .with_header(header::RETRY_AFTER, HeaderValue::from(seconds));
-        let standing = Standing {
+        let rate_status = RateStatus {
             policy: limited.policy,
             remaining: 0,
             reset: seconds,
         };
-        rate_headers::write(standing, &mut problem.0.headers);
+        rate_headers::write(rate_status, &mut problem.0.headers);
         problem
     }
 

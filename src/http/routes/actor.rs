@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::domain::{Actor, ActorKind};
 
-/// Who did something, and through which entry point.
+/// Who did something, and through which door.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Actor)]
 pub(in crate::http) struct ActorBody {

@@ -145,7 +145,7 @@ impl PatchAnswer {
         }
     }
 
-    /// The body alone, for doors that are not HTTP.
+    /// The body alone, for entry points that are not HTTP.
     pub(in crate::http::routes) fn to_json(&self) -> Result<Value, Problem> {
         let body = match self {
             Self::Applied(body) => serde_json::to_value(body),

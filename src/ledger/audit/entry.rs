@@ -126,7 +126,7 @@ pub struct AuditRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditActor {
     pub kind: ActorKind,
-    /// Stable id within that door.
+    /// Stable id within that entry point.
     pub id: String,
     pub name: String,
     /// Address, where that is known.

@@ -50,7 +50,7 @@ use super::wire::HeldScript;
 /// Calls of one program that are answered before those of the others.
 const CALLS_AT_A_TIME: usize = 64;
 /// How long the end of the thread is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 /// The mark of the socket on which listeners arrive.
 const ARRIVALS: u64 = u64::MAX;
 
@@ -172,19 +172,19 @@ impl Answers {
         let Some(slot) = self.listeners.get_mut(index) else {
             return;
         };
-        let Some(heard) = slot else { return };
+        let Some(program) = slot else { return };
         if !flags.contains(EventFlags::IN) {
             // Nothing is left that could ask.
-            epoll::delete(&self.events, &heard.listener).unwrap_or(());
+            epoll::delete(&self.events, &program.listener).unwrap_or(());
             *slot = None;
             return;
         }
         for _ in 0..CALLS_AT_A_TIME {
-            match heard.listener.receive() {
-                Ok(call) => heard.answer(&call, &mut self.scripts),
+            match program.listener.receive() {
+                Ok(call) => program.answer(&call, &mut self.scripts),
                 Err(_) => return,
             }
-            if !is_readable(heard.listener.as_fd()) {
+            if !is_readable(program.listener.as_fd()) {
                 return;
             }
         }
@@ -203,7 +203,7 @@ impl Answering {
     /// process must not be used for another run.
     pub(super) fn end(self) {
         let mut descriptors = [PollFd::new(&self.ends, PollFlags::IN)];
-        let polled = process::poll(&mut descriptors, Some(PATIENCE));
+        let polled = process::poll(&mut descriptors, Some(TIMEOUT));
         let [ends] = descriptors;
         if polled.is_ok() && !ends.revents().is_empty() && self.thread.join().is_ok() {
             // The kernel counts it a little longer.

@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// Building and starting take this long on a machine with much else to do; more is a failure.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Programs that the engine and its test need.
 const NEEDED: [&str; 6] = [
@@ -143,7 +143,7 @@ impl Engine {
         let first = self.first_process().and_then(ProcessHandle::open);
         let first = first.expect("the engine runs");
         kill_hard(first.pid);
-        assert!(first.wait(PATIENCE), "the engine cannot be ended");
+        assert!(first.wait(TIMEOUT), "the engine cannot be ended");
     }
 
     /// Ends it as an administrator would, and looks whether anything is left.
@@ -151,7 +151,7 @@ impl Engine {
         let first = self.first_process().expect("the engine runs");
         let handle = ProcessHandle::open(first).expect("the engine runs");
         terminate(first);
-        let ended = tokio::task::spawn_blocking(move || handle.wait(PATIENCE)).await;
+        let ended = tokio::task::spawn_blocking(move || handle.wait(TIMEOUT)).await;
         assert!(ended.expect("waiting for the engine"), "the engine did not stop");
         self.unshare.wait().expect("the end of the engine");
         let mounts = fs::read_to_string("/proc/self/mounts").expect("the mounts");
@@ -170,7 +170,7 @@ impl Drop for Engine {
         if let Some(first) = &first {
             kill_hard(first.pid);
         }
-        let ended = first.is_none_or(|first| first.wait(PATIENCE));
+        let ended = first.is_none_or(|first| first.wait(TIMEOUT));
         // Takes along what it started in the moment since; it may be gone already.
         drop(self.unshare.kill());
         drop(self.unshare.wait());
@@ -223,7 +223,7 @@ fn remove_cgroups(parent: &str) -> Vec<PathBuf> {
 
 /// Runs a program to its end, which may take as long as a build.
 pub(crate) async fn run(invocation: Invocation) -> Finished {
-    let done = tokio::task::spawn_blocking(move || run_long_program(&invocation, PATIENCE));
+    let done = tokio::task::spawn_blocking(move || run_long_program(&invocation, TIMEOUT));
     done.await.expect("the program ends")
 }
 

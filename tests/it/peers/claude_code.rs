@@ -52,7 +52,7 @@ impl<'a> Agent<'a> {
     }
 
     /// Calls a tool with a command; how that ended, and what the tool said.
-    async fn told(&self, tool: &str, command: &str, more: &[&str]) -> (Finished, String) {
+    async fn run_tool(&self, tool: &str, command: &str, more: &[&str]) -> (Finished, String) {
         let model = Model::saying(vec![vec![Call::new(tool, json!({ "command": command }))]]).await;
         let own = Path::new(env!("CARGO_BIN_EXE_countersign"));
         let folder = own.parent().expect("a folder").display().to_string();
@@ -66,7 +66,7 @@ impl<'a> Agent<'a> {
     }
 
     async fn runs(&self) -> (Finished, String) {
-        self.told("Bash", &self.command(), &[]).await
+        self.run_tool("Bash", &self.command(), &[]).await
     }
 
     fn times(&self) -> usize {
@@ -200,7 +200,7 @@ async fn its_own_rules_hold_for_each_part_of_a_command() {
         let rules = json!({"permissions": {effect: ["Bash(echo ran:*)"]}});
         write_file(&agent.project.join(".claude/settings.json"), rules.to_string());
         let command = format!("cd / && {}", agent.command());
-        let (done, said) = agent.told("Bash", &command, &[]).await;
+        let (done, said) = agent.run_tool("Bash", &command, &[]).await;
         assert!(said.contains("Bash(echo ran:*)"), "{effect}: {said} {done:?}");
         assert_eq!(agent.times(), 0, "{effect}: {done:?}");
     }
@@ -223,7 +223,7 @@ async fn its_mcp_tool_runs_a_command_once_in_the_project() {
         "--settings",
         &rules.to_string(),
     ];
-    let (done, _said) = agent.told("mcp__countersign__exec", &command, &more).await;
+    let (done, _said) = agent.run_tool("mcp__countersign__exec", &command, &more).await;
     assert_eq!(
         lines(&agent.file),
         [agent.project.display().to_string()],

@@ -19,7 +19,7 @@ use crate::support::{
 };
 
 /// A gateway of the product needs fourteen seconds on an idle machine, and this one is not idle.
-const PATIENCE: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(4);
 
 /// Which product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,7 +144,7 @@ impl Peers {
     /// Runs a command of its command line to the end.
     pub(super) async fn cli(&self, directory: &Path, arguments: &[&str]) -> Finished {
         let invocation = self.program(directory).args(arguments);
-        tokio::task::spawn_blocking(move || run_long_program(&invocation, PATIENCE))
+        tokio::task::spawn_blocking(move || run_long_program(&invocation, TIMEOUT))
             .await
             .expect("the end of a command")
     }
@@ -192,7 +192,7 @@ impl Peer {
 
     /// Waits until it has ended by itself.
     pub(super) async fn ended(&mut self) -> Option<i32> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             if let Some(status) = self.child.try_wait().expect("the state of a child") {
                 return status.code();
@@ -239,7 +239,7 @@ pub(super) fn patiently<S: Debug, T, F: Future<Output = S>>(
 ) -> impl Future<Output = T> {
     let caller = Location::caller();
     async move {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let current = state().await;
             if let Some(answer) = answer(&current) {

@@ -22,7 +22,7 @@ use crate::support::{
 const TOKEN: &str = "shared-token-of-the-gateway";
 
 /// Each call of the product's command line takes seconds, on a machine that does other things too.
-const PATIENCE: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(4);
 
 /// A block of the page that is run.
 #[derive(Debug)]
@@ -199,7 +199,7 @@ impl Person {
     async fn tries(&self, block: &Block) -> Finished {
         assert!(!block.is_background, "{block:?}");
         let shell = self.shell(&block.text);
-        tokio::task::spawn_blocking(move || run_long_program(&shell, PATIENCE))
+        tokio::task::spawn_blocking(move || run_long_program(&shell, TIMEOUT))
             .await
             .expect("the end of a shell")
     }

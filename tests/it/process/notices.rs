@@ -6,7 +6,7 @@ use super::{act, ended, start, start_with, text};
 use crate::support::{EventStream, TestServer, only};
 
 /// The two events of one end, which come together.
-async fn told(events: &mut EventStream) -> (Value, Value) {
+async fn next_notification(events: &mut EventStream) -> (Value, Value) {
     let event = events.next_of("system.event").await;
     let wake = events.next().await;
     assert_eq!(wake.kind, "session.wake");
@@ -28,7 +28,7 @@ async fn the_end_of_a_background_run_is_told_with_its_output() {
     let id = start_with(&api, body).await;
     let session = ended(&api, &id).await;
     let run = text(&session, "runId");
-    let (event, wake) = told(&mut events).await;
+    let (event, wake) = next_notification(&mut events).await;
     let line = format!("Exec finished (gateway, id={run}, code=2)\nbuilt");
     assert_eq!(
         only(
@@ -52,12 +52,12 @@ async fn time_limits_and_signals_are_told_as_such() {
     let mut events = api.events("?types=system.,session.", None).await;
     let body = json!({ "command": "sleep 1000", "background": true, "timeout": 0.2 });
     let late = start_with(&api, body).await;
-    let (event, _) = told(&mut events).await;
+    let (event, _) = next_notification(&mut events).await;
     assert!(text(&event, "text").ends_with(", code=timeout)"), "{event}");
     assert_eq!(ended(&api, &late).await["timedOut"], true);
     let killed = start(&api, "sleep 1000").await;
     act(&api, "kill", &killed, json!({})).await.expect(200);
-    let (event, _) = told(&mut events).await;
+    let (event, _) = next_notification(&mut events).await;
     assert!(text(&event, "text").ends_with(", signal=SIGTERM)"), "{event}");
 }
 

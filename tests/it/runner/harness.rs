@@ -25,7 +25,7 @@ use countersign::{
 use tempfile::TempDir;
 
 /// Longer than anything here takes, on a machine that is busy with other things too.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Directories of one server after the other.
 pub(crate) struct Place {
@@ -99,7 +99,7 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         }
     };
     assert!(
-        tokio::time::timeout(PATIENCE, wait).await.is_ok(),
+        tokio::time::timeout(TIMEOUT, wait).await.is_ok(),
         "never happened: {what}"
     );
 }
@@ -223,7 +223,7 @@ impl Report {
             end: SupervisorEvent::Lost,
         };
         loop {
-            let event = tokio::time::timeout(PATIENCE, events.recv())
+            let event = tokio::time::timeout(TIMEOUT, events.recv())
                 .await
                 .expect("the supervisor reports");
             match event.expect("an end is reported") {
@@ -278,7 +278,7 @@ impl Report {
 
 /// Waits for the first process of a run, and what it says until then.
 pub(crate) async fn started(supervised: &mut Supervised) -> i32 {
-    match tokio::time::timeout(PATIENCE, supervised.events.recv())
+    match tokio::time::timeout(TIMEOUT, supervised.events.recv())
         .await
         .expect("the supervisor reports")
     {

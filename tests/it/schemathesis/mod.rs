@@ -17,7 +17,7 @@ use crate::support::{
 const HOOKS: &str = include_str!("hooks.py");
 
 /// Far more than it takes on two busy cores.
-const PATIENCE: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(4);
 
 /// Limits that a tester runs into at once are off; they have tests of their own.
 const NO_RATES: &str =
@@ -93,7 +93,7 @@ impl Tester {
         for operation in operations {
             invocation = invocation.args(&["--include-operation-id", operation]);
         }
-        let done = run_long_program(&invocation, PATIENCE);
+        let done = run_long_program(&invocation, TIMEOUT);
         let report = done.stdout;
         assert_eq!(done.code, Some(0), "{report}\n{}", done.stderr);
         let requests = report
@@ -106,7 +106,7 @@ impl Tester {
             "not all were tried:\n{report}"
         );
         assert!(!report.contains("Authentication failed"), "{report}");
-        told(&format!(
+        print(&format!(
             "schemathesis: {requests} requests to {} operations, no failure",
             operations.len()
         ));
@@ -135,7 +135,7 @@ impl Tester {
 }
 
 #[expect(clippy::print_stderr, reason = "how much was tried is worth knowing")]
-fn told(text: &str) {
+fn print(text: &str) {
     eprintln!("{text}");
 }
 

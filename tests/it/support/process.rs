@@ -17,7 +17,7 @@ use rustix::{
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 
-use super::wait::PATIENCE;
+use super::wait::TIMEOUT;
 
 /// A program with its arguments, a clean environment but for PATH, and a place to run.
 #[derive(Debug, Clone)]
@@ -178,7 +178,7 @@ pub(crate) fn released() -> PathBuf {
 /// Runs a program to its end; kills it and fails when it never ends.
 #[track_caller]
 pub(crate) fn run_program(invocation: &Invocation) -> Finished {
-    run_long_program(invocation, PATIENCE)
+    run_long_program(invocation, TIMEOUT)
 }
 
 /// As [`run_program`], for one that has so much to do that a busy disk holds it up for longer.

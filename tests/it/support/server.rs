@@ -17,7 +17,7 @@ use super::{
     Api, Finished, Invocation, Scratch, countersign, eventually,
     process::{self, ProcessHandle},
     run_program,
-    wait::PATIENCE,
+    wait::TIMEOUT,
     within, write_file_mode,
 };
 
@@ -614,7 +614,7 @@ impl TestServer {
         let mut running = self.running.take().expect("the server runs");
         let pid = process::pid_of(&running.child);
         let ended = tokio::task::spawn_blocking(move || {
-            ProcessHandle::open(pid).is_none_or(|handle| handle.wait(PATIENCE))
+            ProcessHandle::open(pid).is_none_or(|handle| handle.wait(TIMEOUT))
         });
         if !ended.await.expect("waiting for the server") {
             running.child.kill().expect("killing the server");

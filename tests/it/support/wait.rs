@@ -5,7 +5,7 @@ use std::{fmt::Debug, future::Future, panic::Location, time::Duration};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// Far beyond what a loaded machine needs: reaching it is a failure, never a matter of speed.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Waits until `state` satisfies `holds` and returns it; panics with the last state otherwise.
 #[track_caller]
@@ -16,7 +16,7 @@ pub(crate) fn eventually<S: Debug, F: Future<Output = S>>(
 ) -> impl Future<Output = S> {
     let caller = Location::caller();
     async move {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut pause = Duration::from_millis(5);
         loop {
             let current = state().await;
@@ -38,7 +38,7 @@ pub(crate) fn eventually<S: Debug, F: Future<Output = S>>(
 pub(crate) fn within<T>(what: &str, future: impl Future<Output = T>) -> impl Future<Output = T> {
     let caller = Location::caller();
     async move {
-        let came = timeout_at(Instant::now() + PATIENCE, future).await;
+        let came = timeout_at(Instant::now() + TIMEOUT, future).await;
         came.unwrap_or_else(|_elapsed| panic!("{caller}: {what} never came"))
     }
 }

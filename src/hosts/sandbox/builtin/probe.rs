@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// How long it may take, on a machine with much else to do.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Whether this machine lets a supervisor make sandboxes. The first call makes one, which runs nothing but a shell, and
 /// blocks for as long; the others know.
@@ -23,7 +23,7 @@ pub fn probe() -> Result<(), Unusable> {
 
 fn evaluate() -> Result<(), Unusable> {
     let arguments = ["countersign-probe", enclose::PROBE_MODE].map(OsStr::new);
-    let said = run_for_text(Path::new("/proc/self/exe"), &arguments, &[], PATIENCE)
+    let said = run_for_text(Path::new("/proc/self/exe"), &arguments, &[], TIMEOUT)
         .map_err(|error| Unusable(format!("the built-in sandbox cannot be tried: {error}")))?;
     match said.trim() {
         "" => Ok(()),

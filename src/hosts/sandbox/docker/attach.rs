@@ -21,10 +21,10 @@ const MAX_HEAD: usize = 16 * 1024;
 const MAX_REFUSAL: usize = 2000;
 
 /// How long they may take.
-const REFUSAL_PATIENCE: Duration = Duration::from_millis(200);
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How long the engine may take to start a process.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Bytes of the head of a frame: the stream, three zeros, the length.
 const FRAME_HEAD: usize = 8;
@@ -53,7 +53,7 @@ pub(super) async fn start(
     exec: &str,
     has_terminal: bool,
 ) -> Result<Attached, AttachError> {
-    timeout(PATIENCE, ask(socket, version, exec, has_terminal))
+    timeout(TIMEOUT, ask(socket, version, exec, has_terminal))
         .await
         .map_err(|_late| io::Error::from(io::ErrorKind::TimedOut))?
 }
@@ -104,7 +104,7 @@ fn status(head: &[u8]) -> Option<u16> {
 async fn refusal(stream: UnixStream, mut body: Vec<u8>) -> String {
     let mut rest = stream.take(MAX_REFUSAL as u64);
     // The engine keeps the connection open; what has come by then is enough.
-    drop(timeout(REFUSAL_PATIENCE, rest.read_to_end(&mut body)).await);
+    drop(timeout(REFUSAL_TIMEOUT, rest.read_to_end(&mut body)).await);
     body.truncate(MAX_REFUSAL);
     let text = String::from_utf8_lossy(&body).into_owned();
     let message = text

@@ -39,7 +39,7 @@ const END_INTERVAL: Duration = Duration::from_millis(20);
 const FIRST_END_INTERVAL: Duration = Duration::from_millis(1);
 
 /// How long after its stream closed a process may take to be reported as ended.
-const END_PATIENCE: Duration = Duration::from_secs(10);
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An engine that answered.
 #[derive(Debug, Clone)]
@@ -106,7 +106,7 @@ impl Engine {
                 pause = (pause * 2).min(END_INTERVAL);
             }
         };
-        timeout(END_PATIENCE, ask).await.ok()?
+        timeout(END_TIMEOUT, ask).await.ok()?
     }
 
     /// Whether an exec has ended. False when that cannot be found out.
