@@ -13,12 +13,12 @@ mod node_session;
 mod operator;
 mod outbox;
 mod people;
-mod places;
 mod record;
 mod registry;
 mod server;
 mod socket;
 mod stats;
+mod token_quota;
 
 pub use crate::domain::{InvalidNodeName, PairingDecision, PairingKind, node_name};
 pub use hub::NodeHub;

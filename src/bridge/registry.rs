@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{
     outbox::Outbox,
-    places::{Place, Places},
+    token_quota::{Place, Places},
 };
 use crate::{
     domain::{PairedNode, TokenId, UnixMillis},

@@ -26,7 +26,7 @@ use crate::{
         run_path,
         sandbox::{
             Inside, InsideCommand, Placement, Unusable,
-            place::{self, CwdError, WorkspaceNames},
+            assignment::{self, CwdError, WorkspaceNames},
         },
         workdir::Workdir,
     },
@@ -118,7 +118,7 @@ impl Engine {
         workspace: &Path,
     ) -> Result<Placement, Unusable> {
         let sandbox = settings.policy.sandbox(agent);
-        let enclosure = place::enclosure(sandbox, agent, session, workspace)?;
+        let enclosure = assignment::enclosure(sandbox, agent, session, workspace)?;
         let place = Placement::new(backend, enclosure)?;
         Ok(place.pruned_after(sandbox.prune_idle, sandbox.prune_age))
     }

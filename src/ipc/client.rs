@@ -19,7 +19,7 @@ use tokio::{
 
 use super::{
     peer::{self, Incoming},
-    place::{self, PlaceError},
+    socket_file::{self, PlaceError},
 };
 use crate::{
     clock::{Clock, Ids},
@@ -130,7 +130,7 @@ impl Client {
     /// # Errors
     /// [`Unreachable`] says why none is; the token was not sent to anybody then.
     pub async fn connect(&self, options: &ClientOptions) -> Result<Connection, Unreachable> {
-        let socket = place::inspect(&options.path)?;
+        let socket = socket_file::inspect(&options.path)?;
         if !options.require_v2 && self.is_plain_only(socket) {
             return self.plain(options).await;
         }

@@ -17,7 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     limits::Rate,
     peer::{self, Incoming, LINE_TIME},
-    place::Hosted,
+    socket_file::Hosted,
 };
 use crate::{
     clock::{Clock, Ids},

@@ -6,17 +6,17 @@
 //! listener before it is known to be of ours; no peer holds up another.
 
 mod client;
-mod desk;
+mod engine_ui;
 mod host;
 mod limits;
 mod other;
 mod peer;
-mod place;
 mod role;
+mod socket_file;
 
 pub use client::{AskOutcome, Client, ClientOptions, Connection, ExecOutcome, Unreachable};
-pub use desk::Desk;
+pub use engine_ui::Desk;
 pub use host::{Answered, Host, HostLimits, Ui};
 pub use other::OtherUi;
-pub use place::{Hosted, PlaceError, check_place, socket_path};
 pub use role::{JoinError, Joined, join};
+pub use socket_file::{Hosted, PlaceError, check_place, socket_path};

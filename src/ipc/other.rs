@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     client::{AskOutcome, Client, ClientOptions, Connection, Unreachable},
-    place::{self, PlaceError},
+    socket_file::{self, PlaceError},
 };
 use crate::{
     command::{display, question::PlainQuestion},
@@ -45,7 +45,7 @@ impl OtherUi {
         let engine = self.engine.upgrade()?;
         let named = engine.named_socket()?;
         Some(ClientOptions {
-            path: place::socket_path(named.path.as_deref(), &self.document, self.home.as_deref()),
+            path: socket_file::socket_path(named.path.as_deref(), &self.document, self.home.as_deref()),
             token: named.token?,
             require_v2: engine.settings().current().server.ipc.require_v2,
         })

@@ -6,7 +6,7 @@ use std::{
     path::{Component, Path},
 };
 
-use super::place::{Hosted, PlaceError, socket_path};
+use super::socket_file::{Hosted, PlaceError, socket_path};
 use crate::{approvals::store::StoreError, engine::Engine, settings::IpcRole};
 
 /// The side that was taken.

@@ -23,7 +23,7 @@ use super::{
     config::{Durability, Tuning},
     error::{Fault, LedgerError},
     handle::Health,
-    place::Place,
+    ledger_file::Place,
     progress::{self, Started},
     queue::{Notes, Ticket},
     retention,

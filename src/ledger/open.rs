@@ -27,7 +27,7 @@ use super::{
     error::{Fault, LedgerError, OpenError},
     handle::{Health, Ledger, LedgerThread},
     keys::Keys,
-    place::Place,
+    ledger_file::Place,
     queue::{Notes, Queue},
     readers::Readers,
     schema,

@@ -9,11 +9,11 @@
 
 mod backend;
 mod key;
+mod pending_calls;
 mod present;
 mod progress;
 mod server;
 mod tools;
-mod waiting;
 
 pub use backend::{Backend, ExecCall, Origin, Outcome, WaitPolicy};
 pub use key::KEY_META;

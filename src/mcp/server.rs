@@ -19,10 +19,11 @@ use rmcp::{
 use serde_json::Value;
 
 use super::{
-    Backend, ExecCall, KEY_META, Origin, Outcome, WaitPolicy, key, present,
+    Backend, ExecCall, KEY_META, Origin, Outcome, WaitPolicy, key,
+    pending_calls::{Known, Waiting},
+    present,
     progress::Progress,
     tools::{self, AskingTool, ToolArguments, ToolName},
-    waiting::{Known, Waiting},
 };
 use crate::{
     clock::{Clock, Ids},

@@ -6,7 +6,7 @@
 //! that we do not know is kept. Nothing here touches a file or a clock.
 
 mod carry;
-mod change;
+mod difference;
 mod edit;
 mod form;
 mod json;
@@ -19,7 +19,7 @@ mod write;
 mod tests;
 
 pub use carry::Incoming;
-pub use change::{Change, Difference, LostRules};
+pub use difference::{Change, Difference, LostRules};
 pub use edit::{Added, Limits, NewPattern, PatternChange, PolicyTarget, Removed, Use};
 pub use form::{EntryForm, Inert};
 pub use json::{Json, Number};

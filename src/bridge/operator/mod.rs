@@ -9,7 +9,7 @@
 mod method;
 mod scope;
 
-mod places;
+mod quota;
 mod refusal;
 mod shape;
 
@@ -25,7 +25,7 @@ mod output;
 mod pairing;
 
 pub(super) use asking::Askers;
-pub(super) use places::OperatorPlaces;
+pub(super) use quota::OperatorPlaces;
 pub(super) use session::{Grant, OperatorSession};
 
 use scope::OperatorScope;

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     approvals::broker::ApproverGuard,
     auth::Key,
-    bridge::{Bridge, Outbox, places::Place},
+    bridge::{Bridge, Outbox, token_quota::Place},
     domain::{Principal, UnixMillis},
     protocol::{
         ByName,

@@ -3,8 +3,8 @@
 //! Shows the question in front as the page does, with everything hidden spelled out, and takes one key for an answer.
 //! The event stream tells of new and ended questions; after a break the list is read again, so nothing is missed.
 
-mod desk;
 mod socket;
+mod state;
 mod terminal;
 
 use std::{io, io::IsTerminal as _, path::PathBuf, time::Duration};
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use self::{
-    desk::{Deed, Desk},
+    state::{Deed, Desk},
     terminal::Terminal,
 };
 use super::{

@@ -18,9 +18,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    TICK,
-    desk::{Deed, Desk},
-    show_card, show_page,
+    TICK, show_card, show_page,
+    state::{Deed, Desk},
     terminal::Terminal,
 };
 use crate::{

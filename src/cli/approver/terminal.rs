@@ -15,7 +15,7 @@ use rustix::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-use super::desk::Screen;
+use super::state::Screen;
 use crate::sys::readiness;
 
 /// Most bytes that one reading takes.

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
-    place::Place,
+    server::Place,
     steps::{Answerer, Story, say},
 };
 use crate::cli::{console::Format, context::Context, exit::ExitStatus, failure::Failure};

@@ -1,7 +1,7 @@
 //! `countersign demo`: the main job on a throw-away state directory, each step explained.
 
 mod command;
-mod place;
+mod server;
 mod steps;
 
 pub(crate) use command::{DemoArgs, run};

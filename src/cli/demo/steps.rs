@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::place::{ANSWER_WITHIN, BOXED_AGENT, Place, STRICT_AGENT};
+use super::server::{ANSWER_WITHIN, BOXED_AGENT, Place, STRICT_AGENT};
 use crate::{
     cli::{
         client::Client,

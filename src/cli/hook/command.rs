@@ -3,9 +3,8 @@
 use std::{io::Read as _, time::Duration};
 
 use super::{
-    client_rules,
+    client_rules, evaluate,
     format::{AskedCommand, Decision, Denial, Format, Question, Reply},
-    judge,
     replacement::Replacement,
 };
 use crate::{
@@ -129,7 +128,7 @@ async fn decide(context: &Context, args: &HookArgs, asked: &AskedCommand) -> Res
         // No server has ever run here, or it is gone.
         Err(failure) => return Ok(args.if_unavailable.decision(failure)),
     };
-    let judged = judge::judge(&client, replacement, &key, args.timeout).await;
+    let judged = evaluate::evaluate(&client, replacement, &key, args.timeout).await;
     Ok(match judged {
         Ok(decision) => decision,
         Err(failure) if failure.is_no_connection() => args.if_unavailable.decision(failure),

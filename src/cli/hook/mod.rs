@@ -9,8 +9,8 @@
 
 mod client_rules;
 mod command;
+mod evaluate;
 mod format;
-mod judge;
 mod replacement;
 mod rules;
 

@@ -32,8 +32,8 @@ use crate::{
 };
 
 use super::{
-    kept::{Kept, MadeSpool, most},
     plan::{self, Opened},
+    run_files::{Kept, MadeSpool, most},
     setup::Turns,
     supervised::Supervised,
 };

@@ -5,10 +5,10 @@
 //! has a supervisor; [`GatewayHost::recover`] finds out what became of a run of an earlier server.
 
 mod enclosed;
-mod kept;
 mod launch;
 mod plan;
 mod recover;
+mod run_files;
 mod setup;
 mod supervised;
 

@@ -26,7 +26,7 @@ use crate::{
     terminal::CursorKeys,
 };
 
-use super::kept::Kept;
+use super::run_files::Kept;
 
 /// How long a supervisor may take to say whether a terminal shows what is typed. What is not known is not shown.
 const ECHO_TIMEOUT: Duration = Duration::from_secs(1);

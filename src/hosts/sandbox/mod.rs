@@ -4,11 +4,11 @@
 //! the backend, makes sandboxes, runs commands in them and takes unused ones away. What a backend makes of an
 //! [`Enclosure`] is its own matter; no command ever runs elsewhere because there is none.
 
+pub mod assignment;
 pub mod builtin;
 pub mod docker;
 mod enclosure;
 mod host;
-pub mod place;
 mod scope;
 
 pub use enclosure::{AgentWorkspace, Enclosure, Inside, InsideCommand, Unusable};

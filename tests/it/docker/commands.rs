@@ -9,7 +9,7 @@ use countersign::{
 };
 use serde_json::Value;
 
-use super::place::{OWNER, Place, argv, shell};
+use super::fixture::{OWNER, Place, argv, shell};
 use crate::{
     container::engine::run,
     support::{Invocation, write_file},
@@ -21,7 +21,7 @@ const HOSTILE: &str = "a b'c\"d$(touch /tmp/x)`touch /tmp/x`;\\\n*~ü&|";
 #[tokio::test]
 async fn commands_run_in_a_container_as_they_would_in_a_shell() {
     let Some(place) = Place::new().await else { return };
-    place.backend.probe(super::place::IMAGE).await.unwrap();
+    place.backend.probe(super::fixture::IMAGE).await.unwrap();
     let sandbox = place.ready("commands").await;
 
     // How it ends.

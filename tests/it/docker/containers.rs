@@ -10,7 +10,7 @@ use countersign::{
     settings::BindMount,
 };
 
-use super::place::{IMAGE, OWNER, Place, backend, shell};
+use super::fixture::{IMAGE, OWNER, Place, backend, shell};
 use crate::support::{Scratch, eventually};
 
 #[tokio::test]

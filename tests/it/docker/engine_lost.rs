@@ -2,7 +2,7 @@
 
 use countersign::hosts::sandbox::docker::ClientEnd;
 
-use super::place::{Place, shell};
+use super::fixture::{Place, shell};
 
 #[tokio::test]
 async fn a_run_whose_engine_goes_away_ends_and_says_so() {

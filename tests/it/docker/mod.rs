@@ -5,7 +5,7 @@
     reason = "a test names the reports it wants, and any other fails it"
 )]
 
-pub(crate) mod place;
+pub(crate) mod fixture;
 
 mod commands;
 mod containers;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use countersign::settings::BindMount;
 
-use super::place::{Place, shell};
+use super::fixture::{Place, shell};
 use crate::support::write_file;
 
 /// Each prints one line.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::place::{IMAGE, Place};
+use super::fixture::{IMAGE, Place};
 use crate::support::{TestServer, eventually, only};
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use countersign::hosts::sandbox::Unusable;
 use serde_json::{Value, json};
 
-use super::place::{Place, shell};
+use super::fixture::{Place, shell};
 use crate::support::{only, write_file};
 
 /// What the engine has to say about a container.

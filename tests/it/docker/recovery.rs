@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::place::{IMAGE, Place};
+use super::fixture::{IMAGE, Place};
 use crate::{
     sandbox::recovery::{POINTS, comes_out_right},
     support::{ServerBuilder, TestServer, eventually, only},

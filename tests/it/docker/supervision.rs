@@ -7,7 +7,7 @@ use countersign::{
     hosts::sandbox::docker::ClientEnd,
 };
 
-use super::place::{Place, argv, shell};
+use super::fixture::{Place, argv, shell};
 use crate::support::{eventually, kill_hard};
 
 /// What hides: in a session of its own, without a parent, without its environment, deaf to signals, under a name that

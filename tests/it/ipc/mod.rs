@@ -3,7 +3,7 @@
 mod attacks;
 mod fallback;
 mod host;
-mod places;
+mod socket_path;
 pub(crate) mod support;
 mod terminal;
 mod votes;

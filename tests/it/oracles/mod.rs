@@ -8,7 +8,7 @@ mod commands;
 mod ecmascript;
 mod execution;
 mod explain;
-mod kept;
+mod regressions;
 mod shell_grammar;
 mod shells;
 

@@ -6,9 +6,9 @@ mod diverted;
 #[cfg(feature = "test-hooks")]
 pub(crate) mod escapes;
 mod patches;
-mod places;
 pub(crate) mod recovery;
 mod routing;
+mod scopes;
 
 use serde_json::{Value, json};
 

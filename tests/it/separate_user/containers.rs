@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Place, is_missing, processes, runner};
 use crate::{
-    docker::place::{self, IMAGE},
+    docker::fixture::{self, IMAGE},
     support::TestServer,
 };
 
@@ -15,7 +15,7 @@ async fn clients_of_an_engine_run_under_the_account_of_the_server() {
     if is_missing() {
         return;
     }
-    let Some(engine) = place::Place::new().await else {
+    let Some(engine) = fixture::Place::new().await else {
         return;
     };
     let place = Place::new();

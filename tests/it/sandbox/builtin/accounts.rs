@@ -12,7 +12,7 @@ use countersign::{
     sys::{account::Identity, process::InheritedLimits},
 };
 
-use super::place::{Sandbox, is_missing};
+use super::fixture::{Sandbox, is_missing};
 use crate::support::{countersign, is_root, run_program, skip};
 
 #[tokio::test(flavor = "current_thread")]

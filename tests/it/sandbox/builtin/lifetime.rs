@@ -10,7 +10,7 @@ use countersign::{
 };
 use rustix::{io::Errno, process::Signal};
 
-use super::place::{Sandbox, is_missing};
+use super::fixture::{Sandbox, is_missing};
 use crate::{
     runner::harness::{Report, started, until},
     support::kill_hard,

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::place::{Sandbox, is_missing};
+use super::fixture::{Sandbox, is_missing};
 use crate::{runner::harness::Report, support::joined_lines};
 
 fn lines_of(sandbox: &Sandbox) -> usize {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     runner::harness::Report,
-    sandbox::builtin::place::{enclosure, is_missing, shell_inside, spec_of},
+    sandbox::builtin::fixture::{enclosure, is_missing, shell_inside, spec_of},
     support::{is_root, skip},
 };
 

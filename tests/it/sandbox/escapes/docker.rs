@@ -12,7 +12,7 @@ use super::{
     scene::{Scene, has_program},
     table::Needs,
 };
-use crate::docker::place::{Place, shell};
+use crate::docker::fixture::{Place, shell};
 
 struct Docker {
     place: Place,

@@ -4,7 +4,7 @@ use countersign::{hosts::gateway::SupervisorEvent, runner::NotStarted, runner::O
 
 use crate::{
     runner::harness::Report,
-    sandbox::builtin::place::{Sandbox, is_missing},
+    sandbox::builtin::fixture::{Sandbox, is_missing},
     support::write_file,
 };
 

@@ -28,7 +28,7 @@ const HELD: EndsWithCaller = EndsWithCaller::Question;
 
 /// Judges a command: what policy would run is replaced by a call that runs it; everything else is submitted, so that
 /// there is a record and perhaps a question, which is waited for.
-pub(super) async fn judge(
+pub(super) async fn evaluate(
     client: &Client,
     replacement: Replacement,
     key: &str,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::{
-    bridge::places::{NoPlace, Place, Places},
+    bridge::token_quota::{NoPlace, Place, Places},
     domain::TokenId,
     protocol::bridge::Refusal,
 };
